@@ -1,0 +1,141 @@
+"""Diagnostics: what went wrong, where, and the one exception family that carries it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+
+
+class Severity(Enum):
+    """How bad a diagnostic is; only `ERROR` stops a tool."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    REMARK = "remark"
+    NOTE = "note"
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Location:
+    """A place in a file: 1-based line and column.
+
+    `written` tells a location that the text states (`loc("f.py":3:7)`), which is printed,
+    from one the reader derived from where the op stood in the `.tir` file, which is not.
+    """
+
+    file: str
+    line: int
+    column: int
+    written: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@attrs.frozen
+class Diagnostic:
+    """One finding: code (`TIR0123`), message, place, and notes pointing at related places.
+
+    `operand` is the index of the offending operand, field name, or None; the reader turns it
+    into a column. `length` is the number of characters to underline.
+    """
+
+    code: str
+    message: str
+    location: Location | None = None
+    severity: Severity = Severity.ERROR
+    notes: tuple[Diagnostic, ...] = ()
+    length: int = 1
+    operand: str | int | None = None
+
+    def at(self, location: Location | None) -> Diagnostic:
+        """The same finding at `location`, unless it already has a place."""
+        return self if self.location or location is None else attrs.evolve(self, location=location)
+
+    def __str__(self) -> str:
+        place = f"{self.location}: " if self.location else ""
+        head = f"{place}{self.severity.value}[{self.code}]: {self.message}"
+        return "\n".join((head, *(f"  {note}" for note in self.notes)))
+
+
+class TileirError(Exception):
+    """Base of every error tileir raises on bad input; holds all diagnostics of the run."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__(*diagnostics)
+        self.diagnostics = diagnostics
+
+    @property
+    def code(self) -> str:
+        """Code of the first diagnostic, e.g. `TIR0101`."""
+        return self.diagnostics[0].code
+
+    @property
+    def location(self) -> Location | None:
+        """Place of the first diagnostic."""
+        return self.diagnostics[0].location
+
+    @property
+    def line(self) -> int | None:
+        """1-based line of the first diagnostic, or None where it has no place."""
+        return self.location.line if self.location else None
+
+    @property
+    def column(self) -> int | None:
+        """1-based column of the first diagnostic, or None where it has no place."""
+        return self.location.column if self.location else None
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.diagnostics))
+
+    def __reduce__(self) -> tuple[type[TileirError], tuple[Diagnostic, ...]]:
+        return type(self), self.diagnostics
+
+
+class ParseError(TileirError):
+    """Text or bytes that are no tileir module."""
+
+
+class VerifyError(TileirError):
+    """A module, function or op that breaks a rule of the IR."""
+
+
+class LinkError(TileirError):
+    """Modules that cannot be joined."""
+
+
+class InterpretError(TileirError):
+    """A program that has no meaning on the given arguments (out of bounds, undef use, race)."""
+
+
+class PassError(TileirError):
+    """An unknown pass, a bad option, or a pass that cannot do what it was asked for."""
+
+
+class BuildError(TileirError):
+    """Misuse of the builder, placed at the caller's line."""
+
+
+class CompileError(TileirError):
+    """A module the backend cannot lower for the requested target."""
+
+
+class LaunchError(TileirError):
+    """Arguments, grid or device that do not fit a compiled kernel."""
+
+
+class ToolError(TileirError):
+    """A command line or file a tool cannot act on."""
+
+
+def verify_error(
+    code: str,
+    message: str,
+    location: Location | None = None,
+    *,
+    operand: str | int | None = None,
+    notes: tuple[Diagnostic, ...] = (),
+) -> VerifyError:
+    """A `VerifyError` of one diagnostic."""
+    return VerifyError(Diagnostic(code, message, location, notes=notes, operand=operand))

@@ -1,0 +1,212 @@
+"""Blocks, functions, globals and modules: the containers of ops. All immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.errors import Location
+from tileir.op import Op, Successor
+from tileir.types import Type
+from tileir.values import Constant, Value
+
+VERSION = (1, 0)
+"""The newest version of the `.tir` text and its semantics: (major, minor)."""
+
+AttributeValue: TypeAlias = int | float | bool | str | tuple[int, ...] | tuple[str, ...]
+"""What function, parameter and module attributes may hold."""
+
+
+class Visibility(Enum):
+    """Whether other modules see a symbol."""
+
+    PUBLIC = "public"
+    PRIVATE = "private"
+
+
+class Linkage(Enum):
+    """How the linker treats two definitions of one name.
+
+    `EXTERNAL`: a clash is an error; `LINKONCE`: equal definitions are merged; `WEAK`: a
+    definition of another linkage wins.
+    """
+
+    EXTERNAL = "external"
+    LINKONCE = "linkonce"
+    WEAK = "weak"
+
+
+class Inline(Enum):
+    """Hint to the inliner."""
+
+    AUTO = "auto"
+    ALWAYS = "alwaysinline"
+    NEVER = "noinline"
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class ParameterAttributes:
+    """Promises about a function parameter; 0 and False promise nothing.
+
+    `aligned`: the address is a multiple of this many bytes. `multiple_of`: the integer is a
+    multiple of this. `readonly`, `writeonly`: no access of the other kind through it. `noalias`:
+    no other parameter reaches the same memory.
+    """
+
+    aligned: int = 0
+    multiple_of: int = 0
+    readonly: bool = False
+    writeonly: bool = False
+    noalias: bool = False
+
+
+@attrs.frozen(eq=False)
+class Parameter:
+    """A function parameter: the value it defines and what is promised of it."""
+
+    value: Value
+    attributes: ParameterAttributes = ParameterAttributes()
+    location: Location | None = None
+
+    @property
+    def type(self) -> Type:
+        return self.value.type
+
+    @property
+    def name(self) -> str | None:
+        return self.value.name
+
+
+@attrs.frozen(eq=False, slots=True, weakref_slot=False)
+class Block:
+    """Straight-line ops ending in a terminator.
+
+    `parameters` receive one argument per incoming edge; in text they are `phi`s at the head.
+    """
+
+    label: str
+    parameters: tuple[Value, ...] = attrs.field(default=(), converter=tuple)
+    ops: tuple[Op, ...] = attrs.field(default=(), converter=tuple)
+    comments: tuple[str, ...] = ()
+    location: Location | None = None
+
+    @property
+    def terminator(self) -> Op:
+        """The op that ends the block. Raises IndexError for an empty block."""
+        return self.ops[-1]
+
+    @property
+    def successors(self) -> tuple[Successor, ...]:
+        return self.ops[-1].successors if self.ops else ()
+
+
+@attrs.frozen(eq=False)
+class Function:
+    """A kernel or device function: header, and blocks by label, the entry first.
+
+    A function without blocks is a declaration. `results` are its return types; a kernel has
+    none. `attributes` are named settings such as `num_warps`.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...] = attrs.field(default=(), converter=tuple)
+    results: tuple[Type, ...] = attrs.field(default=(), converter=tuple)
+    blocks: Mapping[str, Block] = attrs.field(factory=dict)
+    kernel: bool = False
+    visibility: Visibility = Visibility.PUBLIC
+    linkage: Linkage = Linkage.EXTERNAL
+    inline: Inline = Inline.AUTO
+    alignment: int = 0
+    attributes: Mapping[str, AttributeValue] = attrs.field(factory=dict)
+    comments: tuple[str, ...] = ()
+    location: Location | None = None
+
+    @property
+    def is_declaration(self) -> bool:
+        return not self.blocks
+
+    @property
+    def entry(self) -> Block:
+        """The first block. Raises StopIteration for a declaration."""
+        return next(iter(self.blocks.values()))
+
+    @property
+    def ops(self) -> Iterator[Op]:
+        """Every op, block by block."""
+        return (op for block in self.blocks.values() for op in block.ops)
+
+    def evolve(self, **changes: Any) -> Function:
+        """A copy with fields changed."""
+        return attrs.evolve(self, **changes)
+
+    def with_blocks(self, blocks: Mapping[str, Block]) -> Function:
+        """A copy with `blocks`; itself when they are the same objects in the same order."""
+        same = len(blocks) == len(self.blocks) and all(
+            a is b for a, b in zip(blocks.values(), self.blocks.values(), strict=True)
+        )
+        return self if same else attrs.evolve(self, blocks=dict(blocks))
+
+
+@attrs.frozen(eq=False)
+class Global:
+    """A global array of `count` elements of `element` in address space `space`.
+
+    `constant` globals are read-only to kernels. `initial` is None (declared here, defined
+    elsewhere or filled before launch), or one literal per element; a single literal fills all.
+    """
+
+    name: str
+    element: Type
+    count: int
+    constant: bool = False
+    initial: tuple[Constant, ...] | None = None
+    visibility: Visibility = Visibility.PUBLIC
+    linkage: Linkage = Linkage.EXTERNAL
+    alignment: int = 0
+    external: bool = False
+    comments: tuple[str, ...] = ()
+    location: Location | None = None
+
+
+@attrs.frozen(eq=False)
+class Module:
+    """A unit of compilation: functions and globals by name, metadata, and its version.
+
+    `metadata` are the module's named attributes, e.g. `inputs.x = "..."`. `stage` is None for
+    target-independent modules and names the backend stage of others, which are outside the
+    stability promise.
+    """
+
+    functions: Mapping[str, Function] = attrs.field(factory=dict)
+    globals: Mapping[str, Global] = attrs.field(factory=dict)
+    metadata: Mapping[str, AttributeValue] = attrs.field(factory=dict)
+    version: tuple[int, int] = VERSION
+    stage: str | None = None
+    source: str | None = None
+    """Name of the file the module came from."""
+    comments: tuple[str, ...] = ()
+    """Comments after the last symbol."""
+    header_comments: tuple[str, ...] = ()
+    """Comments before the version line and the metadata."""
+
+    def evolve(self, **changes: Any) -> Module:
+        """A copy with fields changed."""
+        return attrs.evolve(self, **changes)
+
+    def with_functions(self, functions: Mapping[str, Function]) -> Module:
+        """A copy with `functions`; itself when they are the same objects in the same order."""
+        same = len(functions) == len(self.functions) and all(
+            a is b for a, b in zip(functions.values(), self.functions.values(), strict=True)
+        )
+        return self if same else attrs.evolve(self, functions=dict(functions))
+
+    def kernel(self, name: str | None = None) -> Function:
+        """The kernel called `name`, or the only one. Raises KeyError."""
+        found = [f for f in self.functions.values() if f.kernel and name in (None, f.name)]
+        if len(found) != 1:
+            names = ", ".join(f.name for f in self.functions.values() if f.kernel) or "none"
+            raise KeyError(f"no single kernel {name or ''} among: {names}")
+        return found[0]

@@ -1,0 +1,547 @@
+"""What an op is: one frozen class from whose fields everything else is derived.
+
+    @op("add")
+    class Add(Op):
+        \"\"\"Sum modulo 2^n.\"\"\"
+
+        lhs: Operand = operand(T)
+        rhs: Operand = operand(T)
+        results_ = (T,)
+
+        def evaluate(self, machine, lhs, rhs):
+            return machine.add(lhs, rhs)
+
+Fields are declared in the order they are written in text, by kind: `operand`, `optional`,
+`variadic` (values and literals), `symbol` (`@name`), `successor` (labels), `result_type` (a type
+that operands do not determine) and `attribute`. Constructing an op checks it against its
+signature, calls `verify` for what types cannot say, and computes the result types.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum, Flag, auto
+from operator import attrgetter
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
+
+import attrs
+
+from tileir.errors import Diagnostic, Location, VerifyError, verify_error
+from tileir.signature import Bindings, Pattern
+from tileir.types import I1, Tile, Type, shape_of
+from tileir.values import Constant, Operand, Undef, Value
+
+
+class Effects(Flag):
+    """What an op does besides computing its results."""
+
+    PURE = 0
+    READ = auto()
+    """Reads memory."""
+    WRITE = auto()
+    """Writes memory."""
+    SYNC = auto()
+    """Orders memory accesses (atomics, volatile accesses, barriers)."""
+    CONTROL = auto()
+    """Ends a block."""
+    OUTSIDE = auto()
+    """Is seen outside the program (print, assert, opaque code)."""
+    TRAP = auto()
+    """Has no meaning for some operands (division by zero): must not be executed early."""
+
+
+@attrs.frozen(slots=True)
+class Numerics:
+    """How far a result may lie from the real result: `ulp` 0 with `exact` False is correct
+    rounding; None means the bound is stated in the op's documentation."""
+
+    exact: bool = False
+    ulp: float | None = 0
+
+
+EXACT = Numerics(exact=True)
+ROUNDED = Numerics()
+
+
+def ulp(n: float) -> Numerics:
+    """At most `n` units in the last place from the real result."""
+    return Numerics(ulp=n)
+
+
+class FieldKind(Enum):
+    """The closed list of what an op's field may be; the grammar knows these and no op."""
+
+    OPERAND = "operand"
+    OPTIONAL = "optional operand"
+    VARIADIC = "variadic operands"
+    SYMBOL = "symbol"
+    SUCCESSOR = "successor"
+    RESULT_TYPE = "result type"
+    ATTRIBUTE = "attribute"
+
+
+@attrs.frozen
+class Field:
+    """One declared field of an op class."""
+
+    name: str
+    kind: FieldKind
+    pattern: Pattern | None
+    attribute: AttributeKind | None
+    default: Any
+
+
+@attrs.frozen
+class AttributeKind:
+    """How an attribute's value is written: `form` is one of `int`, `bool`, `float`, `string`,
+    `enum`, `ints`, `strings`, `symbol`, `type`, `combiner` (enum word or `@symbol`), `layout`."""
+
+    form: str
+    enum: type[Enum] | None = None
+
+
+INT, BOOL_ATTRIBUTE, FLOAT, STRING = (AttributeKind(f) for f in ("int", "bool", "float", "string"))
+INTS, STRINGS, SYMBOL = (AttributeKind(f) for f in ("ints", "strings", "symbol"))
+TYPE, LAYOUT = (AttributeKind(f) for f in ("type", "layout"))
+
+
+def one_of(enum: type[Enum]) -> AttributeKind:
+    """An attribute written as one bare word, the value of a member of `enum`."""
+    return AttributeKind("enum", enum)
+
+
+def combiner(enum: type[Enum]) -> AttributeKind:
+    """A bare word of `enum`, or `@name` of a function in the module (then a `str`)."""
+    return AttributeKind("combiner", enum)
+
+
+def operand(pattern: Pattern) -> Any:
+    """A required operand whose type fits `pattern`."""
+    return attrs.field(metadata={"kind": FieldKind.OPERAND, "pattern": pattern})
+
+
+def optional(pattern: Pattern) -> Any:
+    """An operand that may be left out (None; written `none` where others follow)."""
+    meta = {"kind": FieldKind.OPTIONAL, "pattern": pattern}
+    return attrs.field(default=None, metadata=meta)
+
+
+def variadic(pattern: Pattern) -> Any:
+    """Any number of operands, each fitting `pattern`; the last operand field."""
+    meta = {"kind": FieldKind.VARIADIC, "pattern": pattern}
+    return attrs.field(default=(), converter=tuple, metadata=meta)
+
+
+def symbol() -> Any:
+    """The name of a function or global of the module, written `@name`."""
+    return attrs.field(metadata={"kind": FieldKind.SYMBOL})
+
+
+def successor() -> Any:
+    """A `Successor`: block label and the arguments for its parameters."""
+    return attrs.field(metadata={"kind": FieldKind.SUCCESSOR})
+
+
+def result_type(pattern: Pattern) -> Any:
+    """The type of the first result, where operands do not determine it. Written once, as the
+    result's type."""
+    return attrs.field(metadata={"kind": FieldKind.RESULT_TYPE, "pattern": pattern})
+
+
+def result_types() -> Any:
+    """The types of all results (a tuple), for ops such as `call` that state them all."""
+    return attrs.field(converter=tuple, metadata={"kind": FieldKind.RESULT_TYPE, "pattern": None})
+
+
+def attribute(kind: AttributeKind, default: Any = attrs.NOTHING) -> Any:
+    """A compile-time property, written `{name = value}`; omitted where it equals `default`."""
+    return attrs.field(
+        default=default, kw_only=True, metadata={"kind": FieldKind.ATTRIBUTE, "attribute": kind}
+    )
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Successor:
+    """An edge: the label of a block and one argument per block parameter."""
+
+    label: str
+    arguments: tuple[Operand, ...] = attrs.field(default=(), converter=tuple)
+
+
+_new_value = Value
+_setattr = object.__setattr__
+_MEMO_LIMIT = 4096
+
+
+@attrs.frozen(eq=False, slots=True, weakref_slot=False)
+class Op:
+    """Base of every op. Immutable; two ops are equal only if they are one object.
+
+    `results` are the values it defines; when given, they are kept where their types are the
+    inferred ones, so that rewriting an operand does not rename what follows. `predicate` is
+    `@%p`: lanes where it is false have no effect and an undefined result.
+    """
+
+    results: tuple[Value, ...] = attrs.field(default=(), kw_only=True)
+    predicate: Operand | None = attrs.field(default=None, kw_only=True)
+    location: Location | None = attrs.field(default=None, kw_only=True)
+    comments: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+
+    mnemonic: ClassVar[str] = ""
+    since: ClassVar[tuple[int, int]] = (1, 0)
+    results_: ClassVar[tuple[Pattern, ...]] = ()
+    effects_: ClassVar[Effects] = Effects.PURE
+    numerics: ClassVar[Numerics] = EXACT
+    commutative: ClassVar[bool] = False
+    elementwise: ClassVar[bool] = False
+    """Element i of every result depends on element i of the operands alone."""
+    predicable: ClassVar[bool] = True
+    schema: ClassVar[tuple[Field, ...]] = ()
+    _types: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    _memo: ClassVar[dict[tuple[Any, ...], tuple[Type, ...]]]
+    _inputs: ClassVar[Callable[[Any], tuple[Operand, ...]]]
+
+    def __attrs_post_init__(self) -> None:
+        try:
+            key = self._types()
+            types = self._memo.get(key)
+        except (AttributeError, TypeError):  # no operand, or no hashable attribute
+            key, types = None, None
+        if types is None:
+            types = self._checked_types(key)
+        given = self.results
+        if not given:
+            if len(types) == 1:
+                _setattr(self, "results", (_new_value(types[0]),))
+            elif types:
+                _setattr(self, "results", tuple([_new_value(t) for t in types]))
+        elif len(given) != len(types) or given[0].type is not types[0] or (
+            len(given) > 1 and any(v.type is not t for v, t in zip(given, types, strict=True))
+        ):
+            self._reject_results(given, types)
+        if self.predicate is not None:
+            self._check_predicate()
+
+    # What a subclass states -------------------------------------------------------------
+
+    def verify(self) -> None:
+        """Check what the signature cannot say. Raises VerifyError through `self.fail`.
+
+        `verify` and `infer` may look at types and attributes only, never at the identity or
+        value of an operand: their outcome is remembered by types and attributes.
+        """
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        """Result types, given the signature's type variables. Default: build `results_`."""
+        return tuple([cast(Type, p.build(bound)) for p in self.results_])
+
+    @property
+    def effects(self) -> Effects:
+        """Effects of this op; a class whose attributes change them overrides this."""
+        return self.effects_
+
+    def evaluate(self, machine: Any, *operands: Any) -> Any:
+        """The meaning, against a machine of numbers: the value of the result (a tuple where
+        there are several), given one value per operand field (None for an absent optional, a
+        tuple for a variadic)."""
+        raise NotImplementedError(f"{self.mnemonic} has no meaning outside its context")
+
+    # What is derived ---------------------------------------------------------------------
+
+    @property
+    def result(self) -> Value:
+        """The only result. Raises ValueError where there is not exactly one."""
+        (only,) = self.results
+        return only
+
+    @property
+    def inputs(self) -> tuple[Operand, ...]:
+        """Values and literals of the operand fields, in order, absent ones left out."""
+        return self._inputs()
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """Everything the op reads: inputs, arguments of successors, predicate."""
+        read = self._inputs()
+        for edge in self.successors:
+            read += edge.arguments
+        return read if self.predicate is None else (*read, self.predicate)
+
+    @property
+    def successors(self) -> tuple[Successor, ...]:
+        """Edges to other blocks; () for all but terminators."""
+        return ()
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Attribute values by name, symbols and stated result types excluded."""
+        return {f.name: getattr(self, f.name) for f in self.fields(FieldKind.ATTRIBUTE)}
+
+    @classmethod
+    def fields(cls, *kinds: FieldKind) -> tuple[Field, ...]:
+        """The declared fields of `kinds`, in text order; all of them when none is named."""
+        return tuple(f for f in cls.schema if f.kind in kinds) if kinds else cls.schema
+
+    @property
+    def is_terminator(self) -> bool:
+        return Effects.CONTROL in self.effects_
+
+    def remap(self, env: Mapping[Value, Operand]) -> Op:
+        """The op with operands replaced through `env`; itself when nothing changes."""
+        changes: dict[str, Any] = {}
+        for name, kind in self._readers:
+            old = getattr(self, name)
+            new = _REMAP[kind](old, env)
+            if new is not old:
+                changes[name] = new
+        if not changes:
+            return self
+        return self.evolve(**changes)
+
+    _readers: ClassVar[tuple[tuple[str, FieldKind], ...]] = ()
+
+    def evolve(self, **changes: Any) -> Op:
+        """A copy with fields changed. Results keep their identity where their types hold, and
+        are new values (with the old names) where the types change."""
+        try:
+            return attrs.evolve(self, **changes)
+        except ResultTypesError:
+            fresh = attrs.evolve(self, **changes, results=())
+            named = zip(fresh.results, self.results, strict=False)
+            renamed = tuple(attrs.evolve(new, name=old.name) for new, old in named)
+            extra = fresh.results[len(renamed) :]
+            return attrs.evolve(fresh, results=renamed + extra)
+
+    def key(self) -> tuple[Any, ...]:
+        """Equal for two ops that compute the same thing: class, operands and attributes."""
+        return (type(self), self.predicate, *(getattr(self, f.name) for f in self.schema))
+
+    def fail(self, code: str, message: str, operand: str | int | None = None) -> VerifyError:
+        """A `VerifyError` about this op, to be raised by `verify` and `infer`."""
+        text = f"{self.mnemonic}: {message}"
+        return verify_error(code, text, self.location, operand=operand)
+
+    # Checking -----------------------------------------------------------------------------
+
+    def _checked_types(self, key: tuple[Any, ...] | None) -> tuple[Type, ...]:
+        bound: dict[str, Type] = {}
+        for field in self.schema:
+            self._check_field(field, bound)
+        self.verify()
+        types = self.infer(bound)
+        if key is None:
+            raise self.fail("TIR0105", "operands and attributes must be immutable values")
+        if len(self._memo) >= _MEMO_LIMIT:
+            self._memo.clear()
+        self._memo[key] = types
+        return types
+
+    def _check_field(self, field: Field, bound: Bindings) -> None:
+        value = getattr(self, field.name)
+        if field.kind is FieldKind.ATTRIBUTE:
+            _check_attribute(self, field, value)
+            return
+        if field.pattern is None or value is None:
+            return
+        several = field.kind is FieldKind.VARIADIC
+        for item in value if several else (value,):
+            found = item if field.kind is FieldKind.RESULT_TYPE else _type_of(self, field, item)
+            expected = field.pattern.match(found, bound)
+            if expected is not None:
+                message = f"{field.name} must be {expected}, not {found}"
+                raise self.fail("TIR0101", message, field.name)
+
+    def _reject_results(self, given: tuple[Value, ...], types: tuple[Type, ...]) -> None:
+        found = ", ".join(str(v.type) for v in given)
+        expected = ", ".join(map(str, types))
+        message = f"{self.mnemonic}: results are ({expected}), not ({found})"
+        raise ResultTypesError(Diagnostic("TIR0102", message, self.location, operand="results"))
+
+    def _check_predicate(self) -> None:
+        type_ = cast(Operand, self.predicate).type
+        if not self.predicable:
+            raise self.fail("TIR0103", "this op takes no predicate", "predicate")
+        if type_ is I1:
+            return
+        shape = self._predicate_shape()
+        if not isinstance(type_, Tile) or type_.element is not I1 or type_.shape != shape:
+            expected = "i1" if not shape else f"i1 or i1<{', '.join(map(str, shape))}>"
+            raise self.fail("TIR0104", f"predicate must be {expected}, not {type_}", "predicate")
+
+    def _predicate_shape(self) -> tuple[int, ...]:
+        """Shape a tile predicate must have: that of the first operand for ops that touch
+        memory or reduce, of the first result otherwise."""
+        first = self.inputs[:1] if self.predicate_follows_operand or not self.results else ()
+        for value in (*first, *self.results):
+            return shape_of(value.type)
+        return ()
+
+    predicate_follows_operand: ClassVar[bool] = False
+
+
+class ResultTypesError(VerifyError):
+    """The result types stated for an op are not the ones it has."""
+
+
+def _type_of(self: Op, field: Field, item: object) -> Type:
+    if isinstance(item, (Value, Constant, Undef)):
+        return item.type
+    raise self.fail("TIR0105", f"{field.name} must be an operand, not {item!r}", field.name)
+
+
+_PYTHON_FORMS: dict[str, tuple[type, ...]] = {
+    "int": (int,), "bool": (bool,), "float": (float, int), "string": (str,), "symbol": (str,),
+    "ints": (tuple,), "strings": (tuple,), "type": (object,), "layout": (object,),
+}  # fmt: skip
+
+
+def _check_attribute(self: Op, field: Field, value: Any) -> None:
+    kind = cast(AttributeKind, field.attribute)
+    if value is None and field.default is None:
+        return
+    if kind.enum is not None:
+        fits = isinstance(value, kind.enum) or (kind.form == "combiner" and isinstance(value, str))
+        words = ", ".join(str(m.value) for m in kind.enum)
+        expected = f"one of {words}" + (" or @function" if kind.form == "combiner" else "")
+    else:
+        fits = isinstance(value, _PYTHON_FORMS[kind.form])
+        fits &= not (kind.form in ("int", "float") and isinstance(value, bool))
+        fits &= kind.form != "ints" or all(type(n) is int for n in value)
+        expected = kind.form
+    if not fits:
+        raise self.fail("TIR0106", f"{field.name} must be {expected}, not {value!r}", field.name)
+
+
+def _remap_one(old: Any, env: Mapping[Value, Operand]) -> Any:
+    return env.get(old, old) if type(old) is Value else old
+
+
+def _remap_many(old: tuple[Operand, ...], env: Mapping[Value, Operand]) -> Any:
+    new = tuple([env.get(v, v) if type(v) is Value else v for v in old])
+    return old if all(a is b for a, b in zip(old, new, strict=True)) else new
+
+
+def _remap_edge(old: Successor, env: Mapping[Value, Operand]) -> Any:
+    new = _remap_many(old.arguments, env)
+    return old if new is old.arguments else Successor(old.label, new)
+
+
+_REMAP: dict[FieldKind, Callable[[Any, Mapping[Value, Operand]], Any]] = {
+    FieldKind.OPERAND: _remap_one,
+    FieldKind.OPTIONAL: _remap_one,
+    FieldKind.VARIADIC: _remap_many,
+    FieldKind.SUCCESSOR: _remap_edge,
+}
+_READING = (FieldKind.OPERAND, FieldKind.OPTIONAL, FieldKind.VARIADIC)
+
+
+# Defining and finding ops ------------------------------------------------------------------
+
+OPS: dict[str, type[Op]] = {}
+"""Every loaded op class by mnemonic. Use `lookup`, which loads families on first use."""
+
+FAMILIES = (
+    "arith", "compare", "cast", "control", "shape", "memory", "math", "reduce", "dot", "atomic",
+    "program", "predicate", "descriptor", "debug", "gpu",
+)  # fmt: skip
+"""Modules of `tileir.ops`, the most used first."""
+
+_C = TypeVar("_C", bound=type[Op])
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
+def op(mnemonic: str, *, since: tuple[int, int] = (1, 0)) -> Callable[[_C], _C]:
+    """Class decorator: make a frozen op class of the fields declared and register it."""
+
+    def define(cls: _C) -> _C:
+        made = cast(Any, attrs.frozen(eq=False, slots=True, weakref_slot=False, repr=False)(cls))
+        if not made.__doc__ or mnemonic in OPS:
+            raise TypeError(f"op {mnemonic} needs a docstring and a mnemonic of its own")
+        made.mnemonic, made.since = mnemonic, since
+        _derive(made)
+        OPS[mnemonic] = made
+        return made
+
+    return define
+
+
+def lookup(mnemonic: str) -> type[Op] | None:
+    """The op class called `mnemonic`, loading op families until one defines it."""
+    found = OPS.get(mnemonic)
+    if found is None:
+        for family in FAMILIES:
+            importlib.import_module(f"tileir.ops.{family}")
+            if mnemonic in OPS:
+                return OPS[mnemonic]
+    return found
+
+
+def all_ops() -> Iterator[type[Op]]:
+    """Every op class, all families loaded, ordered by mnemonic."""
+    lookup("")
+    return iter([OPS[name] for name in sorted(OPS)])
+
+
+def _derive(cls: Any) -> None:
+    """Fill in what follows from the fields: schema and the accessors that must be fast."""
+    cls.schema = tuple(
+        Field(
+            a.name, a.metadata["kind"], a.metadata.get("pattern"), a.metadata.get("attribute"),
+            a.default,
+        )
+        for a in attrs.fields(cls)
+        if "kind" in a.metadata
+    )  # fmt: skip
+    cls._memo = {}
+    cls._readers = tuple((f.name, f.kind) for f in cls.schema if f.kind in _REMAP) + (
+        ("predicate", FieldKind.OPTIONAL),
+    )
+    reading = [f for f in cls.schema if f.kind in _READING]
+    cls._inputs = _reader(reading)
+    cls._types = _type_reader(cls, reading)
+    edges = [f.name for f in cls.schema if f.kind is FieldKind.SUCCESSOR]
+    if edges:
+        cls.successors = property(lambda self: tuple([getattr(self, n) for n in edges]))
+
+
+def _reader(fields: list[Field]) -> Callable[[Any], tuple[Operand, ...]]:
+    names = [f.name for f in fields]
+    if all(f.kind is FieldKind.OPERAND for f in fields) and names:
+        get = attrgetter(*names)
+        return (lambda self: (get(self),)) if len(names) == 1 else (lambda self: get(self))
+
+    def read(self: Any) -> tuple[Operand, ...]:
+        found: list[Operand] = []
+        for field in fields:
+            value = getattr(self, field.name)
+            if field.kind is FieldKind.VARIADIC:
+                found.extend(value)
+            elif value is not None:
+                found.append(value)
+        return tuple(found)
+
+    return read
+
+
+def _type_reader(cls: Any, fields: list[Field]) -> Callable[[Any], tuple[Any, ...]]:
+    """The key under which an op's result types are remembered: the types of its operands, its
+    stated result types, and its attributes."""
+    skipped = (*_READING, FieldKind.SUCCESSOR)
+    others = tuple(f.name for f in cls.schema if f.kind not in skipped)
+    paths = (*others, *(f"{f.name}.type" for f in fields))
+    if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
+        get = attrgetter(*paths)
+        return (lambda self: (get(self),)) if len(paths) == 1 else (lambda self: get(self))
+
+    def read(self: Any) -> tuple[Any, ...]:
+        key: list[Any] = [getattr(self, name) for name in others]
+        for field in fields:
+            value = getattr(self, field.name)
+            if field.kind is FieldKind.VARIADIC:
+                key.append(tuple([v.type for v in value]))
+            else:
+                key.append(None if value is None else value.type)
+        return tuple(key)
+
+    return read

@@ -1,0 +1,1 @@
+"""The instruction set, one file per family. `tileir.op.lookup` loads families on first use."""

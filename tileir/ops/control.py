@@ -1,0 +1,106 @@
+"""Control flow: branches, return, calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.op import (
+    INT,
+    Effects,
+    Op,
+    Successor,
+    attribute,
+    op,
+    operand,
+    result_types,
+    successor,
+    symbol,
+    variadic,
+)
+from tileir.signature import ANYTHING, Bindings, Exactly
+from tileir.types import I1, Type
+from tileir.values import Operand
+
+
+@op("br")
+class Branch(Op):
+    """Jump to a block.
+
+    On the latch of a loop the attributes are requests to the compiler: `stages` of software
+    pipelining, `unroll` factor.
+
+    `br loop`
+    """
+
+    target: Successor = successor()
+    stages: int | None = attribute(INT, default=None)
+    unroll: int | None = attribute(INT, default=None)
+    effects_ = Effects.CONTROL
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return self.target
+
+
+@op("cond_br")
+class CondBranch(Op):
+    """Jump to `then` where the scalar `condition` is true, else to `otherwise`.
+
+    `cond_br %p, body, exit`
+    """
+
+    condition: Operand = operand(Exactly(I1))
+    then: Successor = successor()
+    otherwise: Successor = successor()
+    stages: int | None = attribute(INT, default=None)
+    unroll: int | None = attribute(INT, default=None)
+    effects_ = Effects.CONTROL
+    predicable = False
+
+    def evaluate(self, machine: Any, condition: Any) -> Any:
+        return self.then if machine.truth(condition) else self.otherwise
+
+
+@op("ret")
+class Return(Op):
+    """Leave the function with `values`, one per return type.
+
+    `ret f32 %sum`
+    """
+
+    values: tuple[Operand, ...] = variadic(ANYTHING)
+    effects_ = Effects.CONTROL
+    predicable = False
+
+    def evaluate(self, machine: Any, values: tuple[Any, ...]) -> Any:
+        return values
+
+
+@op("unreachable")
+class Unreachable(Op):
+    """A place the program promises never to reach."""
+
+    effects_ = Effects.CONTROL
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.unreachable()
+
+
+@op("call")
+class Call(Op):
+    """Call a device function with `arguments`. The callee's types are checked by `verify`.
+
+    `%y = call f32 @square, %x`
+    """
+
+    types: tuple[Type, ...] = result_types()
+    callee: str = symbol()
+    arguments: tuple[Operand, ...] = variadic(ANYTHING)
+    effects_ = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE | Effects.TRAP
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        return self.types
+
+    def evaluate(self, machine: Any, arguments: tuple[Any, ...]) -> Any:
+        return machine.call(self.callee, arguments)
