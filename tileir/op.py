@@ -12,7 +12,7 @@
             return machine.add(lhs, rhs)
 
 Fields are declared in the order they are written in text, by kind: `operand`, `optional`,
-`variadic` (values and literals), `symbol` (`@name`), `successor` (labels), `result_type` (a type
+`variadic`, `pairs` (values and literals), `symbol` (`@name`), `successor` (labels), `result_type` (a type
 that operands do not determine) and `attribute`. Constructing an op checks it against its
 signature, calls `verify` for what types cannot say, and computes the result types.
 """
@@ -75,6 +75,7 @@ class FieldKind(Enum):
     OPERAND = "operand"
     OPTIONAL = "optional operand"
     VARIADIC = "variadic operands"
+    PAIRS = "pairs of operands"
     SYMBOL = "symbol"
     SUCCESSOR = "successor"
     RESULT_TYPE = "result type"
@@ -90,6 +91,12 @@ class Field:
     pattern: Pattern | None
     attribute: AttributeKind | None
     default: Any
+    second: Pattern | None = None
+    """Of `PAIRS`: the pattern of each pair's second operand; `pattern` is the first's."""
+
+    def pattern_at(self, index: int) -> Pattern | None:
+        """The pattern of operand `index` of this field."""
+        return self.second if self.kind is FieldKind.PAIRS and index % 2 else self.pattern
 
 
 @attrs.frozen
@@ -130,6 +137,12 @@ def optional(pattern: Pattern) -> Any:
 def variadic(pattern: Pattern) -> Any:
     """Any number of operands, each fitting `pattern`; the last operand field."""
     meta = {"kind": FieldKind.VARIADIC, "pattern": pattern}
+    return attrs.field(default=(), converter=tuple, metadata=meta)
+
+
+def pairs(first: Pattern, second: Pattern) -> Any:
+    """Any number of operand pairs, written `[a, b]` each and stored flat: (a, b, a, b, ...)."""
+    meta = {"kind": FieldKind.PAIRS, "pattern": first, "second": second}
     return attrs.field(default=(), converter=tuple, metadata=meta)
 
 
@@ -344,10 +357,12 @@ class Op:
             return
         if field.pattern is None or value is None:
             return
-        several = field.kind is FieldKind.VARIADIC
-        for item in value if several else (value,):
+        several = field.kind in _SEVERAL
+        if field.kind is FieldKind.PAIRS and len(value) % 2:
+            raise self.fail("TIR0105", f"{field.name} must come in pairs", field.name)
+        for index, item in enumerate(value if several else (value,)):
             found = item if field.kind is FieldKind.RESULT_TYPE else _type_of(self, field, item)
-            expected = field.pattern.match(found, bound)
+            expected = cast(Pattern, field.pattern_at(index)).match(found, bound)
             if expected is not None:
                 message = f"{field.name} must be {expected}, not {found}"
                 raise self.fail("TIR0101", message, field.name)
@@ -431,9 +446,11 @@ _REMAP: dict[FieldKind, Callable[[Any, Mapping[Value, Operand]], Any]] = {
     FieldKind.OPERAND: _remap_one,
     FieldKind.OPTIONAL: _remap_one,
     FieldKind.VARIADIC: _remap_many,
+    FieldKind.PAIRS: _remap_many,
     FieldKind.SUCCESSOR: _remap_edge,
 }
-_READING = (FieldKind.OPERAND, FieldKind.OPTIONAL, FieldKind.VARIADIC)
+_SEVERAL = (FieldKind.VARIADIC, FieldKind.PAIRS)
+_READING = (FieldKind.OPERAND, FieldKind.OPTIONAL, *_SEVERAL)
 
 
 # Defining and finding ops ------------------------------------------------------------------
@@ -488,7 +505,7 @@ def _derive(cls: Any) -> None:
     cls.schema = tuple(
         Field(
             a.name, a.metadata["kind"], a.metadata.get("pattern"), a.metadata.get("attribute"),
-            a.default,
+            a.default, a.metadata.get("second"),
         )
         for a in attrs.fields(cls)
         if "kind" in a.metadata
@@ -515,7 +532,7 @@ def _reader(fields: list[Field]) -> Callable[[Any], tuple[Operand, ...]]:
         found: list[Operand] = []
         for field in fields:
             value = getattr(self, field.name)
-            if field.kind is FieldKind.VARIADIC:
+            if field.kind in _SEVERAL:
                 found.extend(value)
             elif value is not None:
                 found.append(value)
@@ -538,7 +555,7 @@ def _type_reader(cls: Any, fields: list[Field]) -> Callable[[Any], tuple[Any, ..
         key: list[Any] = [getattr(self, name) for name in others]
         for field in fields:
             value = getattr(self, field.name)
-            if field.kind is FieldKind.VARIADIC:
+            if field.kind in _SEVERAL:
                 key.append(tuple([v.type for v in value]))
             else:
                 key.append(None if value is None else value.type)
