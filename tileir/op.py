@@ -355,7 +355,8 @@ class Op:
         if field.kind is FieldKind.ATTRIBUTE:
             _check_attribute(self, field, value)
             return
-        if field.pattern is None or value is None:
+        absent = value is None and field.kind is FieldKind.OPTIONAL
+        if field.pattern is None or absent:
             return
         several = field.kind in _SEVERAL
         if field.kind is FieldKind.PAIRS and len(value) % 2:

@@ -1,0 +1,123 @@
+"""What every op gets from its declaration."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileir.errors import Location, VerifyError
+from tileir.op import OPS, Op, Successor, lookup, op
+from tileir.types import F32, I1, I32, Tile
+from tileir.values import Undef, Value, constant
+
+
+def make(mnemonic: str) -> type[Op]:
+    found = lookup(mnemonic)
+    assert found is not None
+    return found
+
+
+ROW = Tile(I32, (64,))
+A, B = Value(ROW, "a"), Value(ROW, "b")
+HERE = Location("k.tir", 3, 5)
+
+
+def test_results_are_inferred() -> None:
+    made = make("add")(A, B)
+    assert [v.type for v in made.results] == [ROW]
+    assert made.inputs == made.operands == (A, B)
+
+
+def test_literals_and_undef_are_operands() -> None:
+    made = make("add")(A, constant(ROW, 1))
+    assert made.remap({A: Undef(ROW)}).inputs == (Undef(ROW), constant(ROW, 1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "attributes", "code", "operand"),
+    [
+        ((A, Value(I32)), {}, "TIR0101", "rhs"),
+        ((Value(F32), Value(F32)), {}, "TIR0101", "lhs"),
+        ((A, 3), {}, "TIR0105", "rhs"),
+        ((A, None), {}, "TIR0105", "rhs"),
+        ((A, B), {"overflow": "nsw"}, "TIR0106", "overflow"),
+        ((A, B), {"overflow": []}, "TIR0106", "overflow"),
+        ((A, B), {"predicate": Value(ROW)}, "TIR0104", "predicate"),
+        ((A, B), {"predicate": Value(Tile(I1, (32,)))}, "TIR0104", "predicate"),
+        ((A, B), {"results": (Value(I32),)}, "TIR0102", "results"),
+        ((A, B), {"results": (Value(ROW), Value(ROW))}, "TIR0102", "results"),
+    ],
+)
+def test_construction_checks(
+    arguments: tuple[object, ...], attributes: dict[str, object], code: str, operand: str
+) -> None:
+    with pytest.raises(VerifyError) as caught:
+        make("add")(*arguments, **attributes, location=HERE)  # type: ignore[arg-type]
+    assert caught.value.code == code
+    assert (caught.value.line, caught.value.column) == (3, 5)
+    assert caught.value.diagnostics[0].operand == operand
+
+
+def test_a_check_is_repeated_after_it_failed() -> None:
+    for _ in range(2):
+        with pytest.raises(VerifyError):
+            make("add")(Value(F32), Value(F32))
+
+
+@pytest.mark.parametrize("type_", [I1, Tile(I1, (64,))])
+def test_predicates_are_scalar_or_of_the_shape(type_: Tile) -> None:
+    mask = Value(type_)
+    made = make("add")(A, B, predicate=mask)
+    assert made.operands == (A, B, mask)
+    assert make("add")(A, B).key() != made.key()
+
+
+def test_terminators_take_no_predicate() -> None:
+    with pytest.raises(VerifyError) as caught:
+        make("br")(Successor("x"), predicate=Value(I1))
+    assert caught.value.code == "TIR0103"
+
+
+def test_remap_of_nothing_is_the_same_object() -> None:
+    made = make("add")(A, B)
+    assert made.remap({}) is made
+    assert made.remap({Value(ROW): B}) is made
+
+
+def test_remap_keeps_results_where_types_hold() -> None:
+    made = make("add")(A, B)
+    assert made.remap({A: B}).result is made.result
+    wide = Value(Tile(I32, (8,)))
+    changed = make("add")(A, A).remap({A: wide})
+    assert changed.result.type is wide.type
+
+
+def test_remap_reaches_edges_and_predicates() -> None:
+    p, q, x = Value(I1), Value(I1), Value(I32)
+    branch = make("cond_br")(p, Successor("a", (x,)), Successor("b"))
+    new = branch.remap({p: q, x: constant(I32, 7)})
+    assert new.operands == (q, constant(I32, 7))
+    assert make("add")(A, B, predicate=p).remap({p: q}).predicate is q
+
+
+def test_ops_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        make("add")(A, B).lhs = B  # type: ignore[attr-defined]
+
+
+def test_an_op_needs_a_docstring_and_its_own_mnemonic() -> None:
+    assert lookup("add") is OPS["add"]
+    with pytest.raises(TypeError, match="mnemonic"):
+
+        @op("add")
+        class Clash(Op):
+            """Another add."""
+
+    with pytest.raises(TypeError, match="docstring"):
+
+        @op("nothing.said")
+        class Silent(Op):
+            pass
+
+
+def test_unknown_mnemonics_are_none() -> None:
+    assert lookup("no_such_op") is None

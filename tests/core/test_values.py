@@ -1,0 +1,100 @@
+"""Literals hold exact bits; encoding rounds once, to nearest even."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tileir.types import (
+    BF16,
+    F4E2M1,
+    F8E4M3,
+    F8E5M2,
+    F8E8M0,
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I32,
+    I64,
+    Pointer,
+    Scalar,
+    Tile,
+)
+from tileir.values import Constant, constant, decode, encode
+
+NUMPY = {
+    F4E2M1: (np.uint8, ml_dtypes.float4_e2m1fn),
+    F8E4M3: (np.uint8, ml_dtypes.float8_e4m3fn),
+    F8E5M2: (np.uint8, ml_dtypes.float8_e5m2),
+    F8E8M0: (np.uint8, ml_dtypes.float8_e8m0fnu),
+    F16: (np.uint16, np.float16),
+    BF16: (np.uint16, ml_dtypes.bfloat16),
+}
+
+
+@pytest.mark.parametrize("type_", NUMPY, ids=str)
+def test_every_bit_pattern_decodes_as_ml_dtypes_says(type_: Scalar) -> None:
+    bits_type, number_type = NUMPY[type_]
+    patterns = np.arange(1 << type_.bits, dtype=np.uint32).astype(bits_type)
+    with np.errstate(invalid="ignore"):
+        numbers = patterns.view(number_type).astype(np.float64)
+    for bits, number in zip(patterns.tolist(), numbers.tolist(), strict=True):
+        found = decode(type_, bits)
+        assert found == number or (math.isnan(number) and math.isnan(found))
+
+
+@pytest.mark.parametrize("type_", [t for t in NUMPY if t is not F8E8M0], ids=str)
+@given(number=st.floats(width=32, allow_nan=False))
+def test_encode_rounds_as_ml_dtypes_does(type_: Scalar, number: float) -> None:
+    bits_type, number_type = NUMPY[type_]
+    with np.errstate(over="ignore"):
+        expected = np.float32(number).astype(number_type)
+    assert encode(type_, number) == int(expected.view(bits_type))
+
+
+@given(st.floats())
+def test_f64_keeps_every_bit(number: float) -> None:
+    bits = encode(F64, number)
+    assert bits == int(np.float64(number).view(np.uint64))
+    assert np.float64(decode(F64, bits)).view(np.uint64) == bits
+
+
+@given(st.floats(allow_nan=False))
+def test_f32_rounds_once(number: float) -> None:
+    with np.errstate(over="ignore"):
+        expected = int(np.float64(number).astype(np.float32).view(np.uint32))
+    assert encode(F32, number) == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "number", "bits"),
+    [(I8, -1, 255), (I8, 255, 255), (I1, True, 1), (I64, -1, 2**64 - 1), (Pointer(F32), 0, 0)],
+)
+def test_integers_are_twos_complement(type_: Scalar, number: int, bits: int) -> None:
+    assert encode(type_, number) == bits
+
+
+@pytest.mark.parametrize(("type_", "number"), [(I8, 256), (I8, -129), (I1, 2), (I32, 2**32)])
+def test_integers_must_fit(type_: Scalar, number: int) -> None:
+    with pytest.raises(OverflowError, match="does not fit"):
+        encode(type_, number)
+
+
+def test_a_float_is_no_integer_literal() -> None:
+    with pytest.raises(TypeError, match="no integer"):
+        encode(I32, 1.0)
+
+
+def test_equality_is_of_bits() -> None:
+    assert constant(F32, 0.0) != constant(F32, -0.0)
+    assert constant(F32, math.nan) == constant(F32, math.nan)
+    assert constant(Tile(I32, (4,)), 3) == Constant(Tile(I32, (4,)), 3)
+    assert constant(I8, -1).value == -1
+    assert constant(I1, 1).value is True
