@@ -12,8 +12,8 @@
             return machine.add(lhs, rhs)
 
 Fields are declared in the order they are written in text, by kind: `operand`, `optional`,
-`variadic`, `pairs` (values and literals), `symbol` (`@name`), `successor` (labels), `result_type` (a type
-that operands do not determine) and `attribute`. Constructing an op checks it against its
+`variadic`, `pairs` (values and literals), `symbol` (`@name`), `successor` (labels), `result_type`
+(a type that operands do not determine) and `attribute`. Constructing an op checks it against its
 signature, calls `verify` for what types cannot say, and computes the result types.
 """
 
@@ -21,166 +21,54 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum, Flag, auto
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import attrs
 
+from tileir.effects import EXACT, ROUNDED, Effects, Numerics, ulp
 from tileir.errors import Diagnostic, Location, VerifyError, verify_error
+from tileir.field import (
+    BOOL_ATTRIBUTE,
+    FLOAT,
+    INT,
+    INTS,
+    LAYOUT,
+    READING,
+    REMAP,
+    SEVERAL,
+    STRING,
+    STRINGS,
+    SYMBOL,
+    TYPE,
+    AttributeKind,
+    Field,
+    FieldKind,
+    Successor,
+    attribute,
+    combiner,
+    expected_attribute,
+    one_of,
+    operand,
+    optional,
+    pairs,
+    result_type,
+    result_types,
+    successor,
+    symbol,
+    variadic,
+)
 from tileir.signature import Bindings, Pattern
 from tileir.types import I1, Tile, Type, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
-
-class Effects(Flag):
-    """What an op does besides computing its results."""
-
-    PURE = 0
-    READ = auto()
-    """Reads memory."""
-    WRITE = auto()
-    """Writes memory."""
-    SYNC = auto()
-    """Orders memory accesses (atomics, volatile accesses, barriers)."""
-    CONTROL = auto()
-    """Ends a block."""
-    OUTSIDE = auto()
-    """Is seen outside the program (print, assert, opaque code)."""
-    TRAP = auto()
-    """Has no meaning for some operands (division by zero): must not be executed early."""
-
-
-@attrs.frozen(slots=True)
-class Numerics:
-    """How far a result may lie from the real result: `ulp` 0 with `exact` False is correct
-    rounding; None means the bound is stated in the op's documentation."""
-
-    exact: bool = False
-    ulp: float | None = 0
-
-
-EXACT = Numerics(exact=True)
-ROUNDED = Numerics()
-
-
-def ulp(n: float) -> Numerics:
-    """At most `n` units in the last place from the real result."""
-    return Numerics(ulp=n)
-
-
-class FieldKind(Enum):
-    """The closed list of what an op's field may be; the grammar knows these and no op."""
-
-    OPERAND = "operand"
-    OPTIONAL = "optional operand"
-    VARIADIC = "variadic operands"
-    PAIRS = "pairs of operands"
-    SYMBOL = "symbol"
-    SUCCESSOR = "successor"
-    RESULT_TYPE = "result type"
-    ATTRIBUTE = "attribute"
-
-
-@attrs.frozen
-class Field:
-    """One declared field of an op class."""
-
-    name: str
-    kind: FieldKind
-    pattern: Pattern | None
-    attribute: AttributeKind | None
-    default: Any
-    second: Pattern | None = None
-    """Of `PAIRS`: the pattern of each pair's second operand; `pattern` is the first's."""
-
-    def pattern_at(self, index: int) -> Pattern | None:
-        """The pattern of operand `index` of this field."""
-        return self.second if self.kind is FieldKind.PAIRS and index % 2 else self.pattern
-
-
-@attrs.frozen
-class AttributeKind:
-    """How an attribute's value is written: `form` is one of `int`, `bool`, `float`, `string`,
-    `enum`, `ints`, `strings`, `symbol`, `type`, `combiner` (enum word or `@symbol`), `layout`."""
-
-    form: str
-    enum: type[Enum] | None = None
-
-
-INT, BOOL_ATTRIBUTE, FLOAT, STRING = (AttributeKind(f) for f in ("int", "bool", "float", "string"))
-INTS, STRINGS, SYMBOL = (AttributeKind(f) for f in ("ints", "strings", "symbol"))
-TYPE, LAYOUT = (AttributeKind(f) for f in ("type", "layout"))
-
-
-def one_of(enum: type[Enum]) -> AttributeKind:
-    """An attribute written as one bare word, the value of a member of `enum`."""
-    return AttributeKind("enum", enum)
-
-
-def combiner(enum: type[Enum]) -> AttributeKind:
-    """A bare word of `enum`, or `@name` of a function in the module (then a `str`)."""
-    return AttributeKind("combiner", enum)
-
-
-def operand(pattern: Pattern) -> Any:
-    """A required operand whose type fits `pattern`."""
-    return attrs.field(metadata={"kind": FieldKind.OPERAND, "pattern": pattern})
-
-
-def optional(pattern: Pattern) -> Any:
-    """An operand that may be left out (None; written `none` where others follow)."""
-    meta = {"kind": FieldKind.OPTIONAL, "pattern": pattern}
-    return attrs.field(default=None, metadata=meta)
-
-
-def variadic(pattern: Pattern) -> Any:
-    """Any number of operands, each fitting `pattern`; the last operand field."""
-    meta = {"kind": FieldKind.VARIADIC, "pattern": pattern}
-    return attrs.field(default=(), converter=tuple, metadata=meta)
-
-
-def pairs(first: Pattern, second: Pattern) -> Any:
-    """Any number of operand pairs, written `[a, b]` each and stored flat: (a, b, a, b, ...)."""
-    meta = {"kind": FieldKind.PAIRS, "pattern": first, "second": second}
-    return attrs.field(default=(), converter=tuple, metadata=meta)
-
-
-def symbol() -> Any:
-    """The name of a function or global of the module, written `@name`."""
-    return attrs.field(metadata={"kind": FieldKind.SYMBOL})
-
-
-def successor() -> Any:
-    """A `Successor`: block label and the arguments for its parameters."""
-    return attrs.field(metadata={"kind": FieldKind.SUCCESSOR})
-
-
-def result_type(pattern: Pattern) -> Any:
-    """The type of the first result, where operands do not determine it. Written once, as the
-    result's type."""
-    return attrs.field(metadata={"kind": FieldKind.RESULT_TYPE, "pattern": pattern})
-
-
-def result_types() -> Any:
-    """The types of all results (a tuple), for ops such as `call` that state them all."""
-    return attrs.field(converter=tuple, metadata={"kind": FieldKind.RESULT_TYPE, "pattern": None})
-
-
-def attribute(kind: AttributeKind, default: Any = attrs.NOTHING) -> Any:
-    """A compile-time property, written `{name = value}`; omitted where it equals `default`."""
-    return attrs.field(
-        default=default, kw_only=True, metadata={"kind": FieldKind.ATTRIBUTE, "attribute": kind}
-    )
-
-
-@attrs.frozen(slots=True, weakref_slot=False)
-class Successor:
-    """An edge: the label of a block and one argument per block parameter."""
-
-    label: str
-    arguments: tuple[Operand, ...] = attrs.field(default=(), converter=tuple)
-
+__all__ = [
+    "BOOL_ATTRIBUTE", "EXACT", "FAMILIES", "FLOAT", "INT", "INTS", "LAYOUT", "OPS", "ROUNDED",
+    "STRING", "STRINGS", "SYMBOL", "TYPE", "AttributeKind", "Effects", "Field", "FieldKind",
+    "Numerics", "Op", "ResultTypesError", "Successor", "all_ops", "attribute", "combiner",
+    "lookup", "one_of", "op", "operand", "optional", "pairs", "result_type", "result_types",
+    "successor", "symbol", "ulp", "variadic",
+]  # fmt: skip
 
 _new_value = Value
 _setattr = object.__setattr__
@@ -305,7 +193,7 @@ class Op:
         changes: dict[str, Any] = {}
         for name, kind in self._readers:
             old = getattr(self, name)
-            new = _REMAP[kind](old, env)
+            new = REMAP[kind](old, env)
             if new is not old:
                 changes[name] = new
         if not changes:
@@ -353,12 +241,16 @@ class Op:
     def _check_field(self, field: Field, bound: Bindings) -> None:
         value = getattr(self, field.name)
         if field.kind is FieldKind.ATTRIBUTE:
-            _check_attribute(self, field, value)
+            expected = expected_attribute(field, value)
+            if expected is not None:
+                raise self.fail(
+                    "TIR0106", f"{field.name} must be {expected}, not {value!r}", field.name
+                )
             return
         absent = value is None and field.kind is FieldKind.OPTIONAL
         if field.pattern is None or absent:
             return
-        several = field.kind in _SEVERAL
+        several = field.kind in SEVERAL
         if field.kind is FieldKind.PAIRS and len(value) % 2:
             raise self.fail("TIR0105", f"{field.name} must come in pairs", field.name)
         for index, item in enumerate(value if several else (value,)):
@@ -404,54 +296,6 @@ def _type_of(self: Op, field: Field, item: object) -> Type:
     if isinstance(item, (Value, Constant, Undef)):
         return item.type
     raise self.fail("TIR0105", f"{field.name} must be an operand, not {item!r}", field.name)
-
-
-_PYTHON_FORMS: dict[str, tuple[type, ...]] = {
-    "int": (int,), "bool": (bool,), "float": (float, int), "string": (str,), "symbol": (str,),
-    "ints": (tuple,), "strings": (tuple,), "type": (object,), "layout": (object,),
-}  # fmt: skip
-
-
-def _check_attribute(self: Op, field: Field, value: Any) -> None:
-    kind = cast(AttributeKind, field.attribute)
-    if value is None and field.default is None:
-        return
-    if kind.enum is not None:
-        fits = isinstance(value, kind.enum) or (kind.form == "combiner" and isinstance(value, str))
-        words = ", ".join(str(m.value) for m in kind.enum)
-        expected = f"one of {words}" + (" or @function" if kind.form == "combiner" else "")
-    else:
-        fits = isinstance(value, _PYTHON_FORMS[kind.form])
-        fits &= not (kind.form in ("int", "float") and isinstance(value, bool))
-        fits &= kind.form != "ints" or all(type(n) is int for n in value)
-        expected = kind.form
-    if not fits:
-        raise self.fail("TIR0106", f"{field.name} must be {expected}, not {value!r}", field.name)
-
-
-def _remap_one(old: Any, env: Mapping[Value, Operand]) -> Any:
-    return env.get(old, old) if type(old) is Value else old
-
-
-def _remap_many(old: tuple[Operand, ...], env: Mapping[Value, Operand]) -> Any:
-    new = tuple([env.get(v, v) if type(v) is Value else v for v in old])
-    return old if all(a is b for a, b in zip(old, new, strict=True)) else new
-
-
-def _remap_edge(old: Successor, env: Mapping[Value, Operand]) -> Any:
-    new = _remap_many(old.arguments, env)
-    return old if new is old.arguments else Successor(old.label, new)
-
-
-_REMAP: dict[FieldKind, Callable[[Any, Mapping[Value, Operand]], Any]] = {
-    FieldKind.OPERAND: _remap_one,
-    FieldKind.OPTIONAL: _remap_one,
-    FieldKind.VARIADIC: _remap_many,
-    FieldKind.PAIRS: _remap_many,
-    FieldKind.SUCCESSOR: _remap_edge,
-}
-_SEVERAL = (FieldKind.VARIADIC, FieldKind.PAIRS)
-_READING = (FieldKind.OPERAND, FieldKind.OPTIONAL, *_SEVERAL)
 
 
 # Defining and finding ops ------------------------------------------------------------------
@@ -512,10 +356,10 @@ def _derive(cls: Any) -> None:
         if "kind" in a.metadata
     )  # fmt: skip
     cls._memo = {}
-    cls._readers = tuple((f.name, f.kind) for f in cls.schema if f.kind in _REMAP) + (
+    cls._readers = tuple((f.name, f.kind) for f in cls.schema if f.kind in REMAP) + (
         ("predicate", FieldKind.OPTIONAL),
     )
-    reading = [f for f in cls.schema if f.kind in _READING]
+    reading = [f for f in cls.schema if f.kind in READING]
     cls._inputs = _reader(reading)
     cls._types = _type_reader(cls, reading)
     edges = [f.name for f in cls.schema if f.kind is FieldKind.SUCCESSOR]
@@ -533,7 +377,7 @@ def _reader(fields: list[Field]) -> Callable[[Any], tuple[Operand, ...]]:
         found: list[Operand] = []
         for field in fields:
             value = getattr(self, field.name)
-            if field.kind in _SEVERAL:
+            if field.kind in SEVERAL:
                 found.extend(value)
             elif value is not None:
                 found.append(value)
@@ -545,7 +389,7 @@ def _reader(fields: list[Field]) -> Callable[[Any], tuple[Operand, ...]]:
 def _type_reader(cls: Any, fields: list[Field]) -> Callable[[Any], tuple[Any, ...]]:
     """The key under which an op's result types are remembered: the types of its operands, its
     stated result types, and its attributes."""
-    skipped = (*_READING, FieldKind.SUCCESSOR)
+    skipped = (*READING, FieldKind.SUCCESSOR)
     others = tuple(f.name for f in cls.schema if f.kind not in skipped)
     paths = (*others, *(f"{f.name}.type" for f in fields))
     if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
@@ -556,7 +400,7 @@ def _type_reader(cls: Any, fields: list[Field]) -> Callable[[Any], tuple[Any, ..
         key: list[Any] = [getattr(self, name) for name in others]
         for field in fields:
             value = getattr(self, field.name)
-            if field.kind in _SEVERAL:
+            if field.kind in SEVERAL:
                 key.append(tuple([v.type for v in value]))
             else:
                 key.append(None if value is None else value.type)

@@ -1,0 +1,43 @@
+"""What an op does besides computing, and how exact its results are."""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+
+import attrs
+
+
+class Effects(Flag):
+    """What an op does besides computing its results."""
+
+    PURE = 0
+    READ = auto()
+    """Reads memory."""
+    WRITE = auto()
+    """Writes memory."""
+    SYNC = auto()
+    """Orders memory accesses (atomics, volatile accesses, barriers)."""
+    CONTROL = auto()
+    """Ends a block."""
+    OUTSIDE = auto()
+    """Is seen outside the program (print, assert, opaque code)."""
+    TRAP = auto()
+    """Has no meaning for some operands (division by zero): must not be executed early."""
+
+
+@attrs.frozen(slots=True)
+class Numerics:
+    """How far a result may lie from the real result: `ulp` 0 with `exact` False is correct
+    rounding; None means the bound is stated in the op's documentation."""
+
+    exact: bool = False
+    ulp: float | None = 0
+
+
+EXACT = Numerics(exact=True)
+ROUNDED = Numerics()
+
+
+def ulp(n: float) -> Numerics:
+    """At most `n` units in the last place from the real result."""
+    return Numerics(ulp=n)

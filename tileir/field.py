@@ -1,0 +1,173 @@
+"""What an op's fields may be: the closed list of kinds, and how each is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, cast
+
+import attrs
+
+from tileir.signature import Pattern
+from tileir.values import Operand, Value
+
+
+class FieldKind(Enum):
+    """The closed list of what an op's field may be; the grammar knows these and no op."""
+
+    OPERAND = "operand"
+    OPTIONAL = "optional operand"
+    VARIADIC = "variadic operands"
+    PAIRS = "pairs of operands"
+    SYMBOL = "symbol"
+    SUCCESSOR = "successor"
+    RESULT_TYPE = "result type"
+    ATTRIBUTE = "attribute"
+
+
+@attrs.frozen
+class Field:
+    """One declared field of an op class."""
+
+    name: str
+    kind: FieldKind
+    pattern: Pattern | None
+    attribute: AttributeKind | None
+    default: Any
+    second: Pattern | None = None
+    """Of `PAIRS`: the pattern of each pair's second operand; `pattern` is the first's."""
+
+    def pattern_at(self, index: int) -> Pattern | None:
+        """The pattern of operand `index` of this field."""
+        return self.second if self.kind is FieldKind.PAIRS and index % 2 else self.pattern
+
+
+@attrs.frozen
+class AttributeKind:
+    """How an attribute's value is written: `form` is one of `int`, `bool`, `float`, `string`,
+    `enum`, `ints`, `strings`, `symbol`, `type`, `combiner` (enum word or `@symbol`), `layout`."""
+
+    form: str
+    enum: type[Enum] | None = None
+
+
+INT, BOOL_ATTRIBUTE, FLOAT, STRING = (AttributeKind(f) for f in ("int", "bool", "float", "string"))
+INTS, STRINGS, SYMBOL = (AttributeKind(f) for f in ("ints", "strings", "symbol"))
+TYPE, LAYOUT = (AttributeKind(f) for f in ("type", "layout"))
+
+
+def one_of(enum: type[Enum]) -> AttributeKind:
+    """An attribute written as one bare word, the value of a member of `enum`."""
+    return AttributeKind("enum", enum)
+
+
+def combiner(enum: type[Enum]) -> AttributeKind:
+    """A bare word of `enum`, or `@name` of a function in the module (then a `str`)."""
+    return AttributeKind("combiner", enum)
+
+
+def operand(pattern: Pattern) -> Any:
+    """A required operand whose type fits `pattern`."""
+    return attrs.field(metadata={"kind": FieldKind.OPERAND, "pattern": pattern})
+
+
+def optional(pattern: Pattern) -> Any:
+    """An operand that may be left out (None; written `none` where others follow)."""
+    meta = {"kind": FieldKind.OPTIONAL, "pattern": pattern}
+    return attrs.field(default=None, metadata=meta)
+
+
+def variadic(pattern: Pattern) -> Any:
+    """Any number of operands, each fitting `pattern`; the last operand field."""
+    meta = {"kind": FieldKind.VARIADIC, "pattern": pattern}
+    return attrs.field(default=(), converter=tuple, metadata=meta)
+
+
+def pairs(first: Pattern, second: Pattern) -> Any:
+    """Any number of operand pairs, written `[a, b]` each and stored flat: (a, b, a, b, ...)."""
+    meta = {"kind": FieldKind.PAIRS, "pattern": first, "second": second}
+    return attrs.field(default=(), converter=tuple, metadata=meta)
+
+
+def symbol() -> Any:
+    """The name of a function or global of the module, written `@name`."""
+    return attrs.field(metadata={"kind": FieldKind.SYMBOL})
+
+
+def successor() -> Any:
+    """A `Successor`: block label and the arguments for its parameters."""
+    return attrs.field(metadata={"kind": FieldKind.SUCCESSOR})
+
+
+def result_type(pattern: Pattern) -> Any:
+    """The type of the first result, where operands do not determine it. Written once, as the
+    result's type."""
+    return attrs.field(metadata={"kind": FieldKind.RESULT_TYPE, "pattern": pattern})
+
+
+def result_types() -> Any:
+    """The types of all results (a tuple), for ops such as `call` that state them all."""
+    return attrs.field(converter=tuple, metadata={"kind": FieldKind.RESULT_TYPE, "pattern": None})
+
+
+def attribute(kind: AttributeKind, default: Any = attrs.NOTHING) -> Any:
+    """A compile-time property, written `{name = value}`; omitted where it equals `default`."""
+    return attrs.field(
+        default=default, kw_only=True, metadata={"kind": FieldKind.ATTRIBUTE, "attribute": kind}
+    )
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Successor:
+    """An edge: the label of a block and one argument per block parameter."""
+
+    label: str
+    arguments: tuple[Operand, ...] = attrs.field(default=(), converter=tuple)
+
+
+_PYTHON_FORMS: dict[str, tuple[type, ...]] = {
+    "int": (int,), "bool": (bool,), "float": (float, int), "string": (str,), "symbol": (str,),
+    "ints": (tuple,), "strings": (tuple,), "type": (object,), "layout": (object,),
+}  # fmt: skip
+
+
+def expected_attribute(field: Field, value: Any) -> str | None:
+    """What the attribute `field` should hold where `value` is of another kind, else None."""
+    kind = cast(AttributeKind, field.attribute)
+    if value is None and field.default is None:
+        return None
+    if kind.enum is not None:
+        fits = isinstance(value, kind.enum) or (kind.form == "combiner" and isinstance(value, str))
+        words = ", ".join(str(m.value) for m in kind.enum)
+        expected = f"one of {words}" + (" or @function" if kind.form == "combiner" else "")
+    else:
+        fits = isinstance(value, _PYTHON_FORMS[kind.form])
+        fits &= not (kind.form in ("int", "float") and isinstance(value, bool))
+        fits &= kind.form != "ints" or all(type(n) is int for n in value)
+        expected = kind.form
+    return None if fits else expected
+
+
+def _remap_one(old: Any, env: Mapping[Value, Operand]) -> Any:
+    return env.get(old, old) if type(old) is Value else old
+
+
+def _remap_many(old: tuple[Operand, ...], env: Mapping[Value, Operand]) -> Any:
+    new = tuple([env.get(v, v) if type(v) is Value else v for v in old])
+    return old if all(a is b for a, b in zip(old, new, strict=True)) else new
+
+
+def _remap_edge(old: Successor, env: Mapping[Value, Operand]) -> Any:
+    new = _remap_many(old.arguments, env)
+    return old if new is old.arguments else Successor(old.label, new)
+
+
+REMAP: dict[FieldKind, Callable[[Any, Mapping[Value, Operand]], Any]] = {
+    FieldKind.OPERAND: _remap_one,
+    FieldKind.OPTIONAL: _remap_one,
+    FieldKind.VARIADIC: _remap_many,
+    FieldKind.PAIRS: _remap_many,
+    FieldKind.SUCCESSOR: _remap_edge,
+}
+SEVERAL = (FieldKind.VARIADIC, FieldKind.PAIRS)
+READING = (FieldKind.OPERAND, FieldKind.OPTIONAL, *SEVERAL)
