@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import Any, cast
 
 import attrs
@@ -171,3 +172,48 @@ REMAP: dict[FieldKind, Callable[[Any, Mapping[Value, Operand]], Any]] = {
 }
 SEVERAL = (FieldKind.VARIADIC, FieldKind.PAIRS)
 READING = (FieldKind.OPERAND, FieldKind.OPTIONAL, *SEVERAL)
+
+
+def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
+    """The accessor of an op's inputs: one C call where every operand is required."""
+    fields = [f for f in schema if f.kind in READING]
+    names = [f.name for f in fields]
+    if all(f.kind is FieldKind.OPERAND for f in fields) and names:
+        get = attrgetter(*names)
+        return (lambda self: (get(self),)) if len(names) == 1 else (lambda self: get(self))
+
+    def read(self: Any) -> tuple[Operand, ...]:
+        found: list[Operand] = []
+        for field in fields:
+            value = getattr(self, field.name)
+            if field.kind in SEVERAL:
+                found.extend(value)
+            elif value is not None:
+                found.append(value)
+        return tuple(found)
+
+    return read
+
+
+def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """The key under which an op's result types are remembered: the types of its operands, its
+    stated result types, and its attributes."""
+    fields = [f for f in schema if f.kind in READING]
+    skipped = (*READING, FieldKind.SUCCESSOR)
+    others = tuple(f.name for f in schema if f.kind not in skipped)
+    paths = (*others, *(f"{f.name}.type" for f in fields))
+    if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
+        get = attrgetter(*paths)
+        return (lambda self: (get(self),)) if len(paths) == 1 else (lambda self: get(self))
+
+    def read(self: Any) -> tuple[Any, ...]:
+        key: list[Any] = [getattr(self, name) for name in others]
+        for field in fields:
+            value = getattr(self, field.name)
+            if field.kind in SEVERAL:
+                key.append(tuple([v.type for v in value]))
+            else:
+                key.append(None if value is None else value.type)
+        return tuple(key)
+
+    return read

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import attrs
@@ -34,7 +33,6 @@ from tileir.field import (
     INT,
     INTS,
     LAYOUT,
-    READING,
     REMAP,
     SEVERAL,
     STRING,
@@ -52,10 +50,12 @@ from tileir.field import (
     operand,
     optional,
     pairs,
+    reader,
     result_type,
     result_types,
     successor,
     symbol,
+    type_reader,
     variadic,
 )
 from tileir.signature import Bindings, Pattern
@@ -359,51 +359,8 @@ def _derive(cls: Any) -> None:
     cls._readers = tuple((f.name, f.kind) for f in cls.schema if f.kind in REMAP) + (
         ("predicate", FieldKind.OPTIONAL),
     )
-    reading = [f for f in cls.schema if f.kind in READING]
-    cls._inputs = _reader(reading)
-    cls._types = _type_reader(cls, reading)
+    cls._inputs = reader(cls.schema)
+    cls._types = type_reader(cls.schema)
     edges = [f.name for f in cls.schema if f.kind is FieldKind.SUCCESSOR]
     if edges:
         cls.successors = property(lambda self: tuple([getattr(self, n) for n in edges]))
-
-
-def _reader(fields: list[Field]) -> Callable[[Any], tuple[Operand, ...]]:
-    names = [f.name for f in fields]
-    if all(f.kind is FieldKind.OPERAND for f in fields) and names:
-        get = attrgetter(*names)
-        return (lambda self: (get(self),)) if len(names) == 1 else (lambda self: get(self))
-
-    def read(self: Any) -> tuple[Operand, ...]:
-        found: list[Operand] = []
-        for field in fields:
-            value = getattr(self, field.name)
-            if field.kind in SEVERAL:
-                found.extend(value)
-            elif value is not None:
-                found.append(value)
-        return tuple(found)
-
-    return read
-
-
-def _type_reader(cls: Any, fields: list[Field]) -> Callable[[Any], tuple[Any, ...]]:
-    """The key under which an op's result types are remembered: the types of its operands, its
-    stated result types, and its attributes."""
-    skipped = (*READING, FieldKind.SUCCESSOR)
-    others = tuple(f.name for f in cls.schema if f.kind not in skipped)
-    paths = (*others, *(f"{f.name}.type" for f in fields))
-    if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
-        get = attrgetter(*paths)
-        return (lambda self: (get(self),)) if len(paths) == 1 else (lambda self: get(self))
-
-    def read(self: Any) -> tuple[Any, ...]:
-        key: list[Any] = [getattr(self, name) for name in others]
-        for field in fields:
-            value = getattr(self, field.name)
-            if field.kind in SEVERAL:
-                key.append(tuple([v.type for v in value]))
-            else:
-                key.append(None if value is None else value.type)
-        return tuple(key)
-
-    return read
