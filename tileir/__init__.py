@@ -1,0 +1,127 @@
+"""tileir: Triton-IR, a typed single-assignment IR whose values are tiles.
+
+**Values.** A value is a scalar (`i32`, `f32`, `f32*`) or a *tile*, an array of scalars or
+pointers whose shape is part of its type (`f32<64, 128>`). Any positive extent is legal. Integers
+are signless: an op says how it reads the sign. Types never change and are compared by identity.
+
+**Programs.** A module holds functions, globals and metadata. A kernel is run once per *program
+instance* of a grid of up to three dimensions; an instance is one sequential stream, and
+`program_id` tells it which one it is. Instances run in no particular order: two of them may touch
+one address only by atomics or by reading. A function is a graph of basic blocks. Blocks have
+parameters, and a branch passes one argument per parameter; in text they are `phi`s at the
+block's head. Every value is defined once, and its definition dominates its uses.
+
+**Ops.** An op is an immutable object: operands, attributes, results. It computes each result
+from its operands alone, besides the effects its class states. Its meaning is `Op.evaluate`; what
+a compiled program does is right when it agrees with that, within the op's numerics class: exact,
+correctly rounded, or within n units in the last place. Nothing is reassociated unless the op says
+that it may be.
+
+**Predication.** `@%p` before an op switches it off, lane by lane, where `%p` is false: a lane
+that is off has no effect and an undefined result. `psi` merges values under complementary
+predicates. A masked load without `other` gives undefined lanes too. Using an undefined lane in
+a way that can be seen (an address, a branch, a stored element) is an error that the
+interpreter reports.
+
+**Memory.** Pointers have an address space and an element type. An access outside its buffer is an
+error unless its lane is masked off; so are two instances that touch one address, one of them
+writing, without atomics. An `i1` in memory is a byte, 0 or 1.
+
+**Errors** are `TileirError`s: a code (`tileir explain TIR0101`), a message, a place.
+
+    module = tileir.textual.parse(text)        builder = tileir.builder.Builder()
+    tileir.verify(module)                      tileir.interpret(module, kernel, grid, arguments)
+    tileir.backend.compile(module, target="sm_90a")
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from tileir.errors import (
+        BuildError,
+        CompileError,
+        Diagnostic,
+        InterpretError,
+        LaunchError,
+        LinkError,
+        Location,
+        ParseError,
+        PassError,
+        Severity,
+        TileirError,
+        ToolError,
+        VerifyError,
+    )
+    from tileir.interp import interpret
+    from tileir.ir import Block, Function, Global, Module, Parameter, ParameterAttributes
+    from tileir.linker import link
+    from tileir.op import Op
+    from tileir.verify import verify
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Block",
+    "BuildError",
+    "CompileError",
+    "Diagnostic",
+    "Function",
+    "Global",
+    "InterpretError",
+    "LaunchError",
+    "LinkError",
+    "Location",
+    "Module",
+    "Op",
+    "Parameter",
+    "ParameterAttributes",
+    "ParseError",
+    "PassError",
+    "Severity",
+    "TileirError",
+    "ToolError",
+    "VerifyError",
+    "interpret",
+    "link",
+    "verify",
+]
+
+_HOMES = {
+    "errors": (
+        "BuildError", "CompileError", "Diagnostic", "InterpretError", "LaunchError", "LinkError",
+        "Location", "ParseError", "PassError", "Severity", "TileirError", "ToolError",
+        "VerifyError",
+    ),
+    "interp": ("interpret",),
+    "ir": ("Block", "Function", "Global", "Module", "Parameter", "ParameterAttributes"),
+    "linker": ("link",),
+    "op": ("Op",),
+    "verify": ("verify",),
+}  # fmt: skip
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_PARTS = ("backend", "builder", "frontends", "testing", "textual", "tools")
+
+
+def __getattr__(name: str) -> object:
+    """Public names and parts are imported on first use, so that a tool pays for what it uses."""
+    if name in _PARTS:
+        return _part(name)
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tileir' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"tileir.{home}"), name)
+    globals()[name] = found  # the submodule `verify` would otherwise hide the function
+    return found
+
+
+def _part(name: str) -> ModuleType:
+    return importlib.import_module(f"tileir.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted((*globals(), *__all__, *_PARTS))
