@@ -39,6 +39,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from tileir.verify import verify  # at once: the package `verify` would hide a lazy function
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -61,7 +63,6 @@ if TYPE_CHECKING:
     from tileir.ir import Block, Function, Global, Module, Parameter, ParameterAttributes
     from tileir.linker import link
     from tileir.op import Op
-    from tileir.verify import verify
 
 __version__ = "0.1.0"
 
@@ -101,7 +102,6 @@ _HOMES = {
     "ir": ("Block", "Function", "Global", "Module", "Parameter", "ParameterAttributes"),
     "linker": ("link",),
     "op": ("Op",),
-    "verify": ("verify",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = ("backend", "builder", "frontends", "testing", "textual", "tools")
@@ -115,7 +115,7 @@ def __getattr__(name: str) -> object:
     if home is None:
         raise AttributeError(f"module 'tileir' has no attribute {name!r}")
     found = getattr(importlib.import_module(f"tileir.{home}"), name)
-    globals()[name] = found  # the submodule `verify` would otherwise hide the function
+    globals()[name] = found
     return found
 
 

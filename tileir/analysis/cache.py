@@ -1,0 +1,30 @@
+"""Remembering facts by the identity of what they are about."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+_S = TypeVar("_S")
+_F = TypeVar("_F")
+
+
+def cached(analysis: Callable[[_S], _F]) -> Callable[[_S], _F]:
+    """`analysis`, computed once per subject object and forgotten with it.
+
+    Subjects are immutable and compared by identity, so no fact can go stale. Facts must not hold
+    their subject, or neither would ever be freed. Two threads may compute the same facts twice;
+    either result serves.
+    """
+    memo: WeakKeyDictionary[_S, _F] = WeakKeyDictionary()
+
+    @functools.wraps(analysis)
+    def facts(subject: _S) -> _F:
+        found = memo.get(subject)
+        if found is None:
+            found = memo[subject] = analysis(subject)
+        return found
+
+    return facts

@@ -1,0 +1,64 @@
+"""The verifier: what makes ops, blocks and functions a module.
+
+Constructing an op has checked the op itself. Checked here, all in one run:
+
+    names       keys of the mappings are the names; functions and globals share one name space
+    blocks      one terminator each, at the end; the entry has no parameters, no predecessors
+    edges       targets exist; arguments fit the parameters in number and type; two edges from
+                one terminator to one block carry the same arguments; every block is reached
+    values      defined once in the module; each definition dominates its uses, an argument of
+                an edge being used at the end of the block it leaves
+    functions   `ret` gives the declared results; kernels return nothing and take scalars,
+                pointers and descriptors; promises about parameters fit their types; alignments
+                are powers of two
+    symbols     calls, combiners and global addresses name something of the right kind and
+                type; no recursion, since device functions are inlined
+    globals     initial values fit
+    versions    no op is newer than the module says; `gpu.` ops and layouts need a stage
+    predicates  psi operands; reads of values where their predicate may not have held
+
+Errors are raised together; warnings and remarks are returned.
+"""
+
+from __future__ import annotations
+
+from tileir.errors import Diagnostic, Severity, VerifyError
+from tileir.ir import Module
+from tileir.values import Value
+from tileir.verify.declarations import check_function_header, check_globals, check_names
+from tileir.verify.definitions import check_definitions
+from tileir.verify.predicates import check_predicates
+from tileir.verify.structure import check_structure
+from tileir.verify.symbols import check_recursion, check_symbols
+
+__all__ = ["diagnose", "verify"]
+
+
+def verify(module: Module) -> tuple[Diagnostic, ...]:
+    """Check `module`; return its warnings and remarks. Linear in its size.
+
+    Raises VerifyError with every error found, in the order of the text.
+    """
+    found = diagnose(module)
+    errors = [d for d in found if d.severity is Severity.ERROR]
+    if errors:
+        raise VerifyError(*errors)
+    return found
+
+
+def diagnose(module: Module) -> tuple[Diagnostic, ...]:
+    """Every finding about `module`, errors included."""
+    found = [*check_names(module), *check_globals(module)]
+    defined: dict[Value, None] = {}
+    for function in module.functions.values():
+        found.extend(check_function_header(function))
+        if function.is_declaration:
+            continue
+        found.extend(check_structure(function))
+        walk = check_definitions(module, function, defined)
+        found.extend(walk.findings)
+        found.extend(check_symbols(module, function, walk.naming))
+        if walk.predicated and not walk.findings:
+            found.extend(check_predicates(function))
+    found.extend(check_recursion(module))
+    return tuple(found)

@@ -1,0 +1,119 @@
+"""Headers of functions and globals: names, promises, initial values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileir.errors import Diagnostic
+from tileir.ir import Function, Global, Module, Parameter
+from tileir.types import VOID, Descriptor, Pointer, Scalar, Tile, element_of
+
+
+def check_names(module: Module) -> Iterator[Diagnostic]:
+    """Symbols are filed under their own names, each meaning one thing."""
+    for name, symbol in (*module.functions.items(), *module.globals.items()):
+        if symbol.name != name:
+            message = f"@{symbol.name} is filed under the name @{name}"
+            yield Diagnostic("TIR0308", message, symbol.location)
+    for name in module.functions.keys() & module.globals.keys():
+        note = Diagnostic("TIR0308", "the global is here", module.globals[name].location)
+        message = f"@{name} is both a function and a global"
+        yield Diagnostic("TIR0308", message, module.functions[name].location, notes=(note,))
+
+
+def check_globals(module: Module) -> Iterator[Diagnostic]:
+    """Globals hold elements, and initial values fit them."""
+    for symbol in module.globals.values():
+        yield from _check_global(symbol)
+
+
+def _check_global(symbol: Global) -> Iterator[Diagnostic]:
+    where, name = symbol.location, f"@{symbol.name}"
+    if not isinstance(symbol.element, (Scalar, Pointer)):
+        message = f"{name} must hold scalars or pointers, not {symbol.element}"
+        yield Diagnostic("TIR0307", message, where)
+    if symbol.count < 1:
+        yield Diagnostic("TIR0307", f"{name} must hold at least 1 element", where)
+    if _bad_alignment(symbol.alignment):
+        message = f"alignment of {name} must be a power of two, not {symbol.alignment}"
+        yield Diagnostic("TIR0221", message, where)
+    initial = symbol.initial
+    if initial is None:
+        return
+    if len(initial) not in (1, symbol.count):
+        message = f"{name} needs 1 or {symbol.count} initial values, not {len(initial)}"
+        yield Diagnostic("TIR0307", message, where)
+    wrong = next((c.type for c in initial if c.type is not symbol.element), None)
+    if wrong is not None:
+        message = f"initial values of {name} must be {symbol.element}, not {wrong}"
+        yield Diagnostic("TIR0307", message, where)
+    if symbol.external:
+        message = f"{name} is declared external and cannot have initial values here"
+        yield Diagnostic("TIR0307", message, where)
+
+
+def check_function_header(function: Function) -> Iterator[Diagnostic]:
+    """Results, parameters and settings of `function`."""
+    if function.kernel and function.results:
+        message = f"kernel @{function.name} must return void, not {function.results[0]}"
+        yield Diagnostic("TIR0216", message, function.location)
+    if any(t is VOID for t in function.results):
+        message = f"void is no value: @{function.name} has no results instead"
+        yield Diagnostic("TIR0216", message, function.location)
+    if _bad_alignment(function.alignment):
+        message = f"alignment of @{function.name} must be a power of two, not {function.alignment}"
+        yield Diagnostic("TIR0221", message, function.location)
+    yield from _check_settings(function)
+    for parameter in function.parameters:
+        yield from _check_parameter(function, parameter)
+
+
+def _bad_alignment(alignment: int) -> bool:
+    return alignment < 0 or alignment & (alignment - 1) != 0
+
+
+_POSITIVE = ("num_warps", "num_ctas", "num_stages", "max_registers")
+
+
+def _check_settings(function: Function) -> Iterator[Diagnostic]:
+    for name in _POSITIVE:
+        value = function.attributes.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            message = f"{name} of @{function.name} must be a positive integer, not {value!r}"
+            yield Diagnostic("TIR0222", message, function.location)
+
+
+def _check_parameter(function: Function, parameter: Parameter) -> Iterator[Diagnostic]:
+    where = parameter.location or function.location
+    for code, message in _parameter_faults(function, parameter):
+        yield Diagnostic(code, f"parameter %{parameter.name or '?'} {message}", where)
+
+
+def _parameter_faults(function: Function, parameter: Parameter) -> Iterator[tuple[str, str]]:
+    type_, promise = parameter.type, parameter.attributes
+    element = element_of(type_)
+    is_pointer = isinstance(element, Pointer)
+    if type_ is VOID:
+        yield "TIR0217", "cannot be void"
+    elif function.kernel and not isinstance(type_, (Scalar, Pointer, Descriptor)):
+        yield "TIR0217", f"of a kernel must be a scalar, pointer or descriptor, not {type_}"
+    if promise.aligned and not is_pointer:
+        yield "TIR0220", f"is aligned, so it must be a pointer, not {type_}"
+    if _bad_alignment(promise.aligned):
+        yield "TIR0220", f"must be aligned to a power of two, not {promise.aligned}"
+    if promise.multiple_of and not (isinstance(element, Scalar) and element.is_integer):
+        yield "TIR0220", f"has multiple_of, so it must be an integer, not {type_}"
+    if promise.multiple_of < 0:
+        yield "TIR0220", f"must be a multiple of a positive number, not {promise.multiple_of}"
+    if (promise.readonly or promise.writeonly or promise.noalias) and not _reaches_memory(
+        parameter
+    ):
+        yield "TIR0220", f"has a promise about memory, so it must be a pointer, not {type_}"
+    if promise.readonly and promise.writeonly:
+        yield "TIR0220", "cannot be readonly and writeonly"
+
+
+def _reaches_memory(parameter: Parameter) -> bool:
+    type_ = parameter.type
+    element = type_.element if isinstance(type_, Tile) else type_
+    return isinstance(element, (Pointer, Descriptor))

@@ -1,0 +1,199 @@
+"""Values: defined once, before they are used. One walk over the dominator tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from tileir.analysis.dominance import dominance
+from tileir.errors import Diagnostic, Location
+from tileir.ir import Block, Function, Module
+from tileir.op import FieldKind, Op
+from tileir.types import Tile, Type
+from tileir.values import Operand, Value
+from tileir.verify.structure import place
+
+
+@attrs.frozen
+class Walk:
+    """What one pass over the ops of a function found.
+
+    `naming` are the ops that name symbols; `predicated` tells whether any op has a predicate or
+    merges predicated values.
+    """
+
+    findings: list[Diagnostic]
+    naming: list[Op]
+    predicated: bool
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class _Class:
+    """What is worth knowing of an op class: whether its ops name symbols or merge predicated
+    values, and why the module may not hold them."""
+
+    names_symbols: bool
+    merges: bool
+    objection: tuple[str, str] | None
+
+    @property
+    def ordinary(self) -> bool:
+        return not (self.names_symbols or self.merges or self.objection)
+
+
+@attrs.define(slots=True, weakref_slot=False)
+class _Walker:
+    module: Module
+    function: Function
+    visible: set[Value]
+    classes: dict[type[Op], _Class] = attrs.Factory(dict[type[Op], _Class])
+    findings: list[Diagnostic] = attrs.Factory(list[Diagnostic])
+    naming: list[Op] = attrs.Factory(list[Op])
+    predicated: bool = False
+    types: set[Type] = attrs.Factory(set[Type])
+
+
+def check_definitions(module: Module, function: Function, defined: dict[Value, None]) -> Walk:
+    """Check every definition and use in `function`; `defined` gathers the module's values."""
+    parameters = [p.value for p in function.parameters]
+    walker = _Walker(module, function, set(parameters))
+    _define(walker, parameters, defined, function.location)
+    _walk_tree(walker, defined)
+    _check_layouts(walker)
+    return Walk(walker.findings, walker.naming, walker.predicated)
+
+
+def _walk_tree(walker: _Walker, defined: dict[Value, None]) -> None:
+    """Visit blocks in preorder of the dominator tree; `visible` holds what the blocks above
+    and the ops before define."""
+    function = walker.function
+    tree = dominance(function)
+    open_: list[tuple[str, list[Value]]] = []
+    for label in tree.preorder:
+        while open_ and not tree.dominates(open_[-1][0], label):
+            walker.visible.difference_update(open_.pop()[1])
+        block = function.blocks[label]
+        values = [*block.parameters, *[v for op in block.ops for v in op.results]]
+        _define(walker, values, defined, place(block, function))
+        walker.visible.update(block.parameters)
+        _walk_ops(walker, block)
+        open_.append((label, values))
+
+
+def _define(
+    walker: _Walker, values: list[Value], defined: dict[Value, None], where: Location | None
+) -> None:
+    before = len(defined)
+    fresh = dict.fromkeys(values)
+    clash = len(fresh) != len(values) or not defined.keys().isdisjoint(fresh)
+    defined.update(fresh)
+    walker.types.update({v.type for v in fresh})
+    if clash:
+        walker.findings.extend(_twice(walker.function, values, list(defined)[:before], where))
+
+
+def _twice(
+    function: Function, values: list[Value], before: list[Value], where: Location | None
+) -> Iterator[Diagnostic]:
+    seen = set(before)
+    places = {v: op.location for op in function.ops for v in op.results}
+    for value in values:
+        if value in seen:
+            message = f"%{value.name or '?'} is defined more than once"
+            yield Diagnostic("TIR0213", message, places.get(value) or where)
+        seen.add(value)
+
+
+def _walk_ops(walker: _Walker, block: Block) -> None:
+    visible, classes = walker.visible, walker.classes
+    for op in block.ops:
+        for operand in op.inputs:
+            if type(operand) is Value and operand not in visible:
+                _report_use(walker, op, block, operand)
+        if op.predicate is not None:
+            walker.predicated = True
+            if type(op.predicate) is Value and op.predicate not in visible:
+                _report_use(walker, op, block, op.predicate)
+        if op.results:
+            visible.update(op.results)
+        known = classes.get(type(op)) or _classify(walker, type(op))
+        if not known.ordinary:
+            _note(walker, op, known)
+    for edge in block.successors:
+        for operand in edge.arguments:
+            if type(operand) is Value and operand not in visible:
+                _report_use(walker, block.terminator, block, operand)
+
+
+def _classify(walker: _Walker, cls: type[Op]) -> _Class:
+    forms = {f.attribute.form for f in cls.fields(FieldKind.ATTRIBUTE) if f.attribute}
+    names = bool(cls.fields(FieldKind.SYMBOL)) or not forms.isdisjoint(("symbol", "combiner"))
+    merges = bool(cls.fields(FieldKind.PAIRS))
+    found = walker.classes[cls] = _Class(names, merges, _objection(walker.module, cls))
+    return found
+
+
+def _objection(module: Module, cls: type[Op]) -> tuple[str, str] | None:
+    """Why ops of `cls` may not be in `module`: code and message."""
+    if cls.since > module.version:
+        since, version = (".".join(map(str, v)) for v in (cls.since, module.version))
+        return "TIR0401", f"{cls.mnemonic} needs tir {since}; the module is tir {version}"
+    if module.stage is None and cls.mnemonic.startswith("gpu."):
+        return "TIR0224", f"{cls.mnemonic} belongs to a module with a stage line"
+    return None
+
+
+def _note(walker: _Walker, op: Op, known: _Class) -> None:
+    walker.predicated |= known.merges
+    if known.names_symbols:
+        walker.naming.append(op)
+    if known.objection:
+        walker.findings.append(Diagnostic(*known.objection, location=op.location))
+
+
+def _report_use(walker: _Walker, op: Op, block: Block, operand: Value) -> None:
+    name = f"%{operand.name or '?'}"
+    home = _home(walker.function, operand)
+    index = _position(op, operand)
+    if home is None:
+        message = f"{name} is not defined in @{walker.function.name}"
+        walker.findings.append(Diagnostic("TIR0211", message, op.location, operand=index))
+        return
+    label, where = home
+    if label == block.label:
+        message = f"{name} is used before its definition"
+    else:
+        message = f"{name}, defined in {label}, does not dominate this use in {block.label}"
+    notes = (Diagnostic("TIR0212", f"{name} is defined here", where),)
+    walker.findings.append(Diagnostic("TIR0212", message, op.location, notes=notes, operand=index))
+
+
+def _home(function: Function, value: Value) -> tuple[str, Location | None] | None:
+    """Label and place of the definition of `value`, if `function` has one."""
+    for label, block in function.blocks.items():
+        if value in block.parameters:
+            return label, place(block, function)
+        for op in block.ops:
+            if value in op.results:
+                return label, op.location
+    return None
+
+
+def _position(op: Op, operand: Operand) -> int | str | None:
+    """Index of `operand` among the inputs, `predicate`, or None for an edge's argument."""
+    for index, value in enumerate(op.inputs):
+        if value is operand:
+            return index
+    return "predicate" if op.predicate is operand else None
+
+
+def _check_layouts(walker: _Walker) -> None:
+    """Layouts are the backend's: a module without a stage has none."""
+    if walker.module.stage is not None:
+        return
+    bad = {t for t in walker.types if isinstance(t, Tile) and t.layout is not None}
+    for op in walker.function.ops if bad else ():
+        if any(v.type in bad for v in op.results):
+            message = f"{op.results[0].type} has a layout; the module needs a stage line"
+            walker.findings.append(Diagnostic("TIR0225", message, op.location))

@@ -1,0 +1,117 @@
+"""Blocks, terminators and edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from tileir.analysis.cfg import cfg
+from tileir.errors import Diagnostic, Location
+from tileir.ir import Block, Function
+from tileir.op import Op, Successor
+
+if TYPE_CHECKING:
+    from tileir.ops.control import Return
+
+
+def check_structure(function: Function) -> Iterator[Diagnostic]:
+    """What is wrong with the blocks of `function` and the edges between them."""
+    yield from _check_entry(function)
+    for label, block in function.blocks.items():
+        if block.label != label:
+            message = f"block {label} carries the label {block.label}"
+            yield Diagnostic("TIR0203", message, place(block, function))
+        yield from _check_terminator(function, block)
+        for edge in block.successors:
+            yield from _check_edge(function, block.terminator, edge)
+        yield from _check_twin_edges(block)
+    yield from _check_reached(function)
+
+
+def place(block: Block, function: Function) -> Location | None:
+    """Where to point for a finding about a whole block."""
+    first = block.ops[0].location if block.ops else None
+    return block.location or first or function.location
+
+
+def _check_entry(function: Function) -> Iterator[Diagnostic]:
+    entry = function.entry
+    if entry.parameters:
+        message = f"entry block {entry.label} takes no arguments; parameters are the function's"
+        yield Diagnostic("TIR0205", message, place(entry, function))
+    for block in function.blocks.values():
+        if any(edge.label == entry.label for edge in block.successors):
+            message = f"branch to the entry block {entry.label}; start the loop in another block"
+            yield Diagnostic("TIR0206", message, block.terminator.location)
+
+
+def _check_terminator(function: Function, block: Block) -> Iterator[Diagnostic]:
+    if not block.ops or not block.ops[-1].is_terminator:
+        last = block.ops[-1].location if block.ops else None
+        message = f"block {block.label} must end in a terminator (br, cond_br, ret, unreachable)"
+        yield Diagnostic("TIR0201", message, last or place(block, function))
+    elif block.ops[-1].mnemonic == "ret":
+        yield from _check_return(function, cast("Return", block.ops[-1]))
+    for op in block.ops[:-1]:
+        if op.is_terminator:
+            message = f"{op.mnemonic} ends a block: nothing may follow it in {block.label}"
+            yield Diagnostic("TIR0202", message, op.location)
+
+
+def _check_return(function: Function, ret: Return) -> Iterator[Diagnostic]:
+    found = tuple(v.type for v in ret.values)
+    if len(found) != len(function.results):
+        expected = ", ".join(map(str, function.results)) or "nothing"
+        message = f"@{function.name} returns {expected}, not {len(found)} values"
+        yield Diagnostic("TIR0215", message, ret.location)
+        return
+    for index, (type_, expected) in enumerate(zip(found, function.results, strict=True)):
+        if type_ is not expected:
+            message = f"@{function.name} returns {expected}, not {type_}"
+            yield Diagnostic("TIR0215", message, ret.location, operand=index)
+
+
+def _check_edge(function: Function, op: Op, edge: Successor) -> Iterator[Diagnostic]:
+    target = function.blocks.get(edge.label)
+    if target is None:
+        known = ", ".join(function.blocks)
+        message = f"no block {edge.label} in @{function.name}; it has {known}"
+        yield Diagnostic("TIR0204", message, op.location)
+        return
+    parameters, arguments = target.parameters, edge.arguments
+    note = (Diagnostic("TIR0207", f"block {target.label} is here", place(target, function)),)
+    if len(parameters) != len(arguments):
+        message = f"{edge.label} takes {len(parameters)} arguments, not {len(arguments)}"
+        yield Diagnostic("TIR0207", message, op.location, notes=note)
+        return
+    for index, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True)):
+        if parameter.type is not argument.type:
+            message = (
+                f"argument {index} of {edge.label} must be {parameter.type}, not {argument.type}"
+            )
+            yield Diagnostic("TIR0208", message, op.location, notes=note)
+
+
+def _check_twin_edges(block: Block) -> Iterator[Diagnostic]:
+    edges = block.successors
+    if len(edges) < 2:
+        return
+    first: dict[str, Successor] = {}
+    for edge in edges:
+        twin = first.setdefault(edge.label, edge)
+        if twin.arguments != edge.arguments:
+            message = (
+                f"two edges to {edge.label} carry different arguments; use a select, or a block "
+                "between"
+            )
+            yield Diagnostic("TIR0209", message, block.terminator.location)
+
+
+def _check_reached(function: Function) -> Iterator[Diagnostic]:
+    reached = cfg(function).number
+    if len(reached) == len(function.blocks):
+        return
+    for label, block in function.blocks.items():
+        if label not in reached:
+            message = f"no path from the entry reaches block {label}"
+            yield Diagnostic("TIR0210", message, place(block, function))

@@ -1,0 +1,178 @@
+"""Symbols: calls, combiners, addresses of globals; no recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from tileir.errors import Diagnostic
+from tileir.ir import Function, Global, Module
+from tileir.op import FieldKind, Op
+from tileir.types import Pointer, Type, element_of
+
+if TYPE_CHECKING:
+    from tileir.ops.control import Call
+
+
+def check_symbols(module: Module, function: Function, ops: Iterable[Op]) -> Iterator[Diagnostic]:
+    """Check the symbols that `ops` of `function` name."""
+    for op in ops:
+        if op.mnemonic == "call":
+            yield from _check_call(module, cast("Call", op))
+            continue
+        for name in _symbol_fields(op):
+            yield from _check_address(module, op, name)
+        for name in called_functions(op):
+            yield from _check_combiner(module, op, name)
+
+
+def called_functions(op: Op) -> Iterator[str]:
+    """Names of the functions that executing `op` calls."""
+    if op.mnemonic == "call":
+        yield cast("Call", op).callee
+    for field in op.fields(FieldKind.ATTRIBUTE):
+        value = getattr(op, field.name)
+        form = field.attribute.form if field.attribute else ""
+        if form in ("combiner", "symbol") and type(value) is str:
+            yield value
+
+
+def _symbol_fields(op: Op) -> Iterator[str]:
+    for field in op.fields(FieldKind.SYMBOL):
+        yield getattr(op, field.name)
+
+
+def _find_function(module: Module, op: Op, name: str) -> Function | Diagnostic:
+    found = module.functions.get(name)
+    if found is None:
+        other = "is a global, not a function" if name in module.globals else "is not declared"
+        code = "TIR0302" if name in module.globals else "TIR0301"
+        return Diagnostic(code, f"@{name} {other}", op.location, operand="callee")
+    if found.kernel:
+        note = Diagnostic("TIR0309", f"@{name} is here", found.location)
+        message = f"@{name} is a kernel; only the host starts kernels"
+        return Diagnostic("TIR0309", message, op.location, notes=(note,), operand="callee")
+    return found
+
+
+def _check_call(module: Module, op: Call) -> Iterator[Diagnostic]:
+    callee = _find_function(module, op, op.callee)
+    if isinstance(callee, Diagnostic):
+        yield callee
+        return
+    found = [v.type for v in op.arguments]
+    note = (Diagnostic("TIR0303", f"@{callee.name} is here", callee.location),)
+    expected = [p.type for p in callee.parameters]
+    if len(found) != len(expected):
+        message = f"@{callee.name} takes {len(expected)} arguments, not {len(found)}"
+        yield Diagnostic("TIR0303", message, op.location, notes=note)
+    for index, (have, want) in enumerate(zip(found, expected, strict=False)):
+        if have is not want:
+            message = f"argument {index} of @{callee.name} must be {want}, not {have}"
+            yield Diagnostic("TIR0304", message, op.location, notes=note, operand=index)
+    if op.types != callee.results:
+        message = f"@{callee.name} returns {_list(callee.results)}, not {_list(op.types)}"
+        yield Diagnostic("TIR0304", message, op.location, notes=note, operand="results")
+
+
+def _check_combiner(module: Module, op: Op, name: str) -> Iterator[Diagnostic]:
+    callee = _find_function(module, op, name)
+    if isinstance(callee, Diagnostic):
+        yield callee
+        return
+    elements = tuple(element_of(v.type) for v in op.results)
+    if tuple(p.type for p in callee.parameters) == elements * 2 and callee.results == elements:
+        return
+    have = f"({_list([p.type for p in callee.parameters])}) -> {_list(callee.results)}"
+    message = (
+        f"combiner @{name} of {op.mnemonic} must be ({_list(elements * 2)}) -> {_list(elements)}, "
+        f"not {have}"
+    )
+    note = Diagnostic("TIR0305", f"@{name} is here", callee.location)
+    yield Diagnostic("TIR0305", message, op.location, notes=(note,), operand="combiner")
+
+
+def _check_address(module: Module, op: Op, name: str) -> Iterator[Diagnostic]:
+    found = module.globals.get(name)
+    if found is None:
+        code = "TIR0302" if name in module.functions else "TIR0301"
+        other = "is a function, not a global" if name in module.functions else "is not declared"
+        yield Diagnostic(code, f"@{name} {other}", op.location)
+        return
+    for value in op.results:
+        yield from _check_address_type(op, found, value.type)
+
+
+def _check_address_type(op: Op, symbol: Global, type_: Type) -> Iterator[Diagnostic]:
+    if isinstance(type_, Pointer) and type_.pointee is symbol.element:
+        return
+    message = (
+        f"@{symbol.name} holds {symbol.element}: its address is a pointer to that, not {type_}"
+    )
+    note = Diagnostic("TIR0304", f"@{symbol.name} is here", symbol.location)
+    yield Diagnostic("TIR0304", message, op.location, notes=(note,), operand="results")
+
+
+def check_recursion(module: Module) -> Iterator[Diagnostic]:
+    """One finding per function that can call itself."""
+    calls = {name: _calls(function) for name, function in module.functions.items()}
+    if not any(calls.values()):
+        return
+    for name in _cyclic({n: list(c) for n, c in calls.items()}):
+        target, op = next((t, o) for t, o in calls[name].items() if _reaches(calls, t, name))
+        via = "itself" if target == name else f"itself through @{target}"
+        message = f"@{name} calls {via}; device functions are inlined and cannot recurse"
+        yield Diagnostic("TIR0306", message, op.location)
+
+
+def _calls(function: Function) -> dict[str, Op]:
+    """What `function` calls, with the first op that does."""
+    found: dict[str, Op] = {}
+    naming: dict[type[Op], bool] = {}
+    for op in function.ops:
+        names = naming.get(type(op))
+        if names is None:
+            names = naming[type(op)] = _may_call(type(op))
+        for name in called_functions(op) if names else ():
+            found.setdefault(name, op)
+    return found
+
+
+def _may_call(cls: type[Op]) -> bool:
+    forms = {f.attribute.form for f in cls.fields(FieldKind.ATTRIBUTE) if f.attribute}
+    return cls.mnemonic == "call" or not forms.isdisjoint(("combiner", "symbol"))
+
+
+def _cyclic(calls: Mapping[str, Sequence[str]]) -> list[str]:
+    """Functions that remain after removing, over and over, those that call nothing left."""
+    callers: dict[str, list[str]] = {name: [] for name in calls}
+    left = {name: sum(t in calls for t in targets) for name, targets in calls.items()}
+    for name, targets in calls.items():
+        for target in targets:
+            if target in callers:
+                callers[target].append(name)
+    ready = [name for name, count in left.items() if count == 0]
+    while ready:
+        for caller in callers[ready.pop()]:
+            left[caller] -= 1
+            if left[caller] == 0:
+                ready.append(caller)
+    remaining = [name for name, count in left.items() if count]
+    return [n for n in remaining if any(_reaches(calls, t, n) for t in calls[n])]
+
+
+def _reaches(calls: Mapping[str, Iterable[str]], start: str, goal: str) -> bool:
+    seen, stack = {start}, [start]
+    while stack:
+        name = stack.pop()
+        if name == goal:
+            return True
+        for target in calls.get(name, ()):
+            if target not in seen:
+                seen.add(target)
+                stack.append(target)
+    return False
+
+
+def _list(types: Iterable[Type]) -> str:
+    return ", ".join(map(str, types)) or "void"
