@@ -196,5 +196,56 @@ CODES: dict[str, tuple[str, str]] = {
         "The version in the module's header is older than the op. Raise the version, or do "
         "without the op.",
     ),
+    "TIR0107": (
+        "rounding or ftz not available",
+        "Rounding modes other than `rn` exist for f32 and f64, `ftz` for f32 only: what the "
+        "hardware's instructions have.",
+    ),
+    "TIR0108": (
+        "relation not available",
+        "Signed relations order integers; pointers compare by eq, ne, ult, ule, ugt, uge.",
+    ),
+    "TIR0109": (
+        "conversion between these types",
+        "A cast's result must be narrower (trunc, fptrunc), wider (zext, sext, fpext), as wide "
+        "(bitcast) or of another format (fpcast); pointers change address space by "
+        "addrspacecast, to or from the generic one.",
+    ),
+    "TIR0110": (
+        "cache policy",
+        "PTX has no instruction with both a cache modifier and an eviction priority, nor a "
+        "volatile one with either.",
+    ),
+    "TIR0111": (
+        "operand without its partner",
+        "An optional operand has a meaning only beside another one: `other` beside `mask`.",
+    ),
+    "TIR0112": (
+        "shape",
+        "The shapes of the operands and of the result do not fit together as the op asks.",
+    ),
+    "TIR0113": (
+        "range of a type",
+        "A number stated by an attribute does not fit in the element type it is for.",
+    ),
+    "TIR0114": (
+        "dimension, order or strides",
+        "Axes count from 0 to rank - 1, an order names every dimension once, strides are "
+        "positive and one per dimension.",
+    ),
+    "TIR0115": (
+        "kind not available for this type",
+        "The operation an attribute names (a combiner, an atomic, a dot's precision or a "
+        "format) is not defined on these element types.",
+    ),
+    "TIR0116": (
+        "memory order",
+        "A load cannot release, a store cannot acquire, and a fence that is relaxed orders "
+        "nothing.",
+    ),
+    "TIR0117": (
+        "number of values",
+        "The op takes another number of operands, attribute entries or results.",
+    ),
 }
 """Code to (title, explanation)."""

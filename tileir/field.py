@@ -38,6 +38,12 @@ class Field:
     second: Pattern | None = None
     """Of `PAIRS`: the pattern of each pair's second operand; `pattern` is the first's."""
 
+    @property
+    def spelling(self) -> str:
+        """How text names it: `predicate_`, which would clash with `Op.predicate`, is written
+        `predicate`."""
+        return self.name.rstrip("_")
+
     def pattern_at(self, index: int) -> Pattern | None:
         """The pattern of operand `index` of this field."""
         return self.second if self.kind is FieldKind.PAIRS and index % 2 else self.pattern

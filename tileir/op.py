@@ -304,12 +304,19 @@ OPS: dict[str, type[Op]] = {}
 """Every loaded op class by mnemonic. Use `lookup`, which loads families on first use."""
 
 FAMILIES = (
-    "arith", "compare", "cast", "control", "shape", "memory", "math", "reduce", "dot", "atomic",
-    "program", "predicate", "descriptor", "debug", "gpu",
+    "arith", "floats", "compare", "cast", "control", "shape", "memory", "math", "reduce", "dot",
+    "atomic", "program", "predicate", "descriptor", "debug", "gpu",
 )  # fmt: skip
 """Modules of `tileir.ops`, the most used first."""
 
 _C = TypeVar("_C", bound=type[Op])
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
+def family(cls: _C) -> _C:
+    """Class decorator of a base that several ops share: its fields come before theirs. It has no
+    mnemonic and is not registered."""
+    return cast(Any, attrs.frozen(eq=False, slots=True, weakref_slot=False, repr=False)(cls))
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))

@@ -238,6 +238,27 @@ class OneOf:
 
 
 @attrs.frozen
+class Each:
+    """A scalar or tile type with an element of `allowed`; occurrences may differ.
+
+    `scalar` restricts it to rank 0 (True) or to tiles (False).
+    """
+
+    allowed: Elements
+    scalar: bool | None = None
+
+    def match(self, type: Type, bound: Bindings) -> str | None:
+        fits = element_of(type) in self.allowed and self.scalar is not isinstance(type, Tile)
+        return None if fits else str(self)
+
+    def build(self, bound: Mapping[str, Type]) -> Type | None:
+        return None
+
+    def __str__(self) -> str:
+        return str(Var("", self.allowed, self.scalar))
+
+
+@attrs.frozen
 class Anything:
     """Any type; literals must be written with theirs."""
 
