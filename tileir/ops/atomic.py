@@ -1,0 +1,216 @@
+"""Atomic accesses and the order of memory.
+
+Orders and scopes are those of the PTX memory model (PTX ISA 8); a tile op is one atomic access
+per lane, in no order among its lanes.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from tileir.op import Effects, Op, attribute, family, one_of, op, operand, optional
+from tileir.signature import POINTERS, PointeeOf, Shaped, Var
+from tileir.types import I1, I32, I64, Pointer, element_of
+from tileir.values import Operand
+
+P = Var("P", POINTERS)
+
+
+class AtomicKind(Enum):
+    """What an atomic access writes, of the old value and the operand. `inc` wraps to 0 above the
+    operand, `dec` to the operand below 0 and above it (both unsigned)."""
+
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    ADD = "add"
+    FADD = "fadd"
+    SMAX = "smax"
+    SMIN = "smin"
+    UMAX = "umax"
+    UMIN = "umin"
+    FMAX = "fmax"
+    FMIN = "fmin"
+    XCHG = "xchg"
+    INC = "inc"
+    DEC = "dec"
+
+
+class Order(Enum):
+    """What an access orders: nothing but itself, later accesses after it, earlier ones before
+    it, both."""
+
+    RELAXED = "relaxed"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    BOTH = "acq_rel"
+
+
+class Scope(Enum):
+    """Who sees that order: the program instance, the GPU, the system."""
+
+    CTA = "cta"
+    GPU = "gpu"
+    SYS = "sys"
+
+
+_INTEGERS = (I32, I64)
+
+
+def fits_kind(kind: AtomicKind, element: Any) -> str | None:
+    """What `kind` works on where it does not work on `element`, else None."""
+    if kind is AtomicKind.XCHG:
+        fits = isinstance(element, Pointer) or element.bits in (16, 32, 64)
+        return None if fits else "16, 32 or 64 bits"
+    if kind in (AtomicKind.INC, AtomicKind.DEC):
+        return None if element is I32 else "i32"
+    if kind in (AtomicKind.FADD, AtomicKind.FMAX, AtomicKind.FMIN):
+        fits = element.is_float and element.bits >= 16
+        return None if fits else "f16, bf16, f32 or f64"
+    return None if element in _INTEGERS else "i32 or i64"
+
+
+@family
+class Atomic(Op):
+    """An access that orders memory."""
+
+    effects_ = Effects.READ | Effects.WRITE | Effects.SYNC
+    predicate_follows_operand = True
+
+
+@op("atomic_rmw")
+class AtomicRMW(Atomic):
+    """Combine `value` into memory, and return what was there before. Lanes where `mask` is false
+    do nothing and are undefined.
+
+    `%old = atomic_rmw f32<64> %p, %v, %m {op = fadd}`, given `f32*<64> %p, f32<64> %v, i1<64> %m`
+    """
+
+    pointer: Operand = operand(P)
+    value: Operand = operand(PointeeOf(P))
+    mask: Operand | None = optional(Shaped(I1, P))
+    op: AtomicKind = attribute(one_of(AtomicKind))
+    sem: Order = attribute(one_of(Order), default=Order.BOTH)
+    scope: Scope = attribute(one_of(Scope), default=Scope.GPU)
+    results_ = (PointeeOf(P),)
+
+    def verify(self) -> None:
+        expected = fits_kind(self.op, element_of(self.value.type))
+        if expected is not None:
+            message = f"{self.op.value} works on {expected}, not {element_of(self.value.type)}"
+            raise self.fail("TIR0115", message, "op")
+
+    def evaluate(self, machine: Any, pointer: Any, value: Any, mask: Any) -> Any:
+        return machine.atomic_rmw(pointer, value, mask, self)
+
+
+@op("atomic_cas")
+class AtomicCAS(Atomic):
+    """Write `value` where memory holds the bits of `compare`, and return what was there before.
+    Lanes where `mask` is false do nothing and are undefined.
+
+    `%old = atomic_cas i32 %lock, 0, 1 {sem = acquire}`, given `i32* %lock`
+    """
+
+    pointer: Operand = operand(P)
+    compare: Operand = operand(PointeeOf(P))
+    value: Operand = operand(PointeeOf(P))
+    mask: Operand | None = optional(Shaped(I1, P))
+    sem: Order = attribute(one_of(Order), default=Order.BOTH)
+    scope: Scope = attribute(one_of(Scope), default=Scope.GPU)
+    results_ = (PointeeOf(P),)
+
+    def verify(self) -> None:
+        check_width(self, element_of(self.value.type))
+
+    def evaluate(self, machine: Any, pointer: Any, compare: Any, value: Any, mask: Any) -> Any:
+        return machine.atomic_cas(pointer, compare, value, mask, self)
+
+
+@op("atomic_load")
+class AtomicLoad(Atomic):
+    """A load that is one access and orders memory: `sem` is relaxed or acquire.
+
+    `%v = atomic_load i32 %p {sem = acquire}`, given `i32* %p`
+    """
+
+    pointer: Operand = operand(P)
+    mask: Operand | None = optional(Shaped(I1, P))
+    sem: Order = attribute(one_of(Order), default=Order.ACQUIRE)
+    scope: Scope = attribute(one_of(Scope), default=Scope.GPU)
+    results_ = (PointeeOf(P),)
+    effects_ = Effects.READ | Effects.SYNC
+
+    def verify(self) -> None:
+        if self.sem in (Order.RELEASE, Order.BOTH):
+            raise self.fail("TIR0116", f"a load cannot be {self.sem.value}", "sem")
+        check_width(self, element_of(self.pointer.type).pointee)  # type: ignore[union-attr]
+
+    def evaluate(self, machine: Any, pointer: Any, mask: Any) -> Any:
+        return machine.atomic_load(pointer, mask, self)
+
+
+@op("atomic_store")
+class AtomicStore(Atomic):
+    """A store that is one access and orders memory: `sem` is relaxed or release.
+
+    `atomic_store %p, 0 {sem = release}`, given `i32* %p`
+    """
+
+    pointer: Operand = operand(P)
+    value: Operand = operand(PointeeOf(P))
+    mask: Operand | None = optional(Shaped(I1, P))
+    sem: Order = attribute(one_of(Order), default=Order.RELEASE)
+    scope: Scope = attribute(one_of(Scope), default=Scope.GPU)
+    effects_ = Effects.WRITE | Effects.SYNC
+
+    def verify(self) -> None:
+        if self.sem in (Order.ACQUIRE, Order.BOTH):
+            raise self.fail("TIR0116", f"a store cannot be {self.sem.value}", "sem")
+        check_width(self, element_of(self.value.type))
+
+    def evaluate(self, machine: Any, pointer: Any, value: Any, mask: Any) -> Any:
+        return machine.atomic_store(pointer, value, mask, self)
+
+
+@op("fence")
+class Fence(Op):
+    """Order accesses of this instance around it, as `sem` says, for all in `scope`.
+
+    `fence {sem = acq_rel, scope = gpu}`
+    """
+
+    sem: Order = attribute(one_of(Order), default=Order.BOTH)
+    scope: Scope = attribute(one_of(Scope), default=Scope.GPU)
+    effects_ = Effects.SYNC
+
+    def verify(self) -> None:
+        if self.sem is Order.RELAXED:
+            raise self.fail("TIR0116", "a relaxed fence orders nothing", "sem")
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.fence(self)
+
+
+@op("barrier")
+class Barrier(Op):
+    """All threads of the program instance wait here for each other. A program instance is one
+    stream of tile ops, so it has no meaning beyond an order of memory accesses.
+
+    `barrier`
+    """
+
+    effects_ = Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.fence(self)
+
+
+def check_width(self: Any, element: Any) -> None:
+    """Only 16, 32 and 64 bits are exchanged and moved in one access."""
+    if element.bits < 16:
+        raise self.fail("TIR0115", f"needs 16, 32 or 64 bits, not {element}", "pointer")
+
+

@@ -1,0 +1,210 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from tileir.op import BOOL_ATTRIBUTE, INT, Numerics, Op, attribute, one_of, op, operand, optional
+from tileir.signature import Each, Var, elements
+from tileir.types import (
+    BF16,
+    F4E2M1,
+    F8E4M3,
+    F8E5M2,
+    F8E8M0,
+    F16,
+    F32,
+    F64,
+    I4,
+    I8,
+    I32,
+    Scalar,
+    element_of,
+    shape_of,
+)
+from tileir.values import Operand
+
+FACTORS = elements("matrix", I4, I8, F8E4M3, F8E5M2, F16, BF16, F32, F64)
+SUMS = elements("accumulator", I32, F16, F32, F64)
+C = Var("C", SUMS, scalar=False)
+F = Var("C", elements("f32", F32), scalar=False)
+SCALED = elements("scaled matrix", I8, F4E2M1, F8E4M3, F8E5M2, F16, BF16)
+SCALES = Each(elements("scale", F8E8M0, F8E4M3, I8), scalar=False)
+
+_SUMS_OF: dict[Scalar, tuple[Scalar, ...]] = {
+    I4: (I32,), I8: (I32,), F8E4M3: (F16, F32), F8E5M2: (F16, F32), F16: (F16, F32), BF16: (F32,),
+    F32: (F32,), F64: (F64,),
+}  # fmt: skip
+
+
+class Precision(Enum):
+    """How f32 factors are multiplied: as they are; rounded to tf32 or bf16; or as sums of 2 or 3
+    such parts, whose largest 3 (`x3`) or 6 (`x6`) products are added."""
+
+    IEEE = "ieee"
+    TF32 = "tf32"
+    TF32X3 = "tf32x3"
+    BF16X3 = "bf16x3"
+    BF16X6 = "bf16x6"
+
+
+class Format(Enum):
+    """Element formats of the factors of a scaled product (OCP Microscaling Formats 1.0)."""
+
+    E4M3 = "e4m3"
+    E5M2 = "e5m2"
+    E2M1 = "e2m1"
+    BF16 = "bf16"
+    F16 = "f16"
+
+
+_ELEMENTS: dict[Format, tuple[Scalar, ...]] = {
+    Format.E4M3: (F8E4M3,), Format.E5M2: (F8E5M2,), Format.E2M1: (F4E2M1, I8),
+    Format.BF16: (BF16,), Format.F16: (F16,),
+}  # fmt: skip
+
+
+@op("dot")
+class Dot(Op):
+    """`a` times `b` plus `c`: [M, K] by [K, N] onto [M, N], or batches of such in a leading
+    dimension. Products and sums are formed at the accumulator's precision or better, in any
+    order: within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the factors that
+    `precision` gives. Integers are signed or not per side and wrap. `max_imprecise` lets 8-bit
+    float products be added at reduced precision for that many steps of K.
+
+    The interpreter forms the exact products, adds them with at least 53 bits in an order that
+    does not depend on the machine, adds `c`, and rounds once.
+
+    `%d = dot f32<16, 8> %a, %b, %c {precision = tf32}`, given `f32<16, 32> %a, f32<32, 8> %b, f32<16, 8> %c`
+    """  # noqa: E501 - an example is one line
+
+    a: Operand = operand(Each(FACTORS, scalar=False))
+    b: Operand = operand(Each(FACTORS, scalar=False))
+    c: Operand = operand(C)
+    precision: Precision = attribute(one_of(Precision), default=Precision.IEEE)
+    max_imprecise: int = attribute(INT, default=0)
+    lhs_signed: bool = attribute(BOOL_ATTRIBUTE, default=True)
+    rhs_signed: bool = attribute(BOOL_ATTRIBUTE, default=True)
+    results_ = (C,)
+    numerics = Numerics(ulp=None)
+
+    def verify(self) -> None:
+        a, b, c = (shape_of(v.type) for v in (self.a, self.b, self.c))
+        check_product(self, a, b, c)
+        self._check_elements(element_of(self.a.type), element_of(self.b.type))
+        self._check_attributes(element_of(self.a.type))
+
+    def _check_elements(self, a: Any, b: Any) -> None:
+        mixed = {a, b} <= {F8E4M3, F8E5M2}
+        if a is not b and not mixed:
+            raise self.fail("TIR0115", f"a and b must hold the same type: {a} and {b}", "b")
+        found = element_of(self.c.type)
+        if found not in _SUMS_OF[a]:
+            names = " or ".join(map(str, _SUMS_OF[a]))
+            raise self.fail("TIR0115", f"products of {a} are added in {names}, not {found}", "c")
+
+    def _check_attributes(self, a: Any) -> None:
+        if self.precision is not Precision.IEEE and a is not F32:
+            message = f"precision = {self.precision.value} is for f32, not {a}"
+            raise self.fail("TIR0115", message, "precision")
+        if self.max_imprecise < 0 or (self.max_imprecise and a.bits != 8):
+            message = "max_imprecise counts steps of 8-bit float products"
+            raise self.fail("TIR0115", message, "max_imprecise")
+        for name in ("lhs_signed", "rhs_signed"):
+            if not getattr(self, name) and not a.is_integer:
+                raise self.fail("TIR0115", f"{name} is for integers, not {a}", name)
+
+    def evaluate(self, machine: Any, a: Any, b: Any, c: Any) -> Any:
+        return machine.dot(
+            a, b, c, self.precision.value, signed=(self.lhs_signed, self.rhs_signed)
+        )
+
+
+@op("dot_scaled")
+class DotScaled(Op):
+    """`a` times `b` plus `c`, with the factors in small formats and one scale per group of 16 or
+    32 along K: `a_scale` is [M, K / group], `b_scale` is [N, K / group], a power of two (f8e8m0,
+    or its bits in i8) or an f8e4m3. An absent scale is 1. e2m1 factors are f4e2m1, or i8 with two
+    per byte, the first in the low bits, along K or (`lhs_k_pack`, `rhs_k_pack` false) along M or
+    N. A scale of NaN makes its group NaN.
+
+    The interpreter multiplies scaled factors as `dot` does.
+
+    `%d = dot_scaled f32<16, 8> %a, %b, %c, %s, none {lhs = e4m3, rhs = e5m2}`, given `f8e4m3<16, 64> %a, f8e5m2<64, 8> %b, f32<16, 8> %c, f8e8m0<16, 2> %s`
+    """  # noqa: E501 - an example is one line
+
+    a: Operand = operand(Each(SCALED, scalar=False))
+    b: Operand = operand(Each(SCALED, scalar=False))
+    c: Operand = operand(F)
+    a_scale: Operand | None = optional(SCALES)
+    b_scale: Operand | None = optional(SCALES)
+    lhs: Format = attribute(one_of(Format))
+    rhs: Format = attribute(one_of(Format))
+    lhs_k_pack: bool = attribute(BOOL_ATTRIBUTE, default=True)
+    rhs_k_pack: bool = attribute(BOOL_ATTRIBUTE, default=True)
+    results_ = (F,)
+    numerics = Numerics(ulp=None)
+
+    def verify(self) -> None:
+        self._check_format("a", self.lhs, self.lhs_k_pack)
+        self._check_format("b", self.rhs, self.rhs_k_pack)
+        a = unpacked(shape_of(self.a.type), self._packed("a"), self.lhs_k_pack, last=True)
+        b = unpacked(shape_of(self.b.type), self._packed("b"), self.rhs_k_pack, last=False)
+        check_product(self, a, b, shape_of(self.c.type))
+        self._check_scale("a_scale", self.a_scale, a)
+        self._check_scale("b_scale", self.b_scale, (*b[:-2], b[-1], b[-2]))
+
+    def _packed(self, name: str) -> bool:
+        return element_of(getattr(self, name).type) is I8
+
+    def _check_format(self, name: str, format: Format, k_pack: bool) -> None:
+        found = element_of(getattr(self, name).type)
+        if found not in _ELEMENTS[format]:
+            names = " or ".join(map(str, _ELEMENTS[format]))
+            message = f"{format.value} factors are {names}, not {found}"
+            raise self.fail("TIR0115", message, name)
+        if not k_pack and found is not I8:
+            message = "only i8 holding two e2m1 is packed"
+            raise self.fail("TIR0115", message, "lhs_k_pack" if name == "a" else "rhs_k_pack")
+
+    def _check_scale(self, name: str, scale: Any, shape: tuple[int, ...]) -> None:
+        if scale is None:
+            return
+        found, k = shape_of(scale.type), shape[-1]
+        fits = [k // g for g in (16, 32) if k % g == 0]
+        if found[:-1] != shape[:-1] or found[-1] not in fits:
+            wanted = " or ".join(str([*shape[:-1], n]) for n in fits) or "K of a multiple of 16"
+            raise self.fail("TIR0112", f"{name} must be {wanted}, not {list(found)}", name)
+
+    def evaluate(self, machine: Any, a: Any, b: Any, c: Any, a_scale: Any, b_scale: Any) -> Any:
+        return machine.dot_scaled(
+            a, b, c, a_scale, b_scale, k_pack=(self.lhs_k_pack, self.rhs_k_pack)
+        )
+
+
+def check_product(self: Any, a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]) -> None:
+    """[.., M, K] by [.., K, N] must give [.., M, N], rank 2 or 3."""
+    if len(a) not in (2, 3):
+        raise self.fail("TIR0112", f"a must have 2 or 3 dimensions, not {len(a)}", "a")
+    if len(b) != len(a) or b[-2] != a[-1] or b[:-2] != a[:-2]:
+        message = f"a is {list(a)}, so b must be {[*a[:-2], a[-1], 'N']}, not {list(b)}"
+        raise self.fail("TIR0112", message.replace("'", ""), "b")
+    if c != (*a[:-1], b[-1]):
+        message = f"c must be {[*a[:-1], b[-1]]}, not {list(c)}"
+        raise self.fail("TIR0112", message, "c")
+
+
+def unpacked(
+    shape: tuple[int, ...], packed: bool, k_pack: bool, *, last: bool
+) -> tuple[int, ...]:
+    """The shape in factors, where two are packed per element along K (the last dimension of `a`,
+    the one before it of `b`) or along the other."""
+    if not packed or len(shape) < 2:
+        return shape
+    rows, columns = shape[-2:]
+    double_columns = k_pack == last
+    pair = (rows, 2 * columns) if double_columns else (2 * rows, columns)
+    return (*shape[:-2], *pair)
+
+

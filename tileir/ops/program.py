@@ -1,0 +1,139 @@
+"""Where a program instance stands, what it may assume, and clocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.op import INT, INTS, Effects, Op, attribute, family, op, operand
+from tileir.signature import BOOL, INDICES, POINTERS, Exactly, Var
+from tileir.types import I32, I64, shape_of
+from tileir.values import Operand
+
+T = Var("T", INDICES | POINTERS)
+B = Var("T", BOOL)
+
+
+@family
+class GridQuery(Op):
+    """A property of the grid along one of its three axes."""
+
+    axis: int = attribute(INT, default=0)
+    results_ = (Exactly(I32),)
+
+    def verify(self) -> None:
+        if not 0 <= self.axis < 3:
+            raise self.fail("TIR0114", f"axis must be 0, 1 or 2, not {self.axis}", "axis")
+
+
+@op("program_id")
+class ProgramId(GridQuery):
+    """Index of this program instance along `axis` of the grid.
+
+    `%pid = program_id i32 {axis = 0}`
+    """
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.program_id(self.axis)
+
+
+@op("num_programs")
+class NumPrograms(GridQuery):
+    """Number of program instances along `axis` of the grid.
+
+    `%n = num_programs i32 {axis = 0}`
+    """
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.num_programs(self.axis)
+
+
+@op("assume")
+class Assume(Op):
+    """A promise that `condition` holds everywhere; a false one is reported.
+
+    `assume %c`, given `i1 %c`
+    """
+
+    condition: Operand = operand(B)
+    effects_ = Effects.OUTSIDE | Effects.TRAP
+    predicate_follows_operand = True
+
+    def evaluate(self, machine: Any, condition: Any) -> Any:
+        return machine.assume(condition, self)
+
+
+@family
+class Hint(Op):
+    """A promise about `value`, which is the result: one positive number per dimension (one for a
+    scalar), in elements. A broken promise is reported."""
+
+    value: Operand = operand(T)
+    values: tuple[int, ...] = attribute(INTS)
+    results_ = (T,)
+    effects_ = Effects.TRAP
+
+    def verify(self) -> None:
+        rank = len(shape_of(self.value.type)) or 1
+        if len(self.values) != rank:
+            message = f"values needs {rank} numbers, not {len(self.values)}"
+            raise self.fail("TIR0117", message, "values")
+        if min(self.values) < 1:
+            raise self.fail("TIR0113", f"values must be positive: {list(self.values)}", "values")
+
+    def evaluate(self, machine: Any, value: Any) -> Any:
+        return machine.hint(self.mnemonic, value, self.values, self)
+
+
+@op("multiple_of")
+class MultipleOf(Hint):
+    """The first of each run of consecutive elements along each dimension is a multiple of
+    `values`, as is every scalar: runs are those that `contiguous` would name. Pointers count in
+    bytes.
+
+    `%r = multiple_of i32<64> %x {values = [16]}`
+    """
+
+
+@op("contiguous")
+class Contiguous(Hint):
+    """Along each dimension, elements come in runs of `values` that rise by 1 (pointers: by one
+    element).
+
+    `%r = contiguous i32<64> %x {values = [16]}`
+    """
+
+
+@op("constant_run")
+class ConstantRun(Hint):
+    """Along each dimension, elements come in runs of `values` that are equal.
+
+    `%r = constant_run i32<64> %x {values = [16]}`
+    """
+
+
+@op("clock")
+class Clock(Op):
+    """A counter of cycles of the multiprocessor.
+
+    `%t = clock i64`
+    """
+
+    results_ = (Exactly(I64),)
+    effects_ = Effects.OUTSIDE
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.clock()
+
+
+@op("globaltimer")
+class GlobalTimer(Op):
+    """A clock of the GPU in nanoseconds.
+
+    `%t = globaltimer i64`
+    """
+
+    results_ = (Exactly(I64),)
+    effects_ = Effects.OUTSIDE
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.clock()

@@ -1,0 +1,165 @@
+"""Reductions and scans along one dimension, and histograms."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from tileir.op import (
+    BOOL_ATTRIBUTE,
+    INT,
+    Effects,
+    Numerics,
+    Op,
+    attribute,
+    combiner,
+    family,
+    op,
+    operand,
+    optional,
+    result_type,
+    variadic,
+)
+from tileir.ops.shape import check_axis, reshaped
+from tileir.signature import (
+    ANY_ELEMENT,
+    FLOATS,
+    INDICES,
+    INTEGERS,
+    Bindings,
+    Each,
+    Shaped,
+    Var,
+)
+from tileir.types import I1, Type, element_of, shape_of
+from tileir.values import Operand
+
+X = Var("X", INDICES, scalar=False)
+BINS = Var("R", INDICES, scalar=False)
+
+
+class Combiner(Enum):
+    """The named combiners: those ops of two operands that are associative and commutative."""
+
+    ADD = "add"
+    MUL = "mul"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    SMIN = "smin"
+    SMAX = "smax"
+    UMIN = "umin"
+    UMAX = "umax"
+    FADD = "fadd"
+    FMUL = "fmul"
+    FMINIMUM = "fminimum"
+    FMAXIMUM = "fmaximum"
+    FMINNUM = "fminnum"
+    FMAXNUM = "fmaxnum"
+
+    @property
+    def of_floats(self) -> bool:
+        """Whether it combines floats; the others combine integers."""
+        return self.value[0] == "f"
+
+
+@family
+class Combining(Op):
+    """Values of one shape, combined along `axis` by a named combiner or by a function of the
+    module that takes two scalars per value, first all of one side, and returns one per value."""
+
+    values: tuple[Operand, ...] = variadic(Each(ANY_ELEMENT, scalar=False))
+    axis: int = attribute(INT, default=0)
+    combiner: Combiner | str = attribute(combiner(Combiner))
+    predicate_follows_operand = True
+    numerics = Numerics(ulp=None)
+
+    def verify(self) -> None:
+        if not self.values:
+            raise self.fail("TIR0117", "at least one operand is needed", "values")
+        shape = shape_of(self.values[0].type)
+        for value in self.values:
+            if shape_of(value.type) != shape:
+                message = f"operands have one shape: {value.type} and {self.values[0].type}"
+                raise self.fail("TIR0112", message, "values")
+        check_axis(self, self.axis, len(shape))
+        if isinstance(self.combiner, Combiner):
+            self._check_named(self.combiner)
+
+    def _check_named(self, combiner: Combiner) -> None:
+        if len(self.values) != 1:
+            message = f"{combiner.value} takes one operand; name a function for several"
+            raise self.fail("TIR0117", message, "values")
+        element = element_of(self.values[0].type)
+        allowed = FLOATS if combiner.of_floats else INTEGERS
+        if element not in allowed:
+            message = f"{combiner.value} combines {allowed.name} elements, not {element}"
+            raise self.fail("TIR0115", message, "combiner")
+
+    @property
+    def effects(self) -> Effects:
+        return Effects.PURE
+
+    def _name(self) -> str:
+        named = isinstance(self.combiner, Combiner)
+        return self.combiner.value if named else "@" + str(self.combiner)
+
+
+@op("reduce")
+class Reduce(Combining):
+    """Combine all elements along `axis`, which goes away. The combiner is associative and
+    commutative, and a float sum may be formed in any order: within (n - 1) units of half-ulp of
+    the sum of magnitudes. The interpreter folds the upper part onto the lower until one is left.
+    Under a predicate only its lanes take part; where none does, the result is undefined.
+
+    `%s = reduce f32<16> %x {axis = 1, combiner = fadd}`, given `f32<16, 64> %x`
+    """
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        shape = shape_of(self.values[0].type)
+        dropped = shape[: self.axis] + shape[self.axis + 1 :]
+        return tuple([reshaped(v.type, dropped) for v in self.values])
+
+    def evaluate(self, machine: Any, values: tuple[Any, ...]) -> Any:
+        return machine.reduce(values, self.axis, self._name(), self)
+
+
+@op("scan")
+class Scan(Combining):
+    """Combine each element with all before it along `axis` (after it, with `reverse`): an
+    inclusive prefix. The combiner is associative; a float sum may be formed in any order. The
+    interpreter doubles the distance (Hillis and Steele). Lanes off under a predicate are skipped
+    and undefined.
+
+    `%s = scan f32<64> %x {axis = 0, combiner = fadd}`
+    """
+
+    reverse: bool = attribute(BOOL_ATTRIBUTE, default=False)
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        return tuple([reshaped(v.type, shape_of(v.type)) for v in self.values])
+
+    def evaluate(self, machine: Any, values: tuple[Any, ...]) -> Any:
+        return machine.scan(values, self.axis, self._name(), self.reverse, self)
+
+
+@op("histogram")
+class Histogram(Op):
+    """How often each of 0, 1, ... up to the extent of the result occurs in `value`. Elements
+    outside that range, and those where `mask` is false, count nowhere.
+
+    `%h = histogram i32<16> %x, %m`, given `i32<64> %x, i1<64> %m`
+    """
+
+    value: Operand = operand(X)
+    to: Type = result_type(BINS)
+    mask: Operand | None = optional(Shaped(I1, X))
+    results_ = (BINS,)
+    predicate_follows_operand = True
+
+    def verify(self) -> None:
+        if len(shape_of(self.to)) != 1:
+            raise self.fail("TIR0112", f"the result must have one dimension: {self.to}", "to")
+
+    def evaluate(self, machine: Any, value: Any, mask: Any) -> Any:
+        return machine.histogram(value, mask, self.to)
