@@ -1,0 +1,74 @@
+"""Alignment: what multiples values are of, and how they run along each dimension.
+
+Every fact is sound: integers wrap as the ops say, loops are solved to a fixpoint, and nothing is
+known of a value whose op has no rule. Facts are about the lanes that are defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import gcd
+
+import attrs
+
+from tileir.analysis.alignment_facts import (
+    Alignment,
+    elementwise,
+    of_literal,
+    of_parameter,
+    unknown,
+)
+from tileir.analysis.alignment_rules import RULES
+from tileir.analysis.alignment_shapes import SHAPE_RULES
+from tileir.analysis.cache import cached
+from tileir.analysis.dataflow import forward
+from tileir.ir import Function
+from tileir.op import Effects, Op
+from tileir.values import Operand, Value
+
+__all__ = ["Alignment", "Alignments", "alignment"]
+
+_RULES = RULES | SHAPE_RULES
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Alignments:
+    """The alignment of every value of a function."""
+
+    facts: dict[Value, Alignment]
+
+    def of(self, operand: Operand) -> Alignment:
+        """What is known of `operand`, a value of the function or a literal."""
+        if not isinstance(operand, Value):
+            return of_literal(operand)
+        found = self.facts.get(operand)
+        return unknown(operand.type) if found is None else found
+
+
+@cached
+def alignment(function: Function) -> Alignments:
+    """The alignment of every value of `function`; nothing is known inside a declaration."""
+    known = {p.value: of_parameter(p) for p in function.parameters}
+    return Alignments(
+        forward(function, known=known, literal=of_literal, transfer=_transfer, merge=_merge)
+    )
+
+
+def _transfer(op: Op, read: Callable[[Operand], Alignment]) -> Sequence[Alignment]:
+    rule = _RULES.get(op.mnemonic)
+    if rule is not None:
+        return rule(op, [read(v) for v in op.inputs])
+    if op.elementwise and not op.effects & ~Effects.TRAP:
+        return elementwise(op, [read(v) for v in op.inputs])
+    return [unknown(v.type) for v in op.results]
+
+
+def _merge(value: Value, old: Alignment | None, facts: Sequence[Alignment]) -> Alignment:
+    every = [*facts] if old is None else [old, *facts]
+    if not every:
+        return unknown(value.type)
+    found = every[0]
+    for fact in every[1:]:
+        if fact != found:
+            found = found.meet(fact, tuple(map(gcd, found.contiguity, fact.contiguity)))
+    return found

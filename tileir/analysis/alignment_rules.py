@@ -1,0 +1,242 @@
+"""Alignment of arithmetic, comparisons, casts, pointers and hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import gcd
+from typing import Any, TypeAlias
+
+from tileir.analysis.alignment_facts import (
+    LARGEST,
+    Alignment,
+    constancy,
+    evenly,
+    extents,
+    power_of_two,
+    step_of,
+    unknown,
+)
+from tileir.types import Scalar, element_of
+from tileir.values import Constant
+
+Rule: TypeAlias = Callable[[Any, Sequence[Alignment]], Sequence[Alignment]]
+"""From an op and the facts of its inputs to those of its results."""
+
+
+def _width(type: Any) -> int:
+    """Bits of an element; element types alone reach these rules."""
+    element: Any = element_of(type)
+    return element.bits
+
+
+def _bits(op: Any) -> int:
+    return _width(op.results[0].type)
+
+
+def _keeps_sign(op: Any) -> bool:
+    """Whether the program promises that the signed result does not wrap."""
+    return op.overflow.value in ("nsw", "nsw_nuw")
+
+
+def _sum(
+    op: Any, left: Alignment, right: Alignment, runs: Sequence[int], scale: int = 1
+) -> Alignment:
+    """`left + scale * right` or `left - scale * right`, contiguous in `runs`."""
+    multiple = tuple(
+        gcd(left.multiple_at(d, run), min(scale * right.multiple_at(d, run), LARGEST))
+        for d, run in enumerate(runs)
+    )
+    type_ = op.results[0].type
+    equal = constancy(extents(type_), (left, right))
+    return Alignment(multiple, tuple(runs), equal, step_of(type_))
+
+
+def _runs_of_sum(left: Alignment, right: Alignment) -> list[int]:
+    """One side contiguous while the other is constant, whichever gives longer runs."""
+    return [
+        max(gcd(cl, kr), gcd(kl, cr))
+        for cl, kl, cr, kr in zip(
+            left.contiguity, left.constancy, right.contiguity, right.constancy, strict=True
+        )
+    ]
+
+
+def _add(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    left, right = facts
+    found = _sum(op, left, right, _runs_of_sum(left, right))
+    return (found if _keeps_sign(op) else found.unwrapped(_bits(op)),)
+
+
+def _sub(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    left, right = facts
+    runs = list(map(gcd, left.contiguity, right.constancy))
+    found = _sum(op, left, right, runs)
+    return (found if _keeps_sign(op) else found.unwrapped(_bits(op)),)
+
+
+def _mul(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    left, right = facts
+    for value, other in ((op.rhs, left), (op.lhs, right)):
+        if isinstance(value, Constant) and value.bits == 1:
+            return (other,)
+    return (evenly(op.result.type, facts, min(left.every * right.every, LARGEST)),)
+
+
+def _shl(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    left, amount = facts[0], op.rhs
+    known = amount.bits if isinstance(amount, Constant) and amount.bits < _bits(op) else 0
+    return (evenly(op.result.type, facts, min(left.every << known, LARGEST)),)
+
+
+def _and(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    return (evenly(op.result.type, facts, max(f.every for f in facts)),)
+
+
+def _least(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    """Zeros at the bottom of both stay: or, xor, minima, maxima, negation."""
+    return (evenly(op.result.type, facts, min(f.every for f in facts)),)
+
+
+def _blocks(value: Alignment, divisor: Alignment, dimension: int) -> int:
+    """Size of groups in which `value` runs from one multiple of the size, and `divisor` is
+    constant and a multiple of it: no multiple of the divisor falls inside a group."""
+    return gcd(
+        value.contiguity[dimension],
+        value.multiple[dimension],
+        divisor.constancy[dimension],
+        divisor.every,
+    )
+
+
+def _rounds_down(op: Any, value: Alignment) -> bool:
+    """Whether a division (or remainder) is floored for every dividend it may meet."""
+    if op.mnemonic[0] == "u":
+        return True
+    positive = isinstance(op.rhs, Constant) and op.rhs.value > 0
+    return positive and op.rounding.value == "floor"
+
+
+def _div(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    value, divisor = facts
+    shape = extents(op.result.type)
+    equal = constancy(shape, facts)
+    if op.rounding.value != "ceil" and _rounds_down(op, value):
+        equal = tuple(max(k, _blocks(value, divisor, d)) for d, k in enumerate(equal))
+    by = op.rhs.bits if isinstance(op.rhs, Constant) else 0
+    exact = by and by & (by - 1) == 0 and by < 1 << (_bits(op) - 1) and value.every % by == 0
+    multiple = value.every // by if exact and value.every < LARGEST else 1
+    return (Alignment((multiple,) * len(shape), (1,) * len(shape), equal),)
+
+
+def _rem(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    value, divisor = facts
+    dims = range(len(value.contiguity))
+    floored = _rounds_down(op, value)
+    runs = tuple(_blocks(value, divisor, d) if floored else 1 for d in dims)
+    multiple = tuple(gcd(value.multiple_at(d, runs[d]), divisor.every) for d in dims)
+    equal = constancy(extents(op.result.type), facts)
+    return (Alignment(multiple, runs, equal),)
+
+
+def _compare(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    """`x < n` does not change within a group of x that starts at a multiple of its size if n
+    is a multiple of it too; likewise `x >= n`. (`x <= n` does: its first element differs.)"""
+    left, right = facts
+    word = op.predicate_.value
+    found = evenly(op.results[0].type, facts)
+    if left.step == right.step == 1 and isinstance(element_of(op.lhs.type), Scalar):
+        run, bound = (left, right) if word[1:] in ("lt", "ge") else (right, left)
+        if word[1:] in ("lt", "ge", "gt", "le"):
+            equal = (max(k, _blocks(run, bound, d)) for d, k in enumerate(found.constancy))
+            found = Alignment(found.multiple, found.contiguity, tuple(equal))
+    return (found, found)
+
+
+def _float_compare(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    found = evenly(op.results[0].type, facts)
+    return (found, found)
+
+
+def chosen(
+    condition: Alignment, first: Alignment, second: Alignment, shape: tuple[int, ...]
+) -> Alignment:
+    """One or the other per element, in groups in which `condition` is constant."""
+    equal = constancy(shape, (condition,))
+    runs = [gcd(*three) for three in zip(first.contiguity, second.contiguity, equal, strict=True)]
+    found = first.meet(second, runs)
+    return Alignment(
+        found.multiple, found.contiguity, tuple(map(gcd, found.constancy, equal)), found.step
+    )
+
+
+def _select(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    condition, then, otherwise = facts
+    return (chosen(condition, then, otherwise, extents(op.result.type)),)
+
+
+def _psi(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    shape = extents(op.result.type)
+    if not facts:
+        return (unknown(op.result.type),)
+    found = facts[1]
+    for predicate, value in zip(facts[2::2], facts[3::2], strict=True):
+        found = chosen(predicate, found, value, shape)
+    return (found,)
+
+
+def _sext(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    return facts
+
+
+def _same_bits(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    """Casts that keep the low bits and may change what the high ones mean."""
+    (value,) = facts
+    narrow = min(_width(op.inputs[0].type), _bits(op))
+    return (value.unwrapped(narrow),)
+
+
+def _cast_pointer(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    """Casts between addresses and integers, or between pointees: runs stay where neighbours
+    stay as far apart as before."""
+    (value,) = facts
+    type_ = op.result.type
+    integer = element_of(type_)
+    if not isinstance(integer, Scalar) or integer.is_integer:
+        if step_of(type_) != value.step:
+            return (evenly(type_, facts, value.every),)
+        return (value if step_of(type_) > 1 else value.unwrapped(min(_bits(op), 64)),)
+    return (evenly(type_, facts),)
+
+
+def _bitcast(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    source = element_of(op.inputs[0].type)
+    if isinstance(source, Scalar) and source.is_float:
+        return (evenly(op.result.type, facts),)
+    return _cast_pointer(op, facts)
+
+
+def _gep(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    base, index = facts
+    scale = power_of_two(step_of(op.result.type))
+    return (_sum(op, base, index, _runs_of_sum(base, index), scale),)
+
+
+def _load(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+    """One load reads one value from equal addresses; masked-off lanes hold `other`, or are
+    undefined and agree with anything."""
+    if op.volatile:
+        return (unknown(op.result.type),)
+    return (evenly(op.result.type, facts if op.other is not None else facts[:1]),)
+
+
+RULES: dict[str, Rule] = {
+    "add": _add, "sub": _sub, "mul": _mul, "shl": _shl, "and": _and,
+    "or": _least, "xor": _least, "neg": _least, "iabs": _least,
+    "smin": _least, "smax": _least, "umin": _least, "umax": _least,
+    "sdiv": _div, "udiv": _div, "srem": _rem, "urem": _rem,
+    "icmp": _compare, "fcmp": _float_compare, "select": _select, "psi": _psi,
+    "sext": _sext, "zext": _same_bits, "trunc": _same_bits,
+    "bitcast": _bitcast, "ptrtoint": _cast_pointer, "inttoptr": _cast_pointer,
+    "addrspacecast": _cast_pointer,
+    "getelementptr": _gep, "load": _load,
+}  # fmt: skip
