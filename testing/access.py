@@ -1,0 +1,91 @@
+"""Statements that touch memory, and the addresses they use. Each program instance has a region
+of its own in every buffer, so that instances never meet."""
+
+from __future__ import annotations
+
+import attrs
+
+from tileir.ops.arith import Add, Mul
+from tileir.ops.memory import Load, Store
+from tileir.ops.shape import GetElementPtr, MakeRange, Reshape, Splat
+from tileir.testing.shapes import LARGEST
+from tileir.testing.writer import Writer, literal
+from tileir.types import I1, I32, Scalar, Tile, Type, element_of, pointer, shape_of, tile
+from tileir.values import Operand, Value, constant
+
+SLOTS = 4
+"""Tiles a program instance can keep in its scratch memory."""
+REGION = SLOTS * LARGEST
+"""Elements per instance of an input or scratch buffer."""
+
+
+@attrs.frozen
+class Base:
+    """A buffer seen by a program instance: the pointer parameter and the instance's number."""
+
+    pointer: Value
+    instance: Value
+
+
+def load_input(writer: Writer, base: Base, shape: tuple[int, ...], offset: int) -> None:
+    """A tile (or scalar) of an input, all of it in bounds."""
+    address = _address(writer, base, REGION, offset % (REGION - LARGEST), shape)
+    writer.emit(Load(address))
+
+
+def store_scratch(writer: Writer, base: Base, back: int, slot: int, mask: int) -> None:
+    """A live tile of the scratch buffer's element kept in a slot, masked for an odd digit."""
+    element = element_of(base.pointer.type.pointee)  # type: ignore[union-attr]
+    value = writer.pick(back, lambda t: element_of(t) is element)
+    if value is None:
+        return
+    where = _address(writer, base, REGION, slot % SLOTS * LARGEST, shape_of(value.type))
+    writer.emit(Store(where, value, _mask(writer, value.type, mask)))
+
+
+def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], slot: int, mask: int) -> None:
+    """What a slot holds; lanes that are masked off get a literal."""
+    where = _address(writer, base, REGION, slot % SLOTS * LARGEST, shape)
+    flags = _mask(writer, where.type, mask)
+    if flags is None:
+        writer.emit(Load(where))
+    else:
+        element = base.pointer.type.pointee  # type: ignore[union-attr]
+        writer.emit(Load(where, flags, literal(tile(element, shape), mask)))
+
+
+def store_output(writer: Writer, name: str, instance: Value, value: Value) -> Value:
+    """Store `value` whole to a buffer of its own; the pointer parameter that this needs."""
+    element = element_of(value.type)
+    assert isinstance(element, Scalar)
+    parameter = Value(pointer(element), name)
+    base = Base(parameter, instance)
+    where = _address(writer, base, size_of(value.type), 0, shape_of(value.type))
+    writer.ops.append(Store(where, value))
+    return parameter
+
+
+def size_of(type: Type) -> int:
+    """Number of elements; 1 for scalars."""
+    return type.size if isinstance(type, Tile) else 1
+
+
+def _address(writer: Writer, base: Base, region: int, offset: int, shape: tuple[int, ...]) -> Value:
+    """Pointers to consecutive elements of the instance's region, in row-major order."""
+    start = writer.hide(Mul(base.instance, constant(I32, region)))
+    index = writer.hide(Add(start, constant(I32, offset)))
+    first = writer.hide(GetElementPtr(base.pointer, index))
+    if not shape:
+        return first
+    size = size_of(tile(I32, shape))
+    steps = writer.hide(MakeRange(tile(I32, (size,)), start=0))
+    if len(shape) > 1:
+        steps = writer.hide(Reshape(steps, tile(I32, shape)))
+    everywhere = writer.hide(Splat(first, tile(base.pointer.type, shape)))  # type: ignore[arg-type]
+    return writer.hide(GetElementPtr(everywhere, steps))
+
+
+def _mask(writer: Writer, like: Type, digit: int) -> Operand | None:
+    """A live mask of the shape of `like`, for an odd digit and where there is one."""
+    wanted = tile(I1, shape_of(like))
+    return writer.pick(digit // 2, lambda t: t is wanted) if digit % 2 else None

@@ -1,0 +1,70 @@
+"""Statements that look at several elements at once, or at several values under predicates."""
+
+from __future__ import annotations
+
+from tileir.ops.arith import Add, And, Mul, SMax, Sub, Xor
+from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.predicate import Psi
+from tileir.ops.reduce import Combiner, Reduce, Scan
+from tileir.testing.writer import Writer
+from tileir.types import I1, Scalar, Tile, element_of, shape_of
+from tileir.values import Value, constant
+
+_PREDICATED = (Add, Sub, Mul, Xor, And, SMax)
+_COMBINERS = {
+    False: (Combiner.ADD, Combiner.SMAX, Combiner.XOR, Combiner.UMIN, Combiner.MUL),
+    True: (Combiner.FADD, Combiner.FMAXNUM, Combiner.FMINIMUM),
+}
+
+
+def reduce(writer: Writer, back: int, axis: int, which: int) -> None:
+    """One dimension of a tile combined into one element."""
+    value = writer.tile(back)
+    if value is None or (how := _combiner(value, which)) is None:
+        return
+    writer.emit(Reduce((value,), axis=axis % len(shape_of(value.type)), combiner=how))
+
+
+def scan(writer: Writer, back: int, axis: int, which: int) -> None:
+    """Prefixes along one dimension of a tile."""
+    value = writer.tile(back)
+    if value is None or (how := _combiner(value, which)) is None:
+        return
+    at, reverse = axis % len(shape_of(value.type)), which % 2 == 1
+    writer.emit(Scan((value,), axis=at, combiner=how, reverse=reverse))
+
+
+def predicated(writer: Writer, back: int, which: int, other: int) -> None:
+    """Two ops, one under a predicate and one under its complement, merged by `psi`."""
+    value = writer.pick(back, lambda t: getattr(element_of(t), "is_integer", False))
+    if value is None:
+        return
+    yes, no = _complements(writer, value, other)
+    right = writer.of_type(value.type, other)
+    first = writer.hide(_PREDICATED[which % 6](value, right, predicate=yes))
+    second = writer.hide(_PREDICATED[(which + 1 + other) % 6](value, right, predicate=no))
+    writer.emit(Psi((yes, first, no, second)))
+
+
+def _complements(writer: Writer, value: Value, digit: int) -> tuple[Value, Value]:
+    """A predicate of `value`'s shape and its complement, or scalar ones for an odd digit."""
+    kind = value.type
+    if digit % 2 and isinstance(kind, Tile):
+        flag = writer.pick(digit // 2, lambda t: t is I1)
+        if flag is not None:
+            test = ICmp(flag, constant(I1, True), predicate_=IntegerPredicate.EQ)
+            writer.ops.append(test)
+            return test.results[0], test.results[1]
+    test = ICmp(value, writer.of_type(kind, digit), predicate_=IntegerPredicate.SLT)
+    writer.ops.append(test)
+    return test.results[0], test.results[1]
+
+
+def _combiner(value: Value, which: int) -> Combiner | None:
+    element = element_of(value.type)
+    if not isinstance(element, Scalar) or element.bits < 8:
+        return None
+    if element.is_float and element.bits < 16:
+        return None
+    choices = _COMBINERS[element.is_float]
+    return choices[which % len(choices)]

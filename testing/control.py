@@ -1,0 +1,106 @@
+"""Statements that open and close loops and branches."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from tileir.op import Successor
+from tileir.ops.arith import Add
+from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.control import Branch, CondBranch
+from tileir.testing.writer import Writer, literal
+from tileir.types import I1, I32
+from tileir.values import Operand, Value, constant
+
+
+@attrs.frozen
+class Loop:
+    """An open loop: `carried` are the header's parameters after the counter."""
+
+    number: int
+    counter: Value
+    carried: tuple[Value, ...]
+    outer: int
+
+
+@attrs.frozen
+class Choice:
+    """An open branch whose body may replace `kept` with newer values of their types."""
+
+    number: int
+    kept: tuple[Value, ...]
+    outer: int
+
+
+Frame: TypeAlias = Loop | Choice
+
+
+def open_loop(writer: Writer, trips: int, width: int, back: int) -> Loop:
+    """A loop of `trips` (0 to 4) that carries `width` live values; its body is open."""
+    number, initial = writer.fresh(), _recent(writer, width, back)
+    header, body, leave = (f"{word}{number}" for word in ("loop", "body", "done"))
+    counter = Value(I32, "i")
+    carried = tuple(Value(value.type, "c") for value in initial)
+    writer.finish(Branch(Successor(header, (constant(I32, 0), *initial))))
+    writer.begin(header, (counter, *carried))
+    more = ICmp(counter, constant(I32, trips % 5), predicate_=IntegerPredicate.SLT)
+    writer.ops.append(more)
+    outer = len(writer.live)
+    writer.live.extend((counter, *carried))
+    writer.finish(CondBranch(more.results[0], Successor(body), Successor(leave)))
+    writer.begin(body)
+    return Loop(number, counter, carried, outer)
+
+
+def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice:
+    """A branch on a live scalar i1, whose taken side is open."""
+    number, kept = writer.fresh(), _recent(writer, width, back)
+    flag = writer.pick(condition, lambda t: t is I1)
+    taken: Operand = literal(I1, condition + 1) if flag is None else flag
+    outer = len(writer.live)
+    writer.finish(CondBranch(taken, Successor(f"then{number}"), Successor(f"else{number}")))
+    writer.begin(f"then{number}")
+    return Choice(number, kept, outer)
+
+
+def close(writer: Writer, frame: Frame) -> None:
+    """End the open body; what it defined goes out of scope."""
+    if isinstance(frame, Loop):
+        _close_loop(writer, frame)
+    else:
+        _close_choice(writer, frame)
+
+
+def _close_loop(writer: Writer, loop: Loop) -> None:
+    count = writer.hide(Add(loop.counter, constant(I32, 1)))
+    latest = tuple(_latest(writer, value, loop.outer) for value in loop.carried)
+    writer.finish(Branch(Successor(f"loop{loop.number}", (count, *latest))))
+    del writer.live[loop.outer :]
+    writer.live.extend((loop.counter, *loop.carried))
+    writer.begin(f"done{loop.number}")
+
+
+def _close_choice(writer: Writer, choice: Choice) -> None:
+    number = choice.number
+    latest = tuple(_latest(writer, value, choice.outer) for value in choice.kept)
+    writer.finish(Branch(Successor(f"join{number}", latest)))
+    writer.begin(f"else{number}")
+    writer.finish(Branch(Successor(f"join{number}", choice.kept)))
+    del writer.live[choice.outer :]
+    joined = tuple(Value(value.type, "j") for value in choice.kept)
+    writer.begin(f"join{number}", joined)
+    writer.live.extend(joined)
+
+
+def _recent(writer: Writer, width: int, back: int) -> tuple[Value, ...]:
+    """`width` (1 to 3) different live values."""
+    found = list(reversed(writer.live))
+    return tuple(found[(back + n) % len(found)] for n in range(min(1 + width % 3, len(found))))
+
+
+def _latest(writer: Writer, value: Value, outer: int) -> Value:
+    """The newest value of the body with `value`'s type; else `value`."""
+    found = [v for v in writer.live[outer:] if v.type is value.type]
+    return found[-1] if found else value

@@ -1,0 +1,130 @@
+"""Statements that are one elementwise op, made from the op classes' own declarations: an op that
+is added to the IR is generated from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from tileir.errors import VerifyError
+from tileir.op import Effects, Field, FieldKind, Op, all_ops
+from tileir.signature import Pattern, Var
+from tileir.testing.writer import Writer, literal
+from tileir.types import SCALARS, Scalar, Type, element_of, with_element
+from tileir.values import Operand, constant
+
+_TYPES = tuple(SCALARS[name] for name in (
+    "i32", "f32", "i1", "i64", "f16", "i8", "bf16", "f64", "i16", "f8e5m2", "f8e4m3",
+))  # fmt: skip
+_READ = (FieldKind.OPERAND, FieldKind.OPTIONAL)
+_PROMISES = ("overflow", "fast", "exact", "ftz")
+"""Attributes left at their default: with them, equal programs may give different results."""
+_NO_POINTERS = ("getelementptr", "ptrtoint", "inttoptr", "addrspacecast")
+_SHIFTS = ("shl", "lshr", "ashr")
+
+
+def elementwise_ops() -> tuple[type[Op], ...]:
+    """Op classes that `elementwise` may write, simplest first: pure or trapping, on numbers,
+    with nothing but enumerated and boolean attributes."""
+    return tuple(sorted(filter(_usable, all_ops()), key=_complexity))
+
+
+def elementwise(writer: Writer, cls: type[Op], digits: tuple[int, int, int]) -> None:
+    """Write one `cls` on live values; nothing where its types do not work out."""
+    for attributes in (_attributes(cls, digits[2]), _attributes(cls, 0)):
+        for target in _targets(cls, digits[1]):
+            try:
+                op = _build(writer, cls, digits, attributes, target)
+            except VerifyError:
+                continue
+            writer.emit(op)
+            return
+
+
+def _usable(cls: type[Op]) -> bool:
+    plain = all(
+        f.default is not None and f.attribute is not None and f.attribute.form in ("bool", "enum")
+        for f in cls.fields(FieldKind.ATTRIBUTE)
+    )
+    kinds = {f.kind for f in cls.schema} <= {*_READ, FieldKind.RESULT_TYPE, FieldKind.ATTRIBUTE}
+    effects = cls.effects_ & ~Effects.TRAP
+    known = cls.mnemonic not in _NO_POINTERS and "." not in cls.mnemonic
+    return cls.elementwise and plain and kinds and not effects and known
+
+
+def _complexity(cls: type[Op]) -> tuple[int, str]:
+    return len(cls.schema), cls.mnemonic
+
+
+def _build(
+    writer: Writer,
+    cls: type[Op],
+    digits: tuple[int, int, int],
+    attributes: Mapping[str, Any],
+    target: Scalar | None,
+) -> Op:
+    operands = _operands(writer, cls, digits)
+    if target is not None:
+        (stated,) = cls.fields(FieldKind.RESULT_TYPE)
+        operands[stated.name] = with_element(next(iter(operands.values())).type, target)
+    return cls(**operands, **attributes)
+
+
+def _operands(writer: Writer, cls: type[Op], digits: tuple[int, int, int]) -> dict[str, Any]:
+    """One operand per field; fields that bind a type variable go first."""
+    bound: dict[str, Type] = {}
+    chosen: dict[str, Any] = {}
+    fields = sorted(cls.fields(*_READ), key=lambda f: not isinstance(f.pattern, Var))
+    for index, field in enumerate(fields):
+        digit = digits[index % 2] + index // 2
+        chosen[field.name] = _operand(writer, field, digit, bound)
+    if Effects.TRAP in cls.effects_:
+        last = fields[-1].name
+        chosen[last] = _harmless(cls, chosen[last].type, digits[1])
+    return {f.name: chosen[f.name] for f in cls.fields(*_READ)}
+
+
+def _operand(writer: Writer, field: Field, digit: int, bound: dict[str, Type]) -> Operand:
+    pattern = cast(Pattern, field.pattern)
+    expected = pattern.build(bound)
+    if expected is not None:
+        return writer.of_type(expected, digit)
+    value = writer.pick(digit, lambda t: _fits(pattern, t, bound))
+    if value is None:
+        kind = next((t for t in _TYPES if _fits(pattern, t, bound)), _TYPES[0])
+        pattern.match(kind, bound)
+        return literal(kind, digit)
+    pattern.match(value.type, bound)
+    return value
+
+
+def _fits(pattern: Pattern, type: Type, bound: Mapping[str, Type]) -> bool:
+    numeric = isinstance(element_of(type), Scalar)
+    return numeric and pattern.match(type, dict(bound)) is None
+
+
+def _harmless(cls: type[Op], type: Type, digit: int) -> Operand:
+    """A divisor that is not zero, a shift count that is not too large."""
+    bits = cast(Scalar, element_of(type)).bits
+    small = digit % bits if cls.mnemonic in _SHIFTS else 1 + digit % min(7, bits)
+    return constant(type, bool(small) if bits == 1 else small)
+
+
+def _attributes(cls: type[Op], digit: int) -> dict[str, Any]:
+    """Attribute values chosen by `digit`, those that promise something left out."""
+    chosen: dict[str, Any] = {}
+    for field in cls.fields(FieldKind.ATTRIBUTE):
+        if field.name == "saturate":
+            chosen[field.name] = True
+        elif field.name not in _PROMISES and field.attribute is not None:
+            words = list(field.attribute.enum) if field.attribute.enum else [False, True]
+            chosen[field.name] = words[digit % len(words)]
+    return chosen
+
+
+def _targets(cls: type[Op], digit: int) -> tuple[Scalar | None, ...]:
+    """Element types to try as a stated result type, from `digit` on; (None,) without one."""
+    if not cls.fields(FieldKind.RESULT_TYPE):
+        return (None,)
+    start = digit % len(_TYPES)
+    return _TYPES[start:] + _TYPES[:start]

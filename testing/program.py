@@ -1,0 +1,86 @@
+"""A generated program: a module with one kernel, and everything needed to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import ml_dtypes
+import numpy as np
+
+from tileir.ir import Module
+from tileir.types import Scalar
+
+_DTYPES: dict[str, Any] = {
+    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16,
+    "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2,
+    "f8e8m0": ml_dtypes.float8_e8m0fnu,
+}  # fmt: skip
+
+
+@attrs.frozen
+class Buffer:
+    """A pointer parameter's memory: `count` elements. Inputs are drawn, outputs start as 0."""
+
+    element: Scalar
+    count: int
+    output: bool
+
+
+@attrs.frozen(eq=False)
+class Program:
+    """Kernel `kernel` of `module`, run on `grid` with one buffer per parameter, by name."""
+
+    module: Module
+    kernel: str
+    grid: tuple[int, ...]
+    buffers: Mapping[str, Buffer]
+
+    def arguments(self, seed: int = 0) -> dict[str, Any]:
+        """Fresh arrays by parameter name; the same seed gives the same numbers."""
+        generator = np.random.default_rng(seed)
+        return {name: _array(buffer, generator) for name, buffer in self.buffers.items()}
+
+    def with_module(self, module: Module) -> Program:
+        """The same run of another module, e.g. of what a pass made of it."""
+        return attrs.evolve(self, module=module)
+
+
+def run(program: Program, seed: int = 0) -> dict[str, Any]:
+    """What the interpreter leaves in the outputs, by name. Raises InterpretError."""
+    from tileir.interp import interpret
+
+    arguments = program.arguments(seed)
+    interpret(program.module, program.kernel, program.grid, arguments)
+    return {name: arguments[name] for name, buffer in program.buffers.items() if buffer.output}
+
+
+def difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+    """Where two runs differ, first buffer and element; None where every bit agrees. NaNs agree
+    with each other whatever their payload."""
+    for name, array in wanted.items():
+        unequal = np.flatnonzero(_bits(found[name]) != _bits(array))
+        if len(unequal):
+            at = int(unequal[0])
+            return f"{name}[{at}] is {found[name][at]!r}, not {array[at]!r}"
+    return None
+
+
+def _array(buffer: Buffer, generator: np.random.Generator) -> Any:
+    dtype = np.dtype(_DTYPES[buffer.element.name])
+    if buffer.output:
+        return np.zeros(buffer.count, dtype)
+    if buffer.element.is_float:
+        return generator.normal(0, 4, buffer.count).astype(dtype)
+    low, high = (0, 2) if buffer.element.bits == 1 else (-100, 100)
+    return generator.integers(low, high, buffer.count).astype(dtype)
+
+
+def _bits(array: Any) -> Any:
+    if array.dtype.kind in "biu":
+        return array
+    words = array.view(f"u{array.dtype.itemsize}").copy()
+    words[np.isnan(array.astype(np.float64))] = np.iinfo(words.dtype).max
+    return words

@@ -1,0 +1,19 @@
+"""Hypothesis strategies for programs; the only module here that needs hypothesis."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tileir.testing.decode import DIGITS, Statement, decode, kinds
+from tileir.testing.program import Program
+
+
+def statements(longest: int = 30) -> st.SearchStrategy[list[Statement]]:
+    """Lists of up to `longest` statements."""
+    digit = st.integers(0, DIGITS - 1)
+    return st.lists(st.tuples(st.integers(0, kinds() - 1), digit, digit, digit), max_size=longest)
+
+
+def programs(longest: int = 30) -> st.SearchStrategy[Program]:
+    """Programs of up to `longest` statements that shrink by statement and by digit."""
+    return statements(longest).map(decode)

@@ -1,0 +1,44 @@
+"""Generated programs are legal, whatever the numbers they come from."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tileir
+from tileir.testing import decode, programs, sample
+from tileir.testing.elementwise import elementwise_ops
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(programs())
+def test_programs_verify(program):
+    assert tileir.verify(program.module) == ()
+
+
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@given(st.lists(st.tuples(*[st.integers(0, 10**6)] * 4), max_size=20))
+def test_every_list_of_numbers_is_a_program(statements):
+    tileir.verify(decode(statements).module)
+
+
+def test_programs_have_loops_branches_memory_and_predicates():
+    counts = Counter(op.mnemonic for n in range(60) for op in sample(n).module.kernel().ops)
+    for mnemonic in ("cond_br", "load", "store", "psi", "reduce", "scan", "trans", "select"):
+        assert counts[mnemonic] >= 5, mnemonic
+
+
+def test_a_seed_gives_the_same_program():
+    first, second = ([op.mnemonic for op in sample(11).module.kernel().ops] for _ in range(2))
+    assert first == second
+
+
+def test_every_pure_elementwise_op_is_generated():
+    names = {cls.mnemonic for cls in elementwise_ops()}
+    assert {"add", "fma", "select", "fptosi", "bitcast", "icmp"} <= names
+
+
+def test_arguments_of_a_seed_are_the_same():
+    program = sample(3)
+    first, second = program.arguments(5), program.arguments(5)
+    assert all((first[name] == second[name]).all() for name in first)
