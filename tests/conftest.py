@@ -1,0 +1,25 @@
+"""What every test shares: the budget of hypothesis, and where GPU tests can run."""
+
+import ctypes
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+settings.load_profile("ci")
+
+
+def pytest_collection_modifyitems(items):
+    """GPU tests are skipped where no driver can be loaded."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and not _driver():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="no NVIDIA driver on this machine"))
+
+
+def _driver() -> bool:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,249 @@
+"""The repository keeps the rules it states: layers, sizes, documentation, error codes."""
+
+import ast
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tileir.codes import CODES
+from tileir.op import Op, all_ops
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
+LIBRARY = ("tileir", *PARTS)
+
+MAY_IMPORT = {
+    "tileir": {"tileir"},
+    "textual": {"tileir", "textual"},
+    "builder": {"tileir", "builder"},
+    "backend": {"tileir", "backend"},
+    "frontends": {"tileir", "builder", "frontends"},
+    "testing": {"tileir", "textual", "builder", "backend", "testing"},
+    "tools": {*LIBRARY},
+}
+"""Which parts a part may import from."""
+
+OUTSIDE = {
+    "tileir": {"attrs", "numpy", "ml_dtypes"},
+    "textual": {"attrs"},
+    "builder": {"attrs", "numpy", "ml_dtypes"},
+    "backend": {"attrs", "numpy", "ml_dtypes", "llvmlite", "cuda", "platformdirs"},
+    "frontends": {"attrs", "lark", "numpy"},
+    "testing": {"attrs", "numpy", "ml_dtypes", "hypothesis"},
+    "tools": {"attrs", "numpy", "ml_dtypes", "rich", "platformdirs"},
+}
+"""Which other distributions a part may import."""
+
+EARLIER = ("types", "values", "signature", "op", "ir", "ops", "analysis", "verify", "passes")
+"""Layers of `tileir`: none imports a later one."""
+
+
+@cache
+def sources(part: str) -> tuple[tuple[Path, ast.Module], ...]:
+    files = sorted((ROOT / part).rglob("*.py"))
+    return tuple((path, ast.parse(path.read_text(), str(path))) for path in files)
+
+
+def library():
+    return [source for part in LIBRARY for source in sources(part)]
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Names of every module a file imports, inside functions and type checking too."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+            if node.module == "tileir":
+                found |= {f"tileir.{alias.name}" for alias in node.names}
+    return found
+
+
+def part_of(module: str) -> str | None:
+    """The part that `module` belongs to; None for other distributions."""
+    words = module.split(".")
+    if words[0] != "tileir":
+        return None
+    return words[1] if len(words) > 1 and words[1] in PARTS else "tileir"
+
+
+def standard(module: str) -> bool:
+    import sys
+
+    return module.split(".")[0] in sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("part", LIBRARY)
+def test_parts_import_what_their_layer_allows(part):
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path, tree in sources(part)
+        for module in imported(tree)
+        if (home := part_of(module)) is not None
+        and home not in MAY_IMPORT[part]
+        and not (part == "tileir" and path.name == "__init__.py" and path.parent.name == "tileir")
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("part", LIBRARY)
+def test_parts_use_only_the_distributions_they_may(part):
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path, tree in sources(part)
+        for module in imported(tree)
+        if part_of(module) is None
+        and not standard(module)
+        and module.split(".")[0] not in OUTSIDE[part]
+    ]
+    assert not wrong
+
+
+def test_layers_of_the_ir_point_one_way():
+    wrong = []
+    for path, tree in sources("tileir"):
+        layer = path.relative_to(ROOT / "tileir").parts[0].removesuffix(".py")
+        if layer not in EARLIER:
+            continue
+        later = EARLIER[EARLIER.index(layer) + 1 :]
+        for module in imported(tree):
+            words = module.split(".")
+            if words[0] == "tileir" and len(words) > 1 and words[1] in later:
+                wrong.append(f"{path.relative_to(ROOT)} imports {module}")
+    assert not wrong
+
+
+def test_values_are_computed_only_where_numpy_is_needed():
+    light = [
+        path.relative_to(ROOT).as_posix()
+        for path, tree in (*sources("tileir"), *sources("textual"))
+        if any(m.split(".")[0] in ("numpy", "ml_dtypes") for m in imported(tree))
+    ]
+    heavy = ("tileir/machine/", "tileir/interp/", "tileir/passes/", "tileir/analysis/")
+    assert not [path for path in light if not path.startswith(heavy)]
+
+
+def test_llvm_and_cuda_stay_in_the_backend():
+    wrong = [
+        path.relative_to(ROOT).as_posix()
+        for path, tree in library()
+        if any(m.split(".")[0] in ("llvmlite", "cuda") for m in imported(tree))
+    ]
+    assert all(path.startswith("backend/") for path in wrong)
+
+
+def test_parts_refuse_to_be_imported_by_their_folder_name():
+    for part in PARTS:
+        text = (ROOT / part / "__init__.py").read_text()
+        assert f'if __name__ != "tileir.{part}":' in text, part
+
+
+def test_files_are_at_most_400_lines():
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    files = [path for path, _ in library()] + tests
+    long = {
+        str(p.relative_to(ROOT)): n for p in files if (n := len(p.read_text().split("\n"))) > 401
+    }
+    assert not long
+
+
+def functions(tree: ast.Module):
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def test_functions_are_at_most_60_lines():
+    long = [
+        f"{path.relative_to(ROOT)}:{f.name}"
+        for path, tree in library()
+        for f in functions(tree)
+        if f.end_lineno - f.lineno >= 60
+    ]
+    assert not long
+
+
+def test_the_library_prints_nothing():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, tree in library()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "print"
+    ]
+    assert not wrong
+
+
+def test_every_module_says_what_it_is_for():
+    assert not [str(p.relative_to(ROOT)) for p, tree in library() if not ast.get_docstring(tree)]
+
+
+def test_public_functions_and_classes_are_documented():
+    definitions = (ast.FunctionDef, ast.ClassDef)
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.name}"
+        for path, tree in library()
+        for node in tree.body
+        if isinstance(node, definitions)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+        and not any(getattr(d, "id", "") == "overload" for d in node.decorator_list)
+    ]
+    assert not wrong
+
+
+def test_every_op_has_a_meaning_or_none_outside_its_context():
+    """`gpu.` ops mean something to a block of threads only (docs/architecture.md)."""
+    without = {
+        cls.mnemonic
+        for cls in all_ops()
+        if cls.evaluate is Op.evaluate and not cls.mnemonic.startswith("gpu.")
+    }
+    assert not without
+
+
+def test_every_op_is_documented_with_an_example():
+    wrong = [cls.mnemonic for cls in all_ops() if "`" not in (cls.__doc__ or "")]
+    assert not wrong
+
+
+def test_codes_in_use_are_the_codes_explained():
+    used = set()
+    for path, _ in library():
+        if path.name != "codes.py" or path.parent.name != "tileir":
+            used |= set(re.findall(r"\bTIR\d{4}\b", path.read_text()))
+    assert used - CODES.keys() == set()
+    assert CODES.keys() - used == set()
+
+
+def test_nothing_committed_names_a_place_of_one_machine():
+    wrong = []
+    pattern = re.compile("/wor" + r"k/|/ro" + r"ot/|/ho" + r"me/\w|/tm" + r"p/v\b")
+    for name in committed():
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".toml", ".tir", ".pyi", ".json", ""} and path.is_file():
+            wrong += [name] if pattern.search(path.read_text(errors="replace")) else []
+    assert not wrong
+
+
+def test_nothing_is_left_to_do():
+    marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+    assert not [str(p.relative_to(ROOT)) for p, _ in library() if marks.search(p.read_text())]
+
+
+def test_decisions_are_numbered_without_gaps():
+    names = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = [int(name[:4]) for name in names]
+    assert numbers == list(range(1, len(names) + 1))
+
+
+def committed() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout: nothing says what is committed")
+    return listed.stdout.splitlines()
