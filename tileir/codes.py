@@ -247,5 +247,98 @@ CODES: dict[str, tuple[str, str]] = {
         "number of values",
         "The op takes another number of operands, attribute entries or results.",
     ),
+    "TIR0601": (
+        "unknown pass",
+        "No pass has the name. `tileir-opt --list-passes` lists those there are.",
+    ),
+    "TIR0602": (
+        "option of a pass",
+        "The pass or group has no such option, or the option takes a value of another type: "
+        "`licm{max-depth=2}`. `tileir-opt --list-passes` lists the options.",
+    ),
+    "TIR0603": (
+        "text of a pipeline",
+        "A pipeline is passes separated by commas: `simplify,func(cse,licm{max-depth=2}),dce`.",
+    ),
+    "TIR0604": (
+        "pass of modules inside func",
+        "`func(...)` runs its passes on one function after the other, so it cannot hold a pass "
+        "that needs the whole module.",
+    ),
+    "TIR0605": (
+        "pass failed",
+        "A pass stopped with an error of its own: a defect of the pass, not of the input. A "
+        "reproducer (`--reproducer FILE`, `--run-reproducer FILE`) shows it again.",
+    ),
+    "TIR0606": (
+        "pass left an invalid module",
+        "The verifier found errors after a pass that it did not find before: a defect of the pass.",
+    ),
+    "TIR0607": (
+        "not a reproducer",
+        "A reproducer is a `.tir` file with the metadata `reproducer.pipeline`.",
+    ),
+    "TIR0608": (
+        "rewriting does not end",
+        "Two rules of a pass undo each other: a defect of the pass.",
+    ),
+    "TIR0609": (
+        "nothing to bisect",
+        "The comparison holds after the whole pipeline, or fails before its first pass, so no "
+        "pass can be named that changes the result.",
+    ),
+    "TIR0801": (
+        "no insertion point",
+        "An op was built where nothing can be inserted: outside `with b.kernel(...)` or "
+        "`b.function(...)`, after `b.ret()` or another branch, or the module was asked for while "
+        "a function was open.",
+    ),
+    "TIR0802": (
+        "literal of a builder",
+        "A Python number became no literal: nothing in the call says its type (write "
+        "`b.constant(type, number)`), or it does not fit the type (300 is no i8, 1.5 no i32).",
+    ),
+    "TIR0803": (
+        "arguments of a builder method",
+        "The method of an op takes its fields in their order, attributes by keyword. The message "
+        "lists them.",
+    ),
+    "TIR0804": (
+        "indexing a tile",
+        "A tile is indexed by `None` (a new dimension), `:` and `...` alone: its elements have no "
+        "addresses. Use `extract_slice` for a part, `gather` or a reduction for elements. An axis "
+        "must be one the tile has.",
+    ),
+    "TIR0805": (
+        "variable of another type or function",
+        "A variable keeps the type of its first value; shapes are broadcast to it, element types "
+        "are not converted (`x.to(type)`). It belongs to the function it was made in.",
+    ),
+    "TIR0806": (
+        "control structure of a builder",
+        "`else_` directly follows the body of an `if_`; `break_` and `continue_` stand in a loop; "
+        "conditions are scalar i1, bounds scalar integers, steps not 0; a branch passes one "
+        "argument of the right type per block parameter, to a block that is still open.",
+    ),
+    "TIR0807": (
+        "shapes do not broadcast",
+        "The shorter shape is padded with ones on the left; then each pair of extents must be "
+        "equal, or one of them 1.",
+    ),
+    "TIR0808": (
+        "element types do not combine",
+        "An operator has no meaning for these element types, e.g. bits of floats, two pointers "
+        "added, an i1 expected. Convert with `x.to(type)`.",
+    ),
+    "TIR0809": (
+        "truth of a run-time value",
+        "Python's `if`, `and`, `or`, `not` and chained comparisons need a value while the program "
+        "is being built. Use `b.if_`, `b.where`, `&`, `|`, `~`.",
+    ),
+    "TIR0810": (
+        "function of a builder",
+        "A name is defined twice, arguments or results are not of the declared types, or a "
+        "function with results can end without `b.ret(...)`.",
+    ),
 }
 """Code to (title, explanation)."""

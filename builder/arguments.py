@@ -1,0 +1,281 @@
+"""From the arguments of a builder method to the fields of an op.
+
+One `Plan` per op class, derived from its schema: which arguments there are, how a Python object
+becomes the value of each field, and the type a Python number takes from the others.
+"""
+
+from __future__ import annotations
+
+import keyword
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+
+from tileir.builder.mistakes import mistake
+from tileir.builder.wrapped import Wrapped
+from tileir.field import READING, SEVERAL, Field, FieldKind
+from tileir.op import Op
+from tileir.types import Descriptor, Element, Opaque, Pointer, Scalar, Tile, Type, element_of
+from tileir.values import Constant, Operand, Undef, Value, constant
+
+if TYPE_CHECKING:
+    from tileir.builder.builder import Builder
+
+_TYPES = (Scalar, Pointer, Tile, Descriptor, Opaque)
+_MISSING = object()
+
+
+@attrs.frozen
+class Number:
+    """A Python number whose type is to be found."""
+
+    number: int | float | bool
+
+
+@attrs.frozen(eq=False)
+class Plan:
+    """How calls of one builder method become ops of `kind`."""
+
+    kind: type[Op]
+    positional: tuple[Field, ...]
+    by_keyword: Mapping[str, Field]
+    by_name: Mapping[str, Field]
+    simple: int
+    """Number of arguments where all are required operands, else -1."""
+
+    def fields(
+        self, builder: Builder, arguments: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Values for the fields of `kind`. Raises BuildError."""
+        given = self._given(arguments, named)
+        values = {
+            field.name: _field_value(builder, self, field, given[field.name])
+            for field in self.kind.schema
+            if field.name in given
+        }
+        self._type_numbers(values)
+        return values
+
+    def operand_fields(self, operands: tuple[Any, ...], type: Type | None) -> dict[str, Any]:
+        """Fields of operands given in order, Exprs or bare, and of the result type; those that
+        are left out at the end are None."""
+        fields: dict[str, Any] = {}
+        given = iter(operands)
+        for field in self.positional:
+            if field.kind in SEVERAL:
+                fields[field.name] = tuple([_bare(item) for item in next(given, ())])
+            elif field.kind is FieldKind.RESULT_TYPE:
+                fields[field.name] = type
+            else:
+                fields[field.name] = _bare(next(given, None))
+        return fields
+
+    def member(self, name: str, value: Any) -> Any:
+        """An attribute's enum member for its word; any other value as it is."""
+        kind = self.by_name[name].attribute
+        is_word = isinstance(value, str) and kind is not None and kind.enum is not None
+        return word(cast(Any, kind).enum, value) if is_word else value
+
+    def _given(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by field name, each given once, none missing."""
+        if len(arguments) > len(self.positional):
+            raise self.misuse(f"takes {len(self.positional)} arguments, not {len(arguments)}")
+        given = {f.name: a for f, a in zip(self.positional, arguments, strict=False)}
+        for name, argument in named.items():
+            field = self.by_keyword.get(name)
+            if field is None:
+                raise self.misuse(f"has no argument {name}")
+            if field.name in given:
+                raise self.misuse(f"is given {name} twice")
+            given[field.name] = argument
+        for field in self.kind.schema:
+            if field.name not in given and field.default is attrs.NOTHING:
+                raise self.misuse(f"needs {keyword_of(field)}")
+        return given
+
+    def misuse(self, what: str) -> Exception:
+        """A BuildError about a call of this method."""
+        names = ", ".join(self.by_keyword)
+        return mistake("TIR0803", f"{self.kind.mnemonic} {what}; its arguments are: {names}")
+
+    def _type_numbers(self, values: dict[str, Any]) -> None:
+        """Replace each `Number` by a literal of the type the signature gives it."""
+        if not any(type(n) is Number for v in values.values() for n in _each(v)):
+            return
+        bound: dict[str, Type] = {}
+        for field in self.kind.schema:
+            for index, item in enumerate(_each(values.get(field.name))):
+                pattern = field.pattern_at(index)
+                if pattern is not None and (known := _type_of(item)) is not None:
+                    pattern.match(known, bound)
+        for field in self.kind.schema:
+            if field.kind in READING and field.name in values:
+                values[field.name] = self._typed(field, values[field.name], bound)
+
+    def _typed(self, field: Field, value: Any, bound: dict[str, Type]) -> Any:
+        if isinstance(value, tuple):
+            items = cast(tuple[Any, ...], value)
+            return tuple([self._literal(field, i, v, bound) for i, v in enumerate(items)])
+        return self._literal(field, 0, value, bound)
+
+    def _literal(self, field: Field, index: int, item: Any, bound: dict[str, Type]) -> Any:
+        if type(item) is not Number:
+            return item
+        pattern = field.pattern_at(index)
+        found = None if pattern is None else pattern.build(bound)
+        if found is None:
+            raise mistake(
+                "TIR0802",
+                f"{self.kind.mnemonic}: nothing here says the type of {field.name} = "
+                f"{item.number}; write it as b.constant(type, {item.number})",
+            )
+        return literal(found, item.number)
+
+
+def plan_of(kind: type[Op]) -> Plan:
+    """The plan of an op class: operands, types, symbols and edges by position in the order of
+    its fields, everything also by keyword."""
+    positional = tuple(f for f in kind.schema if f.kind is not FieldKind.ATTRIBUTE)
+    simple = all(f.kind is FieldKind.OPERAND for f in positional)
+    required = any(f.default is attrs.NOTHING for f in kind.schema if f.kind is FieldKind.ATTRIBUTE)
+    return Plan(
+        kind,
+        positional,
+        {keyword_of(f): f for f in kind.schema},
+        {f.name: f for f in kind.schema},
+        len(positional) if simple and not required else -1,
+    )
+
+
+def keyword_of(field: Field) -> str:
+    """The keyword of a field: its name as in text, with `_` where Python reserves the word."""
+    name = field.name.rstrip("_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def literal(type: Type, number: int | float | bool) -> Constant:
+    """`number` as a literal of `type`. Raises BuildError where it does not fit."""
+    element = element_of(type)
+    if not isinstance(element, (Scalar, Pointer)):
+        raise mistake("TIR0802", f"{type} has no literals, so {number} cannot stand here")
+    try:
+        return constant(type, number)
+    except (OverflowError, TypeError) as error:
+        raise mistake("TIR0802", f"{number} is no {cast(Element, element)}: {error}") from None
+
+
+def as_number(item: object) -> int | float | bool | None:
+    """A Python or numpy number as a Python number; None for everything else."""
+    if isinstance(item, (bool, int, float)):
+        return item
+    if isinstance(item, numbers.Integral):
+        return int(item)
+    if isinstance(item, numbers.Real):
+        return float(item)
+    is_flag = type(item).__name__ in ("bool", "bool_") and type(item).__module__ == "numpy"
+    return bool(item) if is_flag else None
+
+
+# Fields ------------------------------------------------------------------------------------
+
+
+def _field_value(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
+    return _CONVERT[field.kind](builder, plan, field, given)
+
+
+def _operand(builder: Builder, plan: Plan, field: Field, given: Any) -> Operand | Number:
+    if isinstance(given, Wrapped):
+        return given.value
+    if isinstance(given, (Value, Constant, Undef)):
+        return given
+    number = as_number(given)
+    if number is None:
+        message = f"wants a value or a number for {keyword_of(field)}, not {given!r}"
+        raise plan.misuse(message)
+    return Number(number)
+
+
+def _optional(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
+    return None if given is None else _operand(builder, plan, field, given)
+
+
+def _operands(builder: Builder, plan: Plan, field: Field, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, (Wrapped, Value, Constant, Undef)) or not isinstance(given, Iterable):
+        given = (given,)
+    return tuple([_operand(builder, plan, field, item) for item in cast(Iterable[Any], given)])
+
+
+def _pairs(builder: Builder, plan: Plan, field: Field, given: Any) -> tuple[Any, ...]:
+    flat: list[Any] = []
+    for item in cast(Iterable[Any], given):
+        flat.extend(cast(Any, item) if isinstance(item, (tuple, list)) else (item,))
+    return _operands(builder, plan, field, flat)
+
+
+def _symbol(builder: Builder, plan: Plan, field: Field, given: Any) -> str:
+    name = given if isinstance(given, str) else getattr(given, "name", None)
+    if not isinstance(name, str):
+        raise plan.misuse(f"wants the name of a symbol for {keyword_of(field)}, not {given!r}")
+    return name
+
+
+def _result_type(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
+    if field.pattern is None:  # the types of all results
+        return (given,) if isinstance(given, _TYPES) else tuple(given)
+    if not isinstance(given, _TYPES):
+        raise plan.misuse(f"wants a type for {keyword_of(field)}, not {given!r}")
+    return given
+
+
+def _attribute(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
+    kind = field.attribute
+    if kind is None:
+        return given
+    if kind.enum is not None and isinstance(given, str):
+        return word(kind.enum, given)
+    if kind.form == "float" and isinstance(given, int) and not isinstance(given, bool):
+        return float(given)
+    return tuple(cast(Any, given)) if isinstance(given, list) else given
+
+
+def word(enum: type[Enum], text: str) -> Enum | str:
+    """The member of `enum` written `text`; the name of a function where it is none."""
+    if text.startswith("@"):
+        return text[1:]
+    try:
+        return enum(text)
+    except ValueError:
+        return text
+
+
+def _as_given(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
+    return given
+
+
+_CONVERT: dict[FieldKind, Callable[[Any, Plan, Field, Any], Any]] = {
+    FieldKind.OPERAND: _operand,
+    FieldKind.OPTIONAL: _optional,
+    FieldKind.VARIADIC: _operands,
+    FieldKind.PAIRS: _pairs,
+    FieldKind.SYMBOL: _symbol,
+    FieldKind.RESULT_TYPE: _result_type,
+    FieldKind.ATTRIBUTE: _attribute,
+    FieldKind.SUCCESSOR: _as_given,
+}
+
+
+def _bare(item: Any) -> Any:
+    return item.value if isinstance(item, Wrapped) else item
+
+
+def _each(value: Any) -> tuple[Any, ...]:
+    return cast(tuple[Any, ...], value) if isinstance(value, tuple) else (value,)
+
+
+def _type_of(item: Any) -> Type | None:
+    if isinstance(item, (Value, Constant, Undef)):
+        return item.type
+    return item if isinstance(item, _TYPES) else None

@@ -1,0 +1,63 @@
+"""Basic blocks by hand: for front ends that already have a control-flow graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tileir.builder.mistakes import mistake
+from tileir.builder.promotion import convert, operand_of
+from tileir.builder.ssa import OpenBlock
+from tileir.types import element_of
+from tileir.values import Operand
+
+if TYPE_CHECKING:
+    from tileir.builder.expr import Expr
+
+
+@attrs.frozen(eq=False)
+class BlockRef:
+    """A block of the function being built; calling it with arguments makes a branch target."""
+
+    block: OpenBlock
+    parameters: tuple[Expr, ...]
+
+    @property
+    def label(self) -> str:
+        return self.block.label
+
+    def __call__(self, *arguments: Any) -> Target:
+        return Target(self, arguments)
+
+
+@attrs.frozen(eq=False)
+class Target:
+    """Where a branch goes: a block, and one argument per parameter."""
+
+    to: BlockRef
+    arguments: tuple[Any, ...] = ()
+
+
+def target_of(given: BlockRef | Target) -> tuple[OpenBlock, tuple[Operand, ...]]:
+    """Block and operands of a branch. Raises BuildError where they do not fit."""
+    target = given if isinstance(given, Target) else Target(given)
+    block, found = target.to.block, [operand_of(a) for a in target.arguments]
+    if len(found) != len(block.parameters):
+        message = f"{block.label} takes {len(block.parameters)} arguments, not {len(found)}"
+        raise mistake("TIR0806", message)
+    made: list[Operand] = []
+    for number, (parameter, item) in enumerate(zip(target.to.parameters, found, strict=True)):
+        operand = _fitted(parameter, item)
+        if operand.type is not parameter.type:
+            found_type = f"not {operand.type}"
+            message = f"argument {number} of {block.label} must be {parameter.type}, {found_type}"
+            raise mistake("TIR0806", message)
+        made.append(operand)
+    return block, tuple(made)
+
+
+def _fitted(parameter: Expr, item: Operand | float) -> Operand:
+    if not isinstance(item, (int, float)):
+        return item
+    return convert(parameter.builder, item, element_of(parameter.type))  # type: ignore[arg-type]

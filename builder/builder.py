@@ -1,0 +1,289 @@
+"""The builder: a module made op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, cast
+
+from tileir.builder import arithmetic, tiles
+from tileir.builder.arguments import as_number, literal
+from tileir.builder.blocks import BlockRef, Target, target_of
+from tileir.builder.control import Else, For, If, While, condition_of, leave_loop
+from tileir.builder.core import Core
+from tileir.builder.expr import Expr
+from tileir.builder.functions import Argument, parameters_of
+from tileir.builder.mistakes import blamed, mistake
+from tileir.builder.ops import DerivedOps, wrapped
+from tileir.builder.promotion import operand_of
+from tileir.builder.variables import Var, variable
+from tileir.errors import TileirError
+from tileir.ir import AttributeValue, Function, Global, Inline, Linkage, Visibility
+from tileir.ops.control import Call, CondBranch, Return, Unreachable
+from tileir.types import F32, VOID, Element, Type, element_of
+from tileir.values import Constant, Operand, Undef, Value
+
+
+class Builder(Core, DerivedOps):
+    """Makes one module. Not shared between threads; no builder is ever "current".
+
+        b = Builder()
+        with b.kernel("double", x=pointer(F32), n=I32) as (x, n):
+            i = b.program_id(axis=0) * 64 + b.arange(64)
+            (x + i).store((x + i).load(i < n) * 2, i < n)
+        module = b.module()
+
+    Methods named like ops are the ops: strict, neither broadcasting nor converting. What they
+    return are `Expr`s, whose operators do both. Everything wrong raises BuildError at the line
+    that called. `locations=False` leaves source locations out.
+    """
+
+    # Functions ----------------------------------------------------------------------------------
+
+    def kernel(
+        self, name: str, /, **parameters: Type | Argument
+    ) -> AbstractContextManager[tuple[Expr, ...]]:
+        """`with b.kernel("k", x=pointer(F32), n=I32) as (x, n):`, a function run on a grid."""
+        return self.building(Function(name, kernel=True), parameters)
+
+    def function(  # type: ignore[override]
+        self, name: str, results: Type | Sequence[Type] | None, /, **parameters: Type | Argument
+    ) -> AbstractContextManager[tuple[Expr, ...]]:
+        """A device function, called by `b.call(name, ...)` and left by `b.ret(...)`."""
+        return self.building(Function(name, results=_types(results)), parameters)
+
+    def declare(
+        self, name: str, results: Type | Sequence[Type] | None, /, **parameters: Type
+    ) -> None:
+        """A device function that another module defines."""
+        self.claim(name)
+        place = self.here()
+        header = Function(name, parameters_of(parameters, place), _types(results), location=place)
+        self._functions[name] = header
+
+    def configure(
+        self,
+        *,
+        visibility: Visibility | None = None,
+        linkage: Linkage | None = None,
+        inline: Inline | None = None,
+        alignment: int | None = None,
+        **attributes: AttributeValue,
+    ) -> None:
+        """Settings of the function being built: `b.configure(num_warps=8)`."""
+        function = self.current
+        given = {
+            "visibility": visibility, "linkage": linkage, "inline": inline, "alignment": alignment,
+        }  # fmt: skip
+        changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+        merged = {**function.header.attributes, **attributes}
+        function.header = function.header.evolve(attributes=merged, **changes)
+
+    def describe(self, **metadata: AttributeValue) -> None:
+        """Add to the module's metadata."""
+        self._metadata.update(metadata)
+
+    def global_(
+        self,
+        name: str,
+        element: Element,
+        count: int,
+        initial: Sequence[float] | float | None = None,
+        *,
+        constant: bool = False,
+        **settings: Any,
+    ) -> str:
+        """A global array; `initial` is one number per element, or one for all. Its name."""
+        self.claim(name)
+        given: Any = (initial,) if isinstance(initial, (int, float)) else initial
+        literals = None if given is None else tuple(literal(element, n) for n in given)
+        self._globals[name] = Global(
+            name, element, count, constant=constant, initial=literals, location=self.here(),
+            **settings,
+        )  # fmt: skip
+        return name
+
+    def combiner(self, combine: Callable[..., Any], values: Sequence[Any]) -> str:
+        """A private device function made of `combine`, which takes the elements of two places
+        (all of the first, then all of the second) as Exprs and returns the joined ones."""
+        operands = [v.value if isinstance(v, Expr) else v for v in values]
+        elements = tuple(element_of(v.type) for v in operands if isinstance(v, (Value, Constant)))
+        stem = combine.__name__ if combine.__name__.isidentifier() else "combine"
+        name = self._free_name(stem)
+        places = [(f"{side}{i}", t) for side in "ab" for i, t in enumerate(elements)]
+        with self.function(name, elements, **dict(places)) as parameters:
+            self.configure(visibility=Visibility.PRIVATE)
+            joined = combine(*parameters)
+            self.ret(*(joined if isinstance(joined, (tuple, list)) else (joined,)))  # type: ignore[misc]
+        return name
+
+    def _free_name(self, stem: str) -> str:
+        taken = {*self._functions, *self._globals, *(f.header.name for f in self._open)}
+        number = 0
+        while (name := f"{stem}{number or ''}") in taken:
+            number += 1
+        return name
+
+    # Control ------------------------------------------------------------------------------------
+
+    def for_(
+        self, low: Any, high: Any = None, step: Any = 1, *, name: str = "i", **attributes: Any
+    ) -> For:
+        """`with b.for_(low, high, step) as i:`; `b.for_(n)` counts from 0. `stages=`, `unroll=`
+        and the like become attributes of the latch's branch."""
+        bounds = (0, low, step) if high is None else (low, high, step)
+        return For(self, bounds, attributes, name, self.here())
+
+    def while_(self, condition: Callable[[], Any], **attributes: Any) -> While:
+        """`with b.while_(lambda: i < n):`; the condition is evaluated before each round."""
+        return While(self, condition, attributes, self.here())
+
+    def if_(self, condition: Any) -> If:
+        """`with b.if_(condition):` on a scalar i1."""
+        return If(self, condition_of(condition), self.here())
+
+    def else_(self) -> Else:
+        """`with b.else_():` directly after an `if_`."""
+        return Else(self, self.here())
+
+    def break_(self) -> None:
+        """Leave the innermost loop."""
+        leave_loop(self, again=False)
+
+    def continue_(self) -> None:
+        """Go to the next round of the innermost loop."""
+        leave_loop(self, again=True)
+
+    def var(self, initial: Any, type: Type | None = None, *, name: str | None = None) -> Var:
+        """A variable. A number needs `type` unless it is an i32, an f32 or an i1."""
+        return variable(self, initial, type, name)
+
+    def ret(self, *values: Any) -> None:
+        """Leave the function with one value per result."""
+        results = self.current.header.results
+        found = self._fitted("results of the function", values, results)
+        self.end_block(Return, {"values": found}, {}, None)
+
+    def unreachable(self) -> None:
+        """Promise that control never comes here."""
+        self.end_block(Unreachable, {}, {}, None)
+
+    def call(
+        self, callee: str, /, *arguments: Any, results: Type | Sequence[Type] | None = None
+    ) -> Any:
+        """Call a device function; `results` only where it is defined later or elsewhere."""
+        target, found = self._functions.get(callee), arguments
+        types = _types(results)
+        if target is not None:
+            types = target.results
+            found = self._fitted(
+                f"arguments of @{callee}", arguments, [p.type for p in target.parameters]
+            )
+        operands = tuple(_operand(item) for item in found)
+        made = self._made(lambda: Call(types, callee, operands, location=self.here()))
+        return wrapped(self, self.emit(made).results)
+
+    def _fitted(
+        self, what: str, given: Sequence[Any], types: Sequence[Type]
+    ) -> tuple[Operand, ...]:
+        """`given` as operands of `types`. Raises BuildError."""
+        found = [operand_of(item) for item in given]
+        if len(found) == len(types):
+            pairs = zip(found, types, strict=True)
+            found = [literal(t, x) if isinstance(x, (int, float)) else x for x, t in pairs]
+        have = [x.type for x in found if not isinstance(x, (int, float))]
+        if have != list(types):
+            expected, got = (", ".join(map(str, ts)) for ts in (types, have))
+            raise mistake("TIR0810", f"{what} are ({expected}), not ({got})")
+        return cast(tuple[Operand, ...], tuple(found))
+
+    # Blocks by hand -----------------------------------------------------------------------------
+
+    def block(self, label: str, *parameters: Type) -> BlockRef:
+        """A new block, to be entered by `b.enter` and reached by `b.br` and `b.cond_br`."""
+        values = tuple(Value(t) for t in parameters)
+        made = self.current.new_block(label, values)
+        return BlockRef(made, tuple(self.wrap(v) for v in values))
+
+    def enter(self, block: BlockRef) -> None:
+        """Insert at the end of `block`. Raises BuildError where the block before has no end."""
+        if self.current.block is not None:
+            raise mistake("TIR0806", f"block {self.current.block.label} has no terminator yet")
+        self.enter_block(block.block)
+
+    def br(self, target: BlockRef | Target, **attributes: Any) -> None:
+        """Branch to a block: `b.br(loop(i, x))`."""
+        block, arguments = target_of(target)
+        self.jump(block, arguments, **attributes)
+
+    def cond_br(
+        self,
+        condition: Any,
+        then: BlockRef | Target,
+        otherwise: BlockRef | Target,
+        **attributes: Any,
+    ) -> None:
+        """Branch to `then` where the scalar i1 `condition` holds, else to `otherwise`."""
+        edges = {"then": target_of(then), "otherwise": target_of(otherwise)}
+        fields = {"condition": condition_of(condition), **attributes}
+        self.end_block(CondBranch, fields, edges, None)
+
+    # Values --------------------------------------------------------------------------------------
+
+    def constant(self, type: Type, number: float) -> Expr:
+        """A literal; of a tile type, the number at every place."""
+        found = as_number(number)
+        if found is None:
+            raise mistake("TIR0802", f"a literal is made of a number, not {number!r}")
+        return self.wrap(literal(type, found))
+
+    def undef(self, type: Type) -> Expr:
+        """A value about which nothing is promised."""
+        return self.wrap(Undef(type))
+
+    def arange(self, start: int, stop: int | None = None) -> Expr:
+        """i32 tile `start ... stop - 1`, from 0 where only one bound is given."""
+        return tiles.arange(self, start, stop)
+
+    def full(self, shape: tuple[int, ...] | int, value: Any, element: Element = F32) -> Expr:
+        """A tile with `value` everywhere."""
+        return self.wrap(tiles.full(self, shape, value, element))
+
+    def zeros(self, shape: tuple[int, ...] | int, element: Element = F32) -> Expr:
+        """A tile of zeros."""
+        return self.full(shape, 0, element)
+
+    def where(self, condition: Any, then: Any, otherwise: Any) -> Expr:
+        """`then` where `condition`, else `otherwise`; broadcast."""
+        return arithmetic.select(self, condition, then, otherwise)
+
+    def maximum(self, x: Any, y: Any) -> Expr:
+        """Elementwise maximum, signed; NaN where either is."""
+        return tiles.extremum(self, x, y, largest=True)
+
+    def minimum(self, x: Any, y: Any) -> Expr:
+        """Elementwise minimum, signed; NaN where either is."""
+        return tiles.extremum(self, x, y, largest=False)
+
+    def cdiv(self, x: Any, y: Any) -> Expr:
+        """Quotient of signed integers, rounded up."""
+        return arithmetic.binary(self, x, y, "sdiv", None, rounding="ceil")
+
+    def _made(self, make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except TileirError as error:
+            raise blamed(error, self.caller()) from None
+
+
+def _types(given: Type | Sequence[Type] | None) -> tuple[Type, ...]:
+    if given is None or given is VOID:
+        return ()
+    return tuple(given) if isinstance(given, Sequence) else (given,)
+
+
+def _operand(item: Any) -> Operand:
+    found = operand_of(item)
+    if isinstance(found, (int, float)):
+        raise mistake("TIR0802", f"nothing here says the type of {found}")
+    return found

@@ -1,0 +1,218 @@
+"""The state of a builder: the module so far, the function being built, the insertion point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+
+from tileir.builder.arguments import Plan, plan_of
+from tileir.builder.expr import Expr
+from tileir.builder.functions import Argument, OpenFunction, parameters_of
+from tileir.builder.mistakes import blamed, mistake
+from tileir.builder.ops import insert_fields
+from tileir.builder.place import Places
+from tileir.builder.ssa import Ending, OpenBlock
+from tileir.errors import BuildError, Location, TileirError, VerifyError
+from tileir.ir import AttributeValue, Function, Global, Module
+from tileir.op import Op, lookup
+from tileir.ops.control import Branch, CondBranch
+from tileir.types import Type
+from tileir.values import Operand
+from tileir.verify import verify as check
+
+if TYPE_CHECKING:
+    from tileir.builder.builder import Builder
+
+
+class Core:
+    """Insertion and structure; what users call is in `Builder`."""
+
+    def __init__(
+        self,
+        *,
+        locations: bool = True,
+        metadata: Mapping[str, AttributeValue] | None = None,
+        source: str | None = None,
+    ) -> None:
+        self.insertion: list[Op] | None = None
+        """Ops of the block that is being filled; None where control never comes."""
+        self._locations = locations
+        self._fixed: Location | None = None
+        self._places = Places()
+        self._open: list[OpenFunction] = []
+        self._functions: dict[str, Function] = {}
+        self._globals: dict[str, Global] = {}
+        self._metadata: dict[str, AttributeValue] = dict(metadata or {})
+        self._source = source
+        self._plans: dict[str, Plan] = {}
+
+    # Places ---------------------------------------------------------------------------------
+
+    def here(self) -> Location | None:
+        """The location ops made now get."""
+        if self._fixed is not None:
+            return self._fixed
+        return self._places.caller() if self._locations else None
+
+    def caller(self) -> Location:
+        """Where the builder was called, for errors."""
+        return self._fixed or self._places.caller()
+
+    @contextmanager
+    def located(self, location: Location) -> Iterator[None]:
+        """Give every op made inside this location: that of a frontend's own source."""
+        before, self._fixed = self._fixed, location
+        try:
+            yield
+        finally:
+            self._fixed = before
+
+    # Insertion -------------------------------------------------------------------------------
+
+    @property
+    def current(self) -> OpenFunction:
+        """The function being built. Raises BuildError where there is none."""
+        if not self._open:
+            raise mistake("TIR0801", "no function is open: begin with `with b.kernel(...)`")
+        return self._open[-1]
+
+    def emit(self, op: Op) -> Op:
+        """Append an op made elsewhere; `b.wrap(op.result)` makes its result an Expr."""
+        ops = self.insertion
+        if ops is None:
+            self.current.open_block()
+            raise mistake("TIR0801", "there is no insertion point")
+        if op.is_terminator:
+            raise mistake("TIR0803", f"{op.mnemonic} ends a block: use the builder's own method")
+        ops.append(op)
+        return op
+
+    def wrap(self, value: Operand) -> Expr:
+        """`value` with operators."""
+        return Expr(cast("Builder", self), value)
+
+    def insert(
+        self, mnemonic: str, *operands: Any, type: Type | None = None, **attributes: Any
+    ) -> Expr:
+        """Append an op of one result, operands and result type given by kind and order."""
+        made = self._append(mnemonic, operands, type, attributes)
+        return Expr(cast("Builder", self), made.results[0])
+
+    def insert_all(
+        self, mnemonic: str, *operands: Any, type: Type | None = None, **attributes: Any
+    ) -> tuple[Expr, ...]:
+        """Append an op of any number of results."""
+        made = self._append(mnemonic, operands, type, attributes)
+        return tuple([self.wrap(value) for value in made.results])
+
+    def _append(
+        self,
+        mnemonic: str,
+        operands: tuple[Any, ...],
+        type: Type | None,
+        attributes: dict[str, Any],
+    ) -> Op:
+        plan = self._plans.get(mnemonic) or self._plan(mnemonic)
+        ops = self.insertion
+        if ops is None:
+            self.current.open_block()
+        fields = plan.operand_fields(operands, type)
+        for name, value in attributes.items():
+            fields[name] = plan.member(name, value)
+        return insert_fields(cast("Builder", self), plan.kind, fields, self.here(), {})
+
+    def _plan(self, mnemonic: str) -> Plan:
+        kind = lookup(mnemonic)
+        assert kind is not None, mnemonic
+        return self._plans.setdefault(mnemonic, plan_of(kind))
+
+    # Control -----------------------------------------------------------------------------------
+
+    def enter_block(self, block: OpenBlock) -> None:
+        self.current.enter(block)
+        self.insertion = block.ops
+
+    def end_block(
+        self, kind: type[Op], fields: Mapping[str, Any], edges: Any, location: Location | None
+    ) -> Ending:
+        ending = self.current.finish(kind, fields, edges, location or self.here())
+        self.insertion = None
+        return ending
+
+    def jump(
+        self,
+        target: OpenBlock,
+        arguments: tuple[Operand, ...] = (),
+        *,
+        location: Location | None = None,
+        **attributes: Any,
+    ) -> None:
+        """End the block by a branch to `target`."""
+        self.end_block(Branch, attributes, {"target": (target, arguments)}, location)
+
+    def fork(
+        self,
+        condition: Operand,
+        then: OpenBlock,
+        otherwise: OpenBlock,
+        *,
+        location: Location | None = None,
+    ) -> Ending:
+        """End the block by a branch on `condition`."""
+        edges = {"then": (then, ()), "otherwise": (otherwise, ())}
+        return self.end_block(CondBranch, {"condition": condition}, edges, location)
+
+    # Functions ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def building(
+        self, header: Function, parameters: Mapping[str, Type | Argument]
+    ) -> Iterator[tuple[Expr, ...]]:
+        """Build the body of `header`; after it the function before goes on."""
+        self.claim(header.name)
+        place = self.here()
+        made = parameters_of(parameters, place)
+        function = OpenFunction(attrs.evolve(header, parameters=made, location=place))
+        before = self.insertion
+        self._open.append(function)
+        entry = function.new_block("entry")
+        entry.sealed = True
+        self.enter_block(entry)
+        try:
+            yield tuple([self.wrap(p.value) for p in made])
+            self._functions[header.name] = self._closed(function)
+        finally:
+            self._open.pop()
+            self.insertion = before
+
+    def _closed(self, function: OpenFunction) -> Function:
+        try:
+            return function.close()
+        except VerifyError as error:
+            raise blamed(error, self.caller()) from None
+
+    def claim(self, name: str) -> None:
+        """Refuse a name that is taken."""
+        names = (*self._functions, *self._globals, *(f.header.name for f in self._open))
+        if name in names:
+            raise mistake("TIR0810", f"@{name} is already defined")
+
+    def module(self, *, verify: bool = True) -> Module:
+        """The module built so far. Raises BuildError with every finding of the verifier, which
+        `verify=False` leaves out."""
+        if self._open:
+            message = f"function {self.current.header.name} is still being built"
+            raise mistake("TIR0801", message)
+        made = Module(
+            dict(self._functions), dict(self._globals), dict(self._metadata), source=self._source
+        )
+        if verify:
+            try:
+                check(made)
+            except TileirError as error:
+                here = self.caller()
+                raise BuildError(*(d.at(here) for d in error.diagnostics)) from None
+        return made

@@ -1,0 +1,296 @@
+"""Operator sugar: an Expr is a value that computes with Python's operators.
+
+The ops themselves are strict. Operators broadcast, convert to a common element type and turn
+Python numbers into literals, by the rules of `tileir.builder.promotion`; integers are signed
+unless the name of the method says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tileir.builder import arithmetic as rules
+from tileir.builder import tiles
+from tileir.builder.mistakes import mistake
+from tileir.builder.promotion import at, to_element
+from tileir.builder.wrapped import Wrapped
+from tileir.types import Element
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Expr(Wrapped):
+    """A value with operators. `builder` says where ops are inserted, `value` is the operand."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment] - == makes an op, so there is no equality
+
+    def __repr__(self) -> str:
+        return f"<Expr {self.type}>"
+
+    # Arithmetic -----------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Expr:
+        return rules.add(self.builder, self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return rules.add(self.builder, other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return rules.subtract(self.builder, self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return rules.subtract(self.builder, other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return self._binary(other, "mul", "fmul")
+
+    def __rmul__(self, other: Any) -> Expr:
+        return self._reversed(other, "mul", "fmul")
+
+    def __truediv__(self, other: Any) -> Expr:
+        return rules.divide(self.builder, self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return rules.divide(self.builder, other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return self._binary(other, "sdiv", None, rounding="floor")
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return self._reversed(other, "sdiv", None, rounding="floor")
+
+    def __mod__(self, other: Any) -> Expr:
+        return self._binary(other, "srem", None, rounding="floor")
+
+    def __rmod__(self, other: Any) -> Expr:
+        return self._reversed(other, "srem", None, rounding="floor")
+
+    def __pow__(self, other: Any) -> Expr:
+        return self._binary(other, None, "pow")
+
+    def __rpow__(self, other: Any) -> Expr:
+        return self._reversed(other, None, "pow")
+
+    def __matmul__(self, other: Expr) -> Expr:
+        return tiles.dot(self.builder, self, other)
+
+    def __neg__(self) -> Expr:
+        return rules.negate(self.builder, self)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __abs__(self) -> Expr:
+        return rules.absolute(self.builder, self.value)
+
+    # Bits -------------------------------------------------------------------------------------
+
+    def __and__(self, other: Any) -> Expr:
+        return self._binary(other, "and", None)
+
+    def __rand__(self, other: Any) -> Expr:
+        return self._reversed(other, "and", None)
+
+    def __or__(self, other: Any) -> Expr:
+        return self._binary(other, "or", None)
+
+    def __ror__(self, other: Any) -> Expr:
+        return self._reversed(other, "or", None)
+
+    def __xor__(self, other: Any) -> Expr:
+        return self._binary(other, "xor", None)
+
+    def __rxor__(self, other: Any) -> Expr:
+        return self._reversed(other, "xor", None)
+
+    def __lshift__(self, other: Any) -> Expr:
+        return self._binary(other, "shl", None)
+
+    def __rlshift__(self, other: Any) -> Expr:
+        return self._reversed(other, "shl", None)
+
+    def __rshift__(self, other: Any) -> Expr:
+        return self._binary(other, "ashr", None)
+
+    def __rrshift__(self, other: Any) -> Expr:
+        return self._reversed(other, "ashr", None)
+
+    def __invert__(self) -> Expr:
+        return rules.invert(self.builder, self.value)
+
+    # Comparison -------------------------------------------------------------------------------
+
+    def __lt__(self, other: Any) -> Expr:
+        return rules.compare(self.builder, self, other, "slt", "olt")
+
+    def __le__(self, other: Any) -> Expr:
+        return rules.compare(self.builder, self, other, "sle", "ole")
+
+    def __gt__(self, other: Any) -> Expr:
+        return rules.compare(self.builder, self, other, "sgt", "ogt")
+
+    def __ge__(self, other: Any) -> Expr:
+        return rules.compare(self.builder, self, other, "sge", "oge")
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return rules.compare(self.builder, self, other, "eq", "oeq")
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return rules.compare(self.builder, self, other, "ne", "une")
+
+    def __bool__(self) -> NoReturn:
+        raise mistake(
+            "TIR0809",
+            "this value is known only when the program runs: branch with b.if_(...), choose "
+            "with b.where(...), join conditions with & and |",
+        )
+
+    # Unsigned readings --------------------------------------------------------------------------
+
+    def udiv(self, other: Any) -> Expr:
+        """Quotient of unsigned integers."""
+        return self._binary(other, "udiv", None)
+
+    def urem(self, other: Any) -> Expr:
+        """Remainder of unsigned integers."""
+        return self._binary(other, "urem", None)
+
+    def sdiv(self, other: Any) -> Expr:
+        """Quotient of signed integers, rounded to zero (`//` rounds down)."""
+        return self._binary(other, "sdiv", None)
+
+    def srem(self, other: Any) -> Expr:
+        """Remainder of `sdiv`: it has the sign of the dividend (`%` has the divisor's)."""
+        return self._binary(other, "srem", None)
+
+    def lshr(self, other: Any) -> Expr:
+        """Shift right, zeros coming in (`>>` copies the sign)."""
+        return self._binary(other, "lshr", None)
+
+    def ult(self, other: Any) -> Expr:
+        """Unsigned less-than."""
+        return rules.compare(self.builder, self, other, "ult", "ult")
+
+    def ule(self, other: Any) -> Expr:
+        """Unsigned less-or-equal."""
+        return rules.compare(self.builder, self, other, "ule", "ule")
+
+    def ugt(self, other: Any) -> Expr:
+        """Unsigned greater-than."""
+        return rules.compare(self.builder, self, other, "ugt", "ugt")
+
+    def uge(self, other: Any) -> Expr:
+        """Unsigned greater-or-equal."""
+        return rules.compare(self.builder, self, other, "uge", "uge")
+
+    # Shape and type -----------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Expr:
+        """`x[:, None]`: `None` adds a dimension of extent 1, `:` and `...` keep what is there."""
+        return tiles.index(self, index)
+
+    def __iter__(self) -> NoReturn:
+        raise mistake("TIR0804", "the elements of a tile cannot be listed: reduce or gather them")
+
+    def to(self, element: Element, *, signed: bool = True, **attributes: Any) -> Expr:
+        """The elements converted to `element`: integers as signed or unsigned, i1 as 0 and 1;
+        to i1, whether they are not 0. `rounding` and `saturate` as the cast op has them."""
+        value = to_element(self.builder, self.value, element, signed=signed, **attributes)
+        return Expr(self.builder, value)
+
+    @property
+    def T(self) -> Expr:  # noqa: N802 - the name arrays have it under
+        """Dimensions in reverse order."""
+        return self.permute(*reversed(range(len(self.shape))))
+
+    def permute(self, *order: int) -> Expr:
+        """Dimension `i` of the result is dimension `order[i]`."""
+        return self.builder.insert("trans", self, order=tuple(order))
+
+    def reshape(self, *shape: int) -> Expr:
+        """The same elements in row-major order at another shape; one extent may be -1."""
+        return tiles.reshape(self, shape)
+
+    def broadcast_to(self, *shape: int) -> Expr:
+        """Replicated to `shape` by the broadcasting rules."""
+        return Expr(self.builder, at(self.builder, self.value, shape))
+
+    # Reductions -----------------------------------------------------------------------------------
+
+    def sum(self, axis: int | None = None) -> Expr:
+        """Sum along `axis`, or of all elements."""
+        return tiles.reduce(self, axis, "add", "fadd")
+
+    def max(self, axis: int | None = None) -> Expr:
+        """Largest element, signed; NaN where there is one."""
+        return tiles.reduce(self, axis, "smax", "fmaximum")
+
+    def min(self, axis: int | None = None) -> Expr:
+        """Smallest element, signed; NaN where there is one."""
+        return tiles.reduce(self, axis, "smin", "fminimum")
+
+    def reduce(self, axis: int | None, combine: str | Callable[[Expr, Expr], Expr]) -> Expr:
+        """Elements joined by a named combiner or by `lambda a, b: ...` on scalars."""
+        return tiles.reduce(self, axis, combine, combine)
+
+    def scan(
+        self, axis: int, combine: str | Callable[[Expr, Expr], Expr], *, reverse: bool = False
+    ) -> Expr:
+        """Running reduction along `axis`."""
+        return tiles.scan(self, axis, combine, reverse)
+
+    def cumsum(self, axis: int = 0) -> Expr:
+        """Running sum along `axis`."""
+        return tiles.scan(self, axis, "fadd" if rules.is_float(self.value) else "add", False)
+
+    # Memory ---------------------------------------------------------------------------------------
+
+    def load(self, mask: Any = None, other: Any = None, **attributes: Any) -> Expr:
+        """What these pointers point to; lanes where `mask` is false give `other`, or undefined
+        values. `mask` and `other` are broadcast to the pointers."""
+        return tiles.load(self, mask, other, attributes)
+
+    def store(self, value: Any, mask: Any = None, **attributes: Any) -> None:
+        """Write `value`, converted to the pointee and broadcast, where `mask` is true."""
+        tiles.store(self, value, mask, attributes)
+
+    def atomic(self, op: str, value: Any, mask: Any = None, **attributes: Any) -> Expr:
+        """Atomic read-modify-write (`add`, `fadd`, `smax`, `xchg`, ...): the old values."""
+        return tiles.atomic(self, op, value, mask, attributes)
+
+    # Functions ------------------------------------------------------------------------------------
+
+    def exp(self) -> Expr:
+        return self.builder.insert("exp", self)
+
+    def exp2(self) -> Expr:
+        return self.builder.insert("exp2", self)
+
+    def log(self) -> Expr:
+        return self.builder.insert("log", self)
+
+    def log2(self) -> Expr:
+        return self.builder.insert("log2", self)
+
+    def sqrt(self) -> Expr:
+        return self.builder.insert("sqrt", self)
+
+    def rsqrt(self) -> Expr:
+        return self.builder.insert("rsqrt", self)
+
+    def tanh(self) -> Expr:
+        return self.builder.insert("tanh", self)
+
+    def dot(self, other: Expr, accumulator: Any = None, **attributes: Any) -> Expr:
+        """Matrix product, added to `accumulator` (zero where none is given)."""
+        return tiles.dot(self.builder, self, other, accumulator, **attributes)
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _binary(self, other: Any, integer: str | None, floating: str | None, **more: Any) -> Expr:
+        return rules.binary(self.builder, self, other, integer, floating, **more)
+
+    def _reversed(self, other: Any, integer: str | None, floating: str | None, **more: Any) -> Expr:
+        return rules.binary(self.builder, other, self, integer, floating, **more)

@@ -1,0 +1,137 @@
+"""Functions under construction: parameters, current block, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tileir.builder.mistakes import mistake
+from tileir.builder.ssa import Edge, Ending, Graph, OpenBlock
+from tileir.errors import Location
+from tileir.ir import Function, Parameter, ParameterAttributes
+from tileir.op import Op
+from tileir.ops.control import Return
+from tileir.types import Type
+from tileir.values import Operand, Value
+
+if TYPE_CHECKING:
+    from tileir.builder.control import If
+
+
+@attrs.frozen
+class Argument:
+    """Type of a parameter, and what the caller promises about it."""
+
+    type: Type
+    attributes: ParameterAttributes = attrs.field(factory=ParameterAttributes)
+
+
+def arg(
+    type: Type,
+    *,
+    aligned: int = 0,
+    multiple_of: int = 0,
+    readonly: bool = False,
+    writeonly: bool = False,
+    noalias: bool = False,
+) -> Argument:
+    """A parameter with promises: `aligned` and `multiple_of` in bytes and units, 0 for none."""
+    promises = ParameterAttributes(aligned, multiple_of, readonly, writeonly, noalias)
+    return Argument(type, promises)
+
+
+@attrs.define(eq=False)
+class Loop:
+    """A loop around the insertion point: where `break_` and `continue_` go."""
+
+    exit: OpenBlock
+    again: OpenBlock | None
+
+
+@attrs.define(eq=False)
+class OpenFunction:
+    """A function under construction."""
+
+    header: Function
+    graph: Graph = attrs.Factory(Graph)
+    block: OpenBlock | None = None
+    loops: list[Loop] = attrs.Factory(list)
+    pending: If | None = None
+    """An `if_` that an `else_` may still follow."""
+    _labels: dict[str, int] = attrs.Factory(dict)
+
+    def new_block(self, stem: str, parameters: tuple[Value, ...] = ()) -> OpenBlock:
+        """A block labelled `stem`, with a number where that is taken."""
+        count = self._labels[stem] = self._labels.get(stem, -1) + 1
+        label = stem if not count else f"{stem}{count}"
+        if count and label in self._labels:
+            return self.new_block(stem, parameters)
+        self._labels.setdefault(label, 0)
+        return OpenBlock(label, parameters)
+
+    def settle(self) -> None:
+        """No `else_` follows any more: what the last `if_` leads to is complete."""
+        if self.pending is not None:
+            self.graph.seal(self.pending.join)
+            self.pending = None
+
+    def enter(self, block: OpenBlock) -> None:
+        """Insert at the end of `block` from now on."""
+        self.settle()
+        if block not in self.graph.blocks:
+            self.graph.blocks.append(block)
+        self.block = block
+
+    def finish(
+        self,
+        kind: type[Op],
+        fields: Mapping[str, Any],
+        edges: Mapping[str, tuple[OpenBlock, tuple[Operand, ...]]],
+        location: Location | None,
+    ) -> Ending:
+        """End the current block with a terminator. Raises BuildError where there is none."""
+        self.settle()
+        block = self.open_block()
+        made = {name: Edge(block, target, given) for name, (target, given) in edges.items()}
+        for edge in made.values():
+            if edge.target.sealed:
+                message = f"block {edge.target.label} is complete: no branch can be added to it"
+                raise mistake("TIR0806", message)
+            edge.target.entering.append(edge)
+        block.end = Ending(kind, dict(fields), made, location)
+        self.block = None
+        return block.end
+
+    def open_block(self) -> OpenBlock:
+        """The block ops are appended to. Raises BuildError where control has left it."""
+        if self.block is None:
+            raise mistake("TIR0801", "control never comes here: the block has already ended")
+        return self.block
+
+    def close(self) -> Function:
+        """The finished function. Raises BuildError where it can end without `ret`."""
+        self.settle()
+        if self.block is not None:
+            self._end_at(self.block)
+        return self.header.with_blocks(self.graph.close())
+
+    def _end_at(self, block: OpenBlock) -> None:
+        if self.header.results and self._is_reached(block):
+            raise mistake("TIR0810", f"function {self.header.name} ends without b.ret(...)")
+        self.finish(Return, {"values": ()}, {}, None)
+        if self.header.results:
+            self.graph.blocks.remove(block)
+
+    def _is_reached(self, block: OpenBlock) -> bool:
+        return block is self.graph.blocks[0] or bool(block.entering)
+
+
+def parameters_of(given: Mapping[str, Type | Argument], location: Location | None) -> Any:
+    """Parameters by keyword: the name, and a type or an `arg(...)`."""
+    made: list[Parameter] = []
+    for name, what in given.items():
+        spec = what if isinstance(what, Argument) else Argument(what)
+        made.append(Parameter(Value(spec.type, name), spec.attributes, location))
+    return tuple(made)

@@ -1,0 +1,17 @@
+"""Errors of the builder, placed at the caller's line."""
+
+from __future__ import annotations
+
+from tileir.builder.place import Places
+from tileir.errors import BuildError, Diagnostic, Location, TileirError
+
+
+def mistake(code: str, message: str, *, notes: tuple[Diagnostic, ...] = ()) -> BuildError:
+    """A BuildError of one diagnostic at the innermost caller outside the builder."""
+    return BuildError(Diagnostic(code, message, Places().caller(), notes=notes))
+
+
+def blamed(error: TileirError, place: Location) -> BuildError:
+    """`error`, raised while an op was made, as a BuildError at `place`."""
+    found = (Diagnostic(d.code, d.message, place, d.severity, d.notes) for d in error.diagnostics)
+    return BuildError(*found)

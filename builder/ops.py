@@ -1,0 +1,144 @@
+"""One method per op, derived from its schema on first use: `b.add(x, y)`, `b.load(p, mask)`.
+
+The arguments are the op's fields in their order; attributes by keyword, enums by their words.
+Python numbers become literals of the type the signature gives them. Besides its fields every
+method takes `result` (a name, or a tuple of names, for what it computes), `when` (the predicate
+`@%p`) and `location`. The method returns an Expr, a tuple where there are several results, None
+where there is none. Names that Python reserves end in `_`: `b.and_`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+
+from tileir.builder.arguments import Plan, plan_of
+from tileir.builder.expr import Expr
+from tileir.builder.mistakes import blamed, mistake
+from tileir.builder.wrapped import Wrapped
+from tileir.errors import TileirError
+from tileir.field import FieldKind
+from tileir.op import Effects, Op, lookup
+from tileir.values import Value
+
+if TYPE_CHECKING:
+    from tileir.builder.builder import Builder
+
+
+class DerivedOps:
+    """Base that gives a builder a method for every op."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The method of the op called `name`; made once, then found as any method is."""
+            kind = None if name.startswith("_") else lookup(mnemonic_of(name))
+            if kind is None or Effects.CONTROL in kind.effects_:
+                raise AttributeError(f"a builder has no op or method {name!r}")
+            setattr(DerivedOps, method_name(kind.mnemonic), _method(kind))
+            return getattr(self, name)
+
+
+def method_name(mnemonic: str) -> str:
+    """The Python name of an op's method."""
+    name = mnemonic.replace(".", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def mnemonic_of(name: str) -> str:
+    """The mnemonic whose method is called `name`."""
+    bare = name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
+    return f"gpu.{bare[4:]}" if bare.startswith("gpu_") else bare
+
+
+def _method(kind: type[Op]) -> Callable[..., Any]:
+    """The builder method for `kind`: the straight way for values alone, the long one for
+    numbers, keywords and whatever else must be looked at."""
+    plan = plan_of(kind)
+    simple = plan.simple
+    make = cast(Callable[..., Op], kind)
+
+    def method(self: Builder, *arguments: Any, **named: Any) -> Any:
+        ops = self.insertion
+        if named or ops is None or len(arguments) != simple:
+            return insert(self, plan, arguments, named)
+        for argument in arguments:
+            if type(argument) is not Expr:
+                return insert(self, plan, arguments, named)
+        location = self.here()
+        try:
+            made = make(*[a.value for a in arguments], location=location)
+        except TileirError as error:
+            raise blamed(error, location or self.caller()) from None
+        ops.append(made)
+        results = made.results
+        return Expr(self, results[0]) if len(results) == 1 else wrapped(self, results)
+
+    method.__name__ = method.__qualname__ = method_name(kind.mnemonic)
+    method.__doc__ = kind.__doc__
+    method.__signature__ = signature(plan)  # type: ignore[attr-defined]
+    return method
+
+
+def signature(plan: Plan) -> inspect.Signature:
+    """What `help` and editors show for a derived method."""
+    made = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    ahead = True
+    for name, field in plan.by_keyword.items():
+        is_attribute = field.kind is FieldKind.ATTRIBUTE
+        ahead = ahead and not is_attribute
+        form = inspect.Parameter.POSITIONAL_OR_KEYWORD if ahead else inspect.Parameter.KEYWORD_ONLY
+        default = inspect.Parameter.empty if field.default is attrs.NOTHING else field.default
+        made.append(inspect.Parameter(name, form, default=default))
+    return inspect.Signature(made)
+
+
+def insert(builder: Builder, plan: Plan, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Make the op of a call and append it at the insertion point. Raises BuildError."""
+    extras = {name: named.pop(name) for name in _EXTRAS if name in named}
+    fields = plan.fields(builder, arguments, named)
+    location = extras.get("location") or builder.here()
+    when = extras.get("when")
+    if when is not None:
+        fields["predicate"] = when.value if isinstance(when, Wrapped) else when
+    return wrapped(builder, insert_fields(builder, plan.kind, fields, location, extras).results)
+
+
+_EXTRAS = ("result", "when", "location")
+
+
+def insert_fields(
+    builder: Builder, kind: type[Op], fields: dict[str, Any], location: Any, extras: dict[str, Any]
+) -> Op:
+    """Append the op of `kind` with `fields`; a combiner given as a Python function becomes a
+    device function first."""
+    combine = fields.get("combiner")
+    if combine is not None and inspect.isfunction(combine):
+        fields["combiner"] = builder.combiner(combine, fields["values"])
+    try:
+        made = kind(**fields, location=location)
+    except TileirError as error:
+        raise blamed(error, location or builder.caller()) from None
+    if "result" in extras:
+        made = _named(made, extras["result"])
+    return builder.emit(made)
+
+
+def wrapped(builder: Builder, results: tuple[Value, ...]) -> Any:
+    """What a method returns for `results`."""
+    if len(results) == 1:
+        return Expr(builder, results[0])
+    return tuple([Expr(builder, value) for value in results]) if results else None
+
+
+def _named(op: Op, names: Any) -> Op:
+    """`op` with its results named."""
+    given = (names,) if isinstance(names, str) else tuple(names)
+    if len(given) != len(op.results):
+        raise mistake("TIR0803", f"{op.mnemonic} has {len(op.results)} results, not {len(given)}")
+    results = tuple(Value(v.type, n) for v, n in zip(op.results, given, strict=True))
+    return op.evolve(results=results)

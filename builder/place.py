@@ -1,0 +1,41 @@
+"""Where in the caller's file a builder method was called."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from types import CodeType, FrameType
+
+import attrs
+
+from tileir.errors import Location
+
+_INSIDE = ("tileir.builder", "contextlib")
+"""Modules whose frames are never the caller's."""
+
+
+@attrs.frozen
+class Places:
+    """Finds the caller's location; remembers it per instruction, so a repeat costs a look-up."""
+
+    _known: dict[tuple[int, int], tuple[CodeType, Location]] = attrs.Factory(dict)
+
+    def caller(self) -> Location:
+        """File, line and column of the innermost call from outside the builder."""
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame.f_globals.get("__name__", "").startswith(_INSIDE):
+            if frame.f_back is None:
+                break
+            frame = frame.f_back
+        key = (id(frame.f_code), frame.f_lasti)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = (frame.f_code, _location(frame))
+        return known[1]
+
+
+def _location(frame: FrameType) -> Location:
+    code = frame.f_code
+    position = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    line, column = position[0] or frame.f_lineno, position[2] or 0
+    return Location(code.co_filename, line, column + 1)

@@ -1,0 +1,243 @@
+"""Blocks under construction and their SSA variables (Braun et al., CC 2013).
+
+A variable is read by asking the current block, then its predecessors; where several meet, a
+block parameter is made, and removed again when it turns out to stand for one value only. A block
+is *sealed* once no further edge can reach it; until then a read makes a parameter whose arguments
+are filled in on sealing. Nothing here recurses, so long programs need no deep stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from tileir.errors import Location
+from tileir.ir import Block
+from tileir.op import Op, Successor
+from tileir.types import Type
+from tileir.values import Operand, Undef, Value
+
+
+@attrs.frozen(eq=False)
+class Variable:
+    """A mutable name of one type in the program being built."""
+
+    type: Type
+    name: str | None = None
+
+
+@attrs.frozen(eq=False)
+class Edge:
+    """A branch from `source` to `target`; `arguments` are those for its declared parameters."""
+
+    source: OpenBlock
+    target: OpenBlock
+    arguments: tuple[Operand, ...] = ()
+
+
+@attrs.frozen(eq=False)
+class Ending:
+    """A terminator whose successors are not known in full yet.
+
+    `fields` are its operands and attributes, `edges` its successors by field name.
+    """
+
+    kind: type[Op]
+    fields: dict[str, Any]
+    edges: dict[str, Edge]
+    location: Location | None
+
+
+@attrs.define(eq=False)
+class OpenBlock:
+    """A block under construction."""
+
+    label: str
+    parameters: tuple[Value, ...] = ()
+    ops: list[Op] = attrs.Factory(list)
+    end: Ending | None = None
+    entering: list[Edge] = attrs.Factory(list)
+    sealed: bool = False
+    definitions: dict[Variable, Operand] = attrs.Factory(dict)
+    phis: list[Phi] = attrs.Factory(list)
+
+
+@attrs.define(eq=False)
+class Phi:
+    """A block parameter made for a variable; one argument per entering edge, in order."""
+
+    value: Value
+    block: OpenBlock
+    variable: Variable
+    arguments: list[Operand] = attrs.Factory(list)
+    users: list[Phi] = attrs.Factory(list)
+
+
+class Graph:
+    """The blocks of one function: adding edges, sealing, reading and writing variables."""
+
+    def __init__(self) -> None:
+        self.blocks: list[OpenBlock] = []
+        self._replaced: dict[Value, Operand] = {}
+        self._phis: dict[Value, Phi] = {}
+
+    def write(self, variable: Variable, block: OpenBlock, value: Operand) -> None:
+        """From here on in `block`, `variable` is `value`."""
+        block.definitions[variable] = value
+
+    def read(self, variable: Variable, block: OpenBlock) -> Operand:
+        """What `variable` is at the end of `block`, as far as it has been built."""
+        waiting: list[Phi] = []
+        found = self._find(variable, block, waiting)
+        self._complete(waiting)
+        return self.resolve(found)
+
+    def seal(self, block: OpenBlock) -> None:
+        """Promise that no further edge will reach `block`."""
+        if not block.sealed:
+            block.sealed = True
+            self._complete(list(block.phis))
+
+    def resolve(self, value: Operand) -> Operand:
+        """`value`, or what the removed block parameter it names stood for."""
+        while isinstance(value, Value) and value in self._replaced:
+            value = self._replaced[value]
+        return value
+
+    def close(self) -> dict[str, Block]:
+        """The finished blocks, in order; those that no path reaches are left out."""
+        for block in self.blocks:
+            self.seal(block)
+        kept = _reachable(self.blocks[0])
+        self._forget_edges_from_others(kept)
+        env = {phi: self.resolve(phi) for phi in self._replaced}
+        return {b.label: self._closed(b, env) for b in self.blocks if b in kept}
+
+    # Finding a definition -----------------------------------------------------------------
+
+    def _find(self, variable: Variable, block: OpenBlock, waiting: list[Phi]) -> Operand:
+        """The definition reaching the end of `block`; parameters made on the way wait for
+        their arguments in `waiting`."""
+        passed: dict[OpenBlock, None] = {}
+        while (found := block.definitions.get(variable)) is None:
+            passed[block] = None
+            if block.sealed and len(block.entering) == 1:
+                block = block.entering[0].source
+                if block not in passed:
+                    continue
+            found = self._at_join(variable, block, waiting)
+            break
+        for below in passed:
+            below.definitions[variable] = found
+        return found
+
+    def _at_join(self, variable: Variable, block: OpenBlock, waiting: list[Phi]) -> Operand:
+        if block.sealed and len(block.entering) < 2:  # no path from the entry comes here
+            return Undef(variable.type)
+        phi = Phi(Value(variable.type, variable.name), block, variable)
+        self._phis[phi.value] = phi
+        block.phis.append(phi)
+        block.definitions[variable] = phi.value
+        if block.sealed:
+            waiting.append(phi)
+        return phi.value
+
+    def _complete(self, waiting: list[Phi]) -> None:
+        """Give the phis in `waiting` their arguments, then remove the trivial ones."""
+        made: list[Phi] = []
+        while waiting:
+            phi = waiting.pop()
+            made.append(phi)
+            for edge in phi.block.entering:
+                argument = self.resolve(self._find(phi.variable, edge.source, waiting))
+                phi.arguments.append(argument)
+                self._use(argument, phi)
+        self._simplify(made)
+
+    def _use(self, argument: Operand, user: Phi) -> None:
+        if isinstance(argument, Value) and (phi := self._phis.get(argument)) is not None:
+            phi.users.append(user)
+
+    # Removing trivial phis ------------------------------------------------------------------
+
+    def _simplify(self, phis: list[Phi]) -> None:
+        """Remove phis that stand for one value, and those that become so by it."""
+        work = list(phis)
+        while work:
+            phi = work.pop()
+            if phi.value in self._replaced:
+                continue
+            same = self._only_value(phi)
+            if same is None:
+                continue
+            self._replaced[phi.value] = same
+            phi.block.phis.remove(phi)
+            for user in phi.users:
+                self._use(same, user)
+            work.extend(phi.users)
+
+    def _only_value(self, phi: Phi) -> Operand | None:
+        """The one value a phi stands for besides itself, or None where there are several."""
+        if not phi.block.sealed:
+            return None
+        same: Operand | None = None
+        for argument in phi.arguments:
+            found = self.resolve(argument)
+            if found is phi.value or found is same or found == same:
+                continue
+            if same is not None:
+                return None
+            same = found
+        return Undef(phi.variable.type) if same is None else same
+
+    # Closing --------------------------------------------------------------------------------
+
+    def _forget_edges_from_others(self, kept: set[OpenBlock]) -> None:
+        """Drop edges that leave blocks not in `kept`, with the arguments they carry."""
+        changed: list[Phi] = []
+        for block in self.blocks:
+            alive = [edge.source in kept for edge in block.entering]
+            if block in kept and not all(alive):
+                for phi in block.phis:
+                    phi.arguments = _where(phi.arguments, alive)
+                block.entering = _where(block.entering, alive)
+                changed.extend(block.phis)
+        self._simplify(changed)
+
+    def _closed(self, block: OpenBlock, env: dict[Value, Operand]) -> Block:
+        ops = [op.remap(env) for op in block.ops] if env else list(block.ops)
+        if block.end is not None:
+            ops.append(self._terminator(block.end, env))
+        parameters = (*block.parameters, *(phi.value for phi in block.phis))
+        return Block(block.label, parameters, tuple(ops))
+
+    def _terminator(self, end: Ending, env: dict[Value, Operand]) -> Op:
+        edges = {name: self._successor(edge) for name, edge in end.edges.items()}
+        return end.kind(**end.fields, **edges, location=end.location).remap(env)
+
+    def _successor(self, edge: Edge) -> Successor:
+        """The edge with one argument per parameter of its target."""
+        target = edge.target
+        if not target.phis:
+            return Successor(target.label, edge.arguments)
+        index = next(i for i, e in enumerate(target.entering) if e is edge)
+        extra = [self.resolve(phi.arguments[index]) for phi in target.phis]
+        return Successor(target.label, (*edge.arguments, *extra))
+
+
+def _where(items: list[Any], keep: Iterable[bool]) -> list[Any]:
+    return [item for item, kept in zip(items, keep, strict=True) if kept]
+
+
+def _reachable(entry: OpenBlock) -> set[OpenBlock]:
+    """`entry` and every block a path leads to from it."""
+    found, work = {entry}, [entry]
+    while work:
+        end = work.pop().end
+        for edge in end.edges.values() if end is not None else ():
+            if edge.target not in found:
+                found.add(edge.target)
+                work.append(edge.target)
+    return found

@@ -1,0 +1,221 @@
+"""Sugar on whole tiles: indexing, reshaping, reductions, products, memory."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+from tileir.builder.arithmetic import binary, is_float, is_pointer, like
+from tileir.builder.mistakes import mistake
+from tileir.builder.promotion import at, broadcast_shape, operand_of, to_element
+from tileir.types import (
+    F32,
+    F64,
+    I1,
+    I32,
+    Element,
+    Pointer,
+    Scalar,
+    element_of,
+    shape_of,
+    tile,
+)
+from tileir.values import Operand, constant
+
+if TYPE_CHECKING:
+    from tileir.builder.builder import Builder
+    from tileir.builder.expr import Expr
+
+
+def index(x: Expr, given: Any) -> Expr:
+    """Numpy indexing by `None`, `:` and `...` alone: tiles have no addressable elements."""
+    items: tuple[Any, ...] = cast(Any, given) if isinstance(given, tuple) else (given,)
+    items = _without_ellipsis(items, len(x.shape))
+    shape: list[int] = []
+    rest = list(x.shape)
+    for item in items:
+        if item is None:
+            shape.append(1)
+        elif isinstance(item, slice) and item == slice(None):
+            if not rest:
+                raise mistake("TIR0804", f"too many indices for a tile of rank {len(x.shape)}")
+            shape.append(rest.pop(0))
+        else:
+            raise mistake(
+                "TIR0804",
+                "a tile is indexed by None, : and ... only; for a part of it use "
+                "b.extract_slice, for its elements a reduction or b.gather",
+            )
+    return reshape(x, (*shape, *rest))
+
+
+def _without_ellipsis(items: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+    places = [i for i, item in enumerate(items) if item is Ellipsis]
+    if not places:
+        return items
+    if len(places) > 1:
+        raise mistake("TIR0804", "an index holds at most one ...")
+    taken = sum(item is not None for item in items) - 1
+    fill = (slice(None),) * max(0, rank - taken)
+    return items[: places[0]] + fill + items[places[0] + 1 :]
+
+
+def reshape(x: Expr, shape: tuple[int, ...]) -> Expr:
+    """`x` at `shape`; a scalar is spread, one extent of -1 is computed."""
+    shape = _inferred(shape, math.prod(x.shape))
+    if shape == x.shape:
+        return x
+    element = cast(Element, element_of(x.type))
+    if math.prod(shape) != math.prod(x.shape):
+        raise mistake("TIR0807", f"{x.type} cannot be reshaped to {shape}")
+    if not shape:
+        return x.builder.insert("unsplat", x)
+    return x.builder.insert("reshape" if x.shape else "splat", x, type=tile(element, shape))
+
+
+def _inferred(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    if shape.count(-1) != 1:
+        return shape
+    known = -math.prod(shape)
+    if known <= 0 or size % known:
+        raise mistake("TIR0807", f"{size} elements cannot be reshaped to {shape}")
+    return tuple(size // known if n == -1 else n for n in shape)
+
+
+def arange(builder: Builder, start: int, stop: int | None) -> Expr:
+    """i32 tile `start, start + 1, ..., stop - 1`; from 0 when `stop` is not given."""
+    low, high = (0, start) if stop is None else (start, stop)
+    if high <= low:
+        raise mistake("TIR0804", f"a range needs at least one element, not {low} to {high}")
+    return builder.insert("make_range", type=tile(I32, (high - low,)), start=low)
+
+
+def full(builder: Builder, shape: tuple[int, ...] | int, value: Any, element: Element) -> Operand:
+    """`value`, converted to `element`, at every place of a tile."""
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    found = operand_of(value)
+    if isinstance(found, (int, float)):
+        return like(builder, found, builder.undef(tile(element, extents)).value)
+    return at(builder, to_element(builder, found, element), extents)
+
+
+def extremum(builder: Builder, x: Any, y: Any, largest: bool) -> Expr:
+    """Elementwise signed maximum or minimum; NaN where either is NaN."""
+    names = ("smax", "fmaximum") if largest else ("smin", "fminimum")
+    return binary(builder, x, y, *names)
+
+
+# Reductions --------------------------------------------------------------------------------
+
+
+def reduce(x: Expr, axis: int | None, integer: Any, floating: Any) -> Expr:
+    """Reduction along `axis` by the combiner for x's kind; over everything for None."""
+    flat = reshape(x, (-1,)) if axis is None else x
+    place = 0 if axis is None else axis_of(x, axis)
+    combiner = floating if is_float(x.value) else integer
+    return x.builder.insert("reduce", [flat], axis=place, combiner=combiner)
+
+
+def scan(x: Expr, axis: int, combiner: Any, reverse: bool) -> Expr:
+    """Running reduction along `axis`."""
+    return x.builder.insert("scan", [x], axis=axis_of(x, axis), combiner=combiner, reverse=reverse)
+
+
+def arg_extremum(x: Expr, axis: int, largest: bool) -> tuple[Expr, Expr]:
+    """The extreme along `axis` and the smallest index where it stands (i32)."""
+    place, b = axis_of(x, axis), x.builder
+    where = reshape(b.arange(x.shape[place]), _along(x.shape, place)).broadcast_to(*x.shape)
+
+    def better(v: Expr, i: Expr, w: Expr, j: Expr) -> tuple[Expr, Expr]:
+        first = v > w if largest else v < w
+        take = first | ((v == w) & (i < j))
+        return b.where(take, v, w), b.where(take, i, j)
+
+    found = b.insert_all("reduce", [x, where], axis=place, combiner=better)
+    return found[0], found[1]
+
+
+def axis_of(x: Expr, axis: int) -> int:
+    """`axis` counted from the front. Raises BuildError where `x` has no such dimension."""
+    rank = len(x.shape)
+    if not -rank <= axis < rank:
+        raise mistake("TIR0804", f"axis {axis} of a value of type {x.type}")
+    return axis % rank
+
+
+def _along(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return tuple(n if i == axis else 1 for i, n in enumerate(shape))
+
+
+# Products ------------------------------------------------------------------------------------
+
+
+def dot(builder: Builder, a: Expr, b: Expr, c: Any = None, **attributes: Any) -> Expr:
+    """`a @ b + c`; the accumulator is f32 (i32 for integers, f64 for f64) where `c` is absent
+    or a number."""
+    if len(a.shape) < 2 or len(a.shape) != len(b.shape):
+        raise mistake("TIR0807", f"a product needs two tiles of rank 2 or 3: {a.type}, {b.type}")
+    accumulator = builder.undef(tile(_accumulator(a), (*a.shape[:-1], b.shape[-1]))).value
+    start = like(builder, 0 if c is None else c, accumulator)
+    return builder.insert("dot", a, b, start, **attributes)
+
+
+def _accumulator(a: Expr) -> Element:
+    element = element_of(a.type)
+    if isinstance(element, Scalar) and element.is_integer:
+        return I32
+    return F64 if element is F64 else F32
+
+
+# Memory ---------------------------------------------------------------------------------------
+
+
+def load(pointer: Expr, mask: Any, other: Any, attributes: dict[str, Any]) -> Expr:
+    """Load with `mask` and `other` broadcast to the pointers."""
+    builder, pointee = pointer.builder, _pointee(pointer)
+    pointer, mask = _masked(pointer, mask)
+    if other is not None and not isinstance(other, (bool, int, float)):
+        other = to_element(builder, cast(Operand, operand_of(other)), pointee)
+    filler = None if other is None else like(builder, other, pointer.value, pointee)
+    return builder.insert("load", pointer, mask, filler, **attributes)
+
+
+def store(pointer: Expr, value: Any, mask: Any, attributes: dict[str, Any]) -> None:
+    """Store with `value` and `mask` broadcast to the pointers."""
+    pointer, mask = _masked(pointer, mask)
+    written = _for_pointer(pointer, value)
+    pointer.builder.insert_all("store", pointer, written, mask, **attributes)
+
+
+def atomic(pointer: Expr, op: str, value: Any, mask: Any, attributes: dict[str, Any]) -> Expr:
+    """Atomic read-modify-write with `value` and `mask` broadcast to the pointers."""
+    pointer, mask = _masked(pointer, mask)
+    written = _for_pointer(pointer, value)
+    return pointer.builder.insert("atomic_rmw", pointer, written, mask, op=op, **attributes)
+
+
+def _masked(pointer: Expr, mask: Any) -> tuple[Expr, Operand | None]:
+    """Pointers and mask broadcast to one shape."""
+    builder = pointer.builder
+    if mask is None:
+        return pointer, None
+    found = operand_of(mask)
+    if isinstance(found, (int, float)):
+        found = constant(I1, found)
+    shape = broadcast_shape(pointer.shape, shape_of(found.type))
+    return builder.wrap(at(builder, pointer.value, shape)), at(builder, found, shape)
+
+
+def _for_pointer(pointer: Expr, value: Any) -> Operand:
+    builder, pointee = pointer.builder, _pointee(pointer)
+    found = operand_of(value)
+    if isinstance(found, (int, float)):
+        return like(builder, found, pointer.value, pointee)
+    return like(builder, builder.wrap(to_element(builder, found, pointee)), pointer.value)
+
+
+def _pointee(pointer: Expr) -> Element:
+    element = element_of(pointer.type)
+    if not is_pointer(pointer) or not isinstance(element, Pointer):
+        raise mistake("TIR0808", f"only pointers have a memory to access, not {pointer.type}")
+    return element.pointee

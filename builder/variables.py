@@ -1,0 +1,120 @@
+"""SSA variables: mutable in the program, block parameters in the IR."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tileir.builder.arguments import literal
+from tileir.builder.expr import Expr
+from tileir.builder.mistakes import mistake
+from tileir.builder.promotion import at, operand_of
+from tileir.builder.ssa import Variable
+from tileir.types import F32, I1, I32, Type, shape_of
+from tileir.values import Operand
+
+if TYPE_CHECKING:
+    from tileir.builder.builder import Builder
+    from tileir.builder.functions import OpenFunction
+
+
+class Var(Expr):
+    """A variable: an Expr whose value is what was last set on the way to the insertion point.
+
+    `v.set(x)` and the assignments `v += x`, `v *= x`, ... change it; `v = v + x` only rebinds
+    the Python name to a value.
+    """
+
+    __slots__ = ("_function", "_variable")
+
+    def __init__(self, builder: Builder, type: Type, name: str | None) -> None:
+        self.builder = builder
+        self._function: OpenFunction = builder.current
+        self._variable = Variable(type, name)
+
+    @property
+    def value(self) -> Operand:  # type: ignore[override] - read anew every time
+        """What the variable is at the insertion point. Raises BuildError in another function."""
+        f = self._here()
+        return f.graph.read(self._variable, f.open_block())
+
+    @property
+    def type(self) -> Type:
+        return self._variable.type
+
+    def get(self) -> Expr:
+        """The value of now, which later assignments do not change."""
+        return Expr(self.builder, self.value)
+
+    def set(self, value: Any) -> None:
+        """From here on the variable is `value`, broadcast to the variable's shape. Raises
+        BuildError where the element type is another."""
+        function, type_ = self._here(), self._variable.type
+        found = operand_of(value)
+        if isinstance(found, (int, float)):
+            new: Operand = literal(type_, found)
+        else:
+            new = at(self.builder, found, shape_of(type_))
+        if new.type is not type_:
+            raise mistake("TIR0805", f"a variable of type {type_} cannot be set to {new.type}")
+        function.graph.write(self._variable, function.open_block(), new)
+
+    def _here(self) -> OpenFunction:
+        if self.builder.current is not self._function:
+            raise mistake("TIR0805", "this variable belongs to another function")
+        return self._function
+
+    def _updated(self, value: Any) -> Var:
+        self.set(value)
+        return self
+
+    def __iadd__(self, other: Any) -> Var:
+        return self._updated(self + other)
+
+    def __isub__(self, other: Any) -> Var:
+        return self._updated(self - other)
+
+    def __imul__(self, other: Any) -> Var:
+        return self._updated(self * other)
+
+    def __itruediv__(self, other: Any) -> Var:
+        return self._updated(self / other)
+
+    def __ifloordiv__(self, other: Any) -> Var:
+        return self._updated(self // other)
+
+    def __imod__(self, other: Any) -> Var:
+        return self._updated(self % other)
+
+    def __iand__(self, other: Any) -> Var:
+        return self._updated(self & other)
+
+    def __ior__(self, other: Any) -> Var:
+        return self._updated(self | other)
+
+    def __ixor__(self, other: Any) -> Var:
+        return self._updated(self ^ other)
+
+    def __ilshift__(self, other: Any) -> Var:
+        return self._updated(self << other)
+
+    def __irshift__(self, other: Any) -> Var:
+        return self._updated(self >> other)
+
+    def __ipow__(self, other: Any) -> Var:  # type: ignore[override, misc]
+        return self._updated(self**other)
+
+
+def variable(builder: Builder, initial: Any, type: Type | None, name: str | None) -> Var:
+    """A variable that is `initial`; a number without `type` is i32, f32 or i1."""
+    found = operand_of(initial)
+    if type is None:
+        type = _default(found) if isinstance(found, (int, float)) else found.type
+    made = Var(builder, type, name)
+    made.set(initial)
+    return made
+
+
+def _default(number: float) -> Type:
+    if isinstance(number, bool):
+        return I1
+    return I32 if isinstance(number, int) else F32
