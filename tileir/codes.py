@@ -287,6 +287,48 @@ CODES: dict[str, tuple[str, str]] = {
         "The comparison holds after the whole pipeline, or fails before its first pass, so no "
         "pass can be named that changes the result.",
     ),
+    "TIR0701": (
+        "text of a layout",
+        "A layout is written `layout(rank = 1, register = [[1]], lane = [[2], [4], [8], [16], [32]])`;"
+        " `tileir/layout_text.py` has the grammar.",
+    ),
+    "TIR0702": (
+        "unknown target",
+        "The backend has no target of that name. `tileir.backend.TARGETS` lists those there are.",
+    ),
+    "TIR0703": (
+        "LLVM refuses the code",
+        "LLVM did not accept what the lowering rules wrote: a defect of the backend.",
+    ),
+    "TIR0704": (
+        "missing package",
+        "Compiling needs llvmlite, assembling nvidia-nvjitlink: install the extra `cu13` or `cu12`.",
+    ),
+    "TIR0705": (
+        "the assembler refuses the code",
+        "nvJitLink did not accept the PTX: a defect of the backend, or a target it does not know.",
+    ),
+    "TIR0706": (
+        "no lowering",
+        "The op, or this combination of its types and attributes, has no lowering for the target.",
+    ),
+    "TIR0707": (
+        "which kernel",
+        "The module has no kernel of that name, or several and none was named.",
+    ),
+    "TIR0708": (
+        "resources of the target",
+        "The kernel needs more warps or shared memory than the target has: use smaller tiles.",
+    ),
+    "TIR0710": (
+        "arguments of a launch",
+        "A launch takes one argument per parameter: a GPU array for a pointer, a number that fits "
+        "for a scalar; and a grid of 1 to 3 positive extents.",
+    ),
+    "TIR0711": (
+        "CUDA driver",
+        "There is no CUDA driver or device, or the driver refused the call.",
+    ),
     "TIR0801": (
         "no insertion point",
         "An op was built where nothing can be inserted: outside `with b.kernel(...)` or "
@@ -339,6 +381,42 @@ CODES: dict[str, tuple[str, str]] = {
         "function of a builder",
         "A name is defined twice, arguments or results are not of the declared types, or a "
         "function with results can end without `b.ret(...)`.",
+    ),
+    "TIR0901": (
+        "unknown error code",
+        "`tileir explain` knows the codes that `tileir explain` without an argument lists.",
+    ),
+    "TIR0902": (
+        "nothing says how to run the kernel",
+        "`tileir run` takes a kernel's arguments from the module's metadata: one `run.NAME` per "
+        "parameter, e.g. `run.x = \"f32[583, 931] normal\"` for a buffer or `run.n = \"931\"` "
+        "for a number; `run.kernel` names the kernel where there are several.",
+    ),
+    "TIR0903": (
+        "metadata of a run makes no sense",
+        "A `run.`, `expect.` or `within.` entry is not of its form: a buffer is "
+        "`\"TYPE[SHAPE] FILL\"` with the pointer's element type and the fill normal, uniform, "
+        "zeros, ones, arange, integers(LOW, HIGH) or nothing; an expectation is "
+        "`\"reference(argument, ...)\"` with a known reference; a grid is one to three positive "
+        "integers.",
+    ),
+    "TIR0904": (
+        "file cannot be read",
+        "The file is missing, may not be read, or is no UTF-8 text.",
+    ),
+    "TIR0905": (
+        "file cannot be written",
+        "The folder cannot be made or the file cannot be replaced.",
+    ),
+    "TIR0906": (
+        "an optional package is missing",
+        "Compiling needs llvmlite: `pip install 'tileir[cu12]'` or `'tileir[cu13]'`, by the "
+        "driver's CUDA version; `'tileir[backend]'` compiles without running.",
+    ),
+    "TIR0907": (
+        "no GPU",
+        "`--on gpu` needs an NVIDIA GPU with its driver and the CUDA bindings. Leave `--on` out "
+        "to run in the interpreter where there is none.",
     ),
 }
 """Code to (title, explanation)."""

@@ -1,0 +1,71 @@
+"""Edges, labels and copies: what passes that change the graph share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+
+import attrs
+
+from tileir.field import FieldKind
+from tileir.ir import Block, Function
+from tileir.op import Op, Successor
+from tileir.values import Operand, Value
+
+
+def map_edges(terminator: Op, change: Callable[[Successor], Successor]) -> Op:
+    """`terminator` with `change` applied to its edges; itself where they stay the same."""
+    changes: dict[str, Successor] = {}
+    for field in terminator.fields(FieldKind.SUCCESSOR):
+        old = getattr(terminator, field.name)
+        new = change(old)
+        if new is not old:
+            changes[field.name] = new
+    return terminator.evolve(**changes) if changes else terminator
+
+
+def without_arguments(terminator: Op, keeping: Mapping[str, tuple[bool, ...]]) -> Op:
+    """`terminator` without the arguments for parameters that go: `keeping` tells by label which
+    parameters stay; labels that it lacks lose none."""
+    return map_edges(terminator, lambda edge: _shortened(edge, keeping.get(edge.label)))
+
+
+def _shortened(edge: Successor, keep: tuple[bool, ...] | None) -> Successor:
+    if keep is None or all(keep):
+        return edge
+    return Successor(edge.label, tuple(a for a, k in zip(edge.arguments, keep, strict=True) if k))
+
+
+def fresh_label(wanted: str, taken: Container[str]) -> str:
+    """`wanted`, or the first of `wanted.1`, `wanted.2`, ... that is not `taken`."""
+    label, count = wanted, 0
+    while label in taken:
+        count += 1
+        label = f"{wanted}.{count}"
+    return label
+
+
+def fresh(value: Value) -> Value:
+    """A new value of the same type and name."""
+    return Value(value.type, value.name)
+
+
+def copy_op(op: Op, env: dict[Value, Operand]) -> Op:
+    """A copy of `op` that reads through `env` and defines new values, entered into `env`."""
+    results = tuple(fresh(v) for v in op.results)
+    copied = attrs.evolve(op.remap(env), results=results) if results else op.remap(env)
+    env.update(zip(op.results, copied.results, strict=True))
+    return copied
+
+
+def with_arguments(edge: Successor, more: Iterable[Operand]) -> Successor:
+    """`edge` passing `more` after what it passes."""
+    return Successor(edge.label, (*edge.arguments, *more))
+
+
+def in_place(function: Function, label: str, blocks: Iterable[Block]) -> dict[str, Block]:
+    """The blocks of `function` with block `label` replaced by `blocks`, in its place."""
+    found: dict[str, Block] = {}
+    for name, block in function.blocks.items():
+        for new in blocks if name == label else (block,):
+            found[new.label] = new
+    return found

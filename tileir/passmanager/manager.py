@@ -1,0 +1,194 @@
+"""Running a pipeline: one pass after the other, verified, timed and observed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from tileir.errors import Diagnostic, PassError, TileirError, VerifyError
+from tileir.ir import Function, Module
+from tileir.passmanager.pipeline import Node, parse_pipeline
+from tileir.passmanager.registry import Outcome, Pass
+from tileir.verify import verify as verify_module
+
+
+@attrs.frozen
+class Step:
+    """One application of a pass: to function `function`, or to the module (None)."""
+
+    index: int
+    node: Node
+    function: str | None
+    before: Module
+
+    @property
+    def title(self) -> str:
+        return str(self.node) + (f" on @{self.function}" if self.function else "")
+
+
+@attrs.frozen
+class Record:
+    """What became of a step: seconds it took (verification apart), and its statistics."""
+
+    step: Step
+    seconds: float
+    verifying: float
+    changed: bool
+    statistics: Mapping[str, int]
+
+
+@attrs.frozen
+class Run:
+    """The result of a pipeline."""
+
+    module: Module
+    remarks: tuple[Diagnostic, ...]
+    records: tuple[Record, ...]
+
+
+class Observer(Protocol):
+    """Told of every step; see `tileir.passmanager.printing`."""
+
+    def before(self, step: Step) -> None:
+        """`step` is about to run on `step.before`."""
+        ...
+
+    def after(self, step: Step, module: Module) -> None:
+        """`step` gave `module`, the same object where it changed nothing."""
+        ...
+
+    def failed(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+        """`step` or the verifier after it raised `error`; `rest` replays what was to run."""
+        ...
+
+
+def run(
+    module: Module,
+    pipeline: str | Sequence[Node],
+    *,
+    verify: bool = True,
+    observers: Iterable[Observer] = (),
+) -> Run:
+    """`module` after `pipeline`, which is text or parsed nodes.
+
+    With `verify` the verifier runs after every pass that changed something. Raises PassError:
+    TIR0601 to TIR0604 for the pipeline, TIR0605 where a pass raises anything but a TileirError,
+    TIR0606 where it leaves an invalid module; and whatever TileirError a pass raises.
+    """
+    nodes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
+    runner = _Runner(module, verify, tuple(observers))
+    runner.nodes(nodes, None)
+    return Run(runner.module, tuple(runner.remarks), tuple(runner.records))
+
+
+class _Runner:
+    """The state of one run: the module as it is, and what was found so far."""
+
+    def __init__(self, module: Module, verify: bool, observers: tuple[Observer, ...]) -> None:
+        self.module = module
+        self.verify = verify
+        self.observers = observers
+        self.remarks: list[Diagnostic] = []
+        self.records: list[Record] = []
+
+    def nodes(self, nodes: Sequence[Node], function: str | None) -> None:
+        for node in nodes:
+            self.node(node, function)
+
+    def node(self, node: Node, function: str | None) -> None:
+        if node.passed is not None:
+            for name in self._subjects(node.passed, function):
+                self.step(node, node.passed, name)
+        elif node.name == "repeat":
+            for _ in range(node.options.get("times", 8)):
+                before = self.module
+                self.nodes(node.children, function)
+                if self.module is before:
+                    break
+        else:
+            for name in _functions(self.module, node.options.get("name", "") or function):
+                self.nodes(node.children, name)
+
+    def _subjects(self, passed: Pass, function: str | None) -> list[Any]:
+        return [None] if passed.level == "module" else _functions(self.module, function)
+
+    def step(self, node: Node, passed: Pass, function: str | None) -> None:
+        step = Step(len(self.records), node, function, self.module)
+        for observer in self.observers:
+            observer.before(step)
+        try:
+            self._apply(step, passed)
+        except Exception as error:
+            again = step.node if function is None else _only(function, step.node)
+            for observer in self.observers:
+                observer.failed(step, (again,), error)
+            if isinstance(error, TileirError):
+                raise
+            raise _crashed(step, error) from error
+        for observer in self.observers:
+            observer.after(step, self.module)
+
+    def _apply(self, step: Step, passed: Pass) -> None:
+        start = time.perf_counter()
+        subject = self.module if step.function is None else self.module.functions[step.function]
+        outcome = passed(subject, **step.node.options)
+        module = _with(self.module, outcome.ir)
+        seconds, changed = time.perf_counter() - start, module is not self.module
+        start = time.perf_counter()
+        if changed and self.verify:
+            _check(step, module)
+        self.module = module
+        self.remarks.extend(outcome.remarks)
+        counts = _counts(subject, outcome)
+        verifying = time.perf_counter() - start
+        self.records.append(Record(step, seconds, verifying, changed, counts))
+
+
+def _functions(module: Module, name: str | None) -> list[str]:
+    """Names of the functions with a body; only `name` where it is given."""
+    if name and name not in module.functions:
+        known = ", ".join(f"@{n}" for n in module.functions) or "none"
+        raise PassError(Diagnostic("TIR0602", f"func: no function @{name}; there are: {known}"))
+    return [f.name for f in module.functions.values() if f.blocks and name in (None, "", f.name)]
+
+
+def _with(module: Module, ir: Function | Module) -> Module:
+    if isinstance(ir, Module):
+        return ir
+    return module.with_functions({**module.functions, ir.name: ir})
+
+
+def _only(function: str, node: Node) -> Node:
+    return Node("func", {"name": function}, None, (node,))
+
+
+def _check(step: Step, module: Module) -> None:
+    try:
+        verify_module(module)
+    except VerifyError as error:
+        message = f"{step.title} left an invalid module; the pass is at fault, not the input"
+        first = Diagnostic("TIR0606", message, error.location, notes=error.diagnostics)
+        raise PassError(first) from error
+
+
+def _crashed(step: Step, error: Exception) -> PassError:
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return PassError(Diagnostic("TIR0605", f"{step.title} failed: {what}"))
+
+
+def _counts(subject: Function | Module, outcome: Outcome) -> Mapping[str, int]:
+    """The pass's own counts, and by how many ops the IR shrank or grew."""
+    if outcome.ir is subject:
+        return outcome.statistics
+    delta = _size(outcome.ir) - _size(subject)
+    grown = {"ops added": delta} if delta > 0 else {"ops removed": -delta} if delta else {}
+    return {**grown, **outcome.statistics}
+
+
+def _size(ir: Function | Module) -> int:
+    functions = ir.functions.values() if isinstance(ir, Module) else (ir,)
+    return sum(len(block.ops) for f in functions for block in f.blocks.values())
+

@@ -1,0 +1,162 @@
+"""The text of a pipeline.
+
+    pipeline = node {"," node}
+    node     = name [ "{" option {("," | " ") option} "}" ] [ "(" pipeline ")" ]
+    option   = name "=" word
+
+    cse,licm{max-depth=2},dce
+    inline,func{name=softmax}(simplify,cse),repeat{times=4}(simplify,dce)
+
+`func(...)` runs its passes one after the other on each function (on one, given `name`) before it
+goes on to the next; `repeat(...)` runs its passes until they change nothing, `times` at most. A
+pass of functions outside `func` runs on every function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from tileir.errors import Diagnostic, Location, PassError
+from tileir.passmanager.registry import Option, Pass, lookup
+
+GROUPS: dict[str, tuple[Option, ...]] = {
+    "func": (Option("name", str, ""),),
+    "repeat": (Option("times", int, 8),),
+}
+"""What may hold passes of its own, and its options."""
+
+_TOKEN = re.compile(r"\s*([A-Za-z_][\w.-]*|[{}(),=]|[^\s{}(),=]+)")
+_MAX_DEPTH = 64
+
+
+@attrs.frozen
+class Node:
+    """A pass, or a group of nodes (`passed` is None then), with the options given."""
+
+    name: str
+    options: dict[str, Any] = attrs.field(factory=dict)
+    passed: Pass | None = None
+    children: tuple[Node, ...] = ()
+
+    def __str__(self) -> str:
+        given = ",".join(f"{_dashed(k)}={_word(v)}" for k, v in self.options.items())
+        inner = f"({format_pipeline(self.children)})" if self.passed is None else ""
+        return self.name + (f"{{{given}}}" if given else "") + inner
+
+
+def parse_pipeline(text: str) -> tuple[Node, ...]:
+    """The nodes `text` describes. Raises PassError: TIR0601 unknown pass, TIR0602 option,
+    TIR0603 syntax."""
+    reader = _Reader(text)
+    nodes = reader.nodes(0) if reader.peek() else ()
+    if reader.peek():
+        raise reader.error("the end or a comma")
+    return nodes
+
+
+def format_pipeline(nodes: Iterable[Node]) -> str:
+    """The text of `nodes`, which `parse_pipeline` reads back."""
+    return ",".join(map(str, nodes))
+
+
+class _Reader:
+    """A cursor over the tokens of a pipeline."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [(m.group(1), m.start(1)) for m in _TOKEN.finditer(text)]
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+
+    def take(self, expected: str) -> None:
+        if self.peek() != expected:
+            raise self.error(repr(expected))
+        self.at += 1
+
+    def word(self, what: str) -> str:
+        found = self.peek()
+        if not found or found in "{}(),=":
+            raise self.error(what)
+        self.at += 1
+        return found
+
+    def error(self, expected: str) -> PassError:
+        column = self.tokens[self.at][1] + 1 if self.at < len(self.tokens) else len(self.text) + 1
+        found = repr(self.peek()) if self.peek() else "the end"
+        message = f"expected {expected}, not {found}, at column {column} of {self.text!r}"
+        return PassError(Diagnostic("TIR0603", message, Location("<pipeline>", 1, column)))
+
+    def nodes(self, depth: int) -> tuple[Node, ...]:
+        if depth > _MAX_DEPTH:
+            raise self.error(f"at most {_MAX_DEPTH} levels of nesting")
+        found = [self.node(depth)]
+        while self.peek() == ",":
+            self.at += 1
+            found.append(self.node(depth))
+        return tuple(found)
+
+    def node(self, depth: int) -> Node:
+        name = self.word("a pass")
+        passed = None if name in GROUPS else lookup(name)
+        declared = GROUPS[name] if passed is None else passed.options
+        options = self.options(name, declared) if self.peek() == "{" else {}
+        children: tuple[Node, ...] = ()
+        if passed is None:
+            self.take("(")
+            children = self.nodes(depth + 1)
+            self.take(")")
+            if name == "func":
+                _require_functions(children)
+        return Node(name, options, passed, children)
+
+    def options(self, owner: str, declared: tuple[Option, ...]) -> dict[str, Any]:
+        self.take("{")
+        by_name = {option.name: option for option in declared}
+        found: dict[str, Any] = {}
+        while self.peek() != "}":
+            name = self.word("an option")
+            self.take("=")
+            option = by_name.get(name)
+            if option is None:
+                known = ", ".join(by_name) or "none"
+                raise _bad_option(f"{owner} has no option {name!r}; it has: {known}")
+            found[option.keyword] = _read(owner, option, self.word(f"a value of {name}"))
+            if self.peek() == ",":
+                self.at += 1
+        self.take("}")
+        return found
+
+
+def _require_functions(nodes: Iterable[Node]) -> None:
+    for node in nodes:
+        _require_functions(node.children)
+        if node.passed is not None and node.passed.level == "module":
+            message = f"{node.name} is a pass of modules and cannot run inside func(...)"
+            raise PassError(Diagnostic("TIR0604", message))
+
+
+def _read(owner: str, option: Option, text: str) -> Any:
+    try:
+        return option.read(text)
+    except ValueError:
+        kind = option.type.__name__
+        message = f"{owner}: {option.name} takes a value of type {kind}, not {text!r}"
+        raise _bad_option(message) from None
+
+
+def _bad_option(message: str) -> PassError:
+    return PassError(Diagnostic("TIR0602", message))
+
+
+def _dashed(keyword: str) -> str:
+    return keyword.replace("_", "-")
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

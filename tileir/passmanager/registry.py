@@ -1,0 +1,143 @@
+"""Passes by name: what one is, how it is declared and found.
+
+    @pass_("licm")
+    def licm(function: Function, *, max_depth: int = 8) -> Function:
+        ...
+
+The keyword arguments are the pass's options, `licm{max-depth=2}`, with the types and defaults of
+their annotations. A pass `two-words` lives in `tileir.passes.two_words`, loaded on first use, or is
+registered by another distribution under the entry point group `tileir.passes`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from tileir.errors import Diagnostic, Location, PassError, Severity
+from tileir.ir import Function, Module
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_GROUP = "tileir.passes"
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@attrs.frozen
+class Option:
+    """A pass's option: `type` is bool, int, float or str; `name` as written, with dashes."""
+
+    name: str
+    type: type
+    default: Any
+
+    @property
+    def keyword(self) -> str:
+        return self.name.replace("-", "_")
+
+    def read(self, text: str) -> Any:
+        """The value that `text` stands for. Raises ValueError."""
+        if self.type is bool:
+            return {"true": True, "false": False}[text] if text in ("true", "false") else _bad()
+        return self.type(text)
+
+
+@attrs.frozen
+class Outcome:
+    """What a pass gives: the new IR, remarks at the user's lines, and counts of what it did."""
+
+    ir: Function | Module
+    remarks: tuple[Diagnostic, ...] = ()
+    statistics: Mapping[str, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Pass:
+    """A registered pass. `level` is what its function takes: `function` or `module`."""
+
+    name: str
+    function: Callable[..., Any]
+    level: str
+    options: tuple[Option, ...]
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    def __call__(self, ir: Any, **options: Any) -> Outcome:
+        """Run it on a `Function` or `Module`."""
+        answer = self.function(ir, **options)
+        return answer if isinstance(answer, Outcome) else Outcome(answer)
+
+
+_PASSES: dict[str, Pass] = {}
+
+
+def pass_(name: str) -> Callable[[_F], _F]:
+    """Register the decorated function as the pass `name`; it stays an ordinary function."""
+
+    def define(function: _F) -> _F:
+        hints = typing.get_type_hints(function)
+        parameters = iter(inspect.signature(function).parameters.values())
+        subject = hints[next(parameters).name]
+        level = {Function: "function", Module: "module"}[subject]
+        options = tuple(
+            Option(p.name.replace("_", "-"), hints[p.name], p.default) for p in parameters
+        )
+        if name in _PASSES or not function.__doc__ or not _NAME.fullmatch(name):
+            raise TypeError(f"pass {name} needs a docstring and a name of its own")
+        _PASSES[name] = Pass(name, function, level, options)
+        return function
+
+    return define
+
+
+def lookup(name: str) -> Pass:
+    """The pass called `name`. Raises PassError (TIR0601) where there is none."""
+    if name not in _PASSES and _NAME.fullmatch(name):
+        home = f"tileir.passes.{name.replace('-', '_')}"
+        if importlib.util.find_spec(home) is not None:
+            importlib.import_module(home)
+    if name not in _PASSES:
+        _load_entry_points(name)
+    found = _PASSES.get(name)
+    if found is None:
+        known = ", ".join(p.name for p in all_passes())
+        raise PassError(Diagnostic("TIR0601", f"no pass is called {name!r}; there are: {known}"))
+    return found
+
+
+def all_passes() -> Iterator[Pass]:
+    """Every pass, ordered by name; loads them all."""
+    home = importlib.import_module("tileir.passes")
+    for module in pkgutil.iter_modules(home.__path__):
+        importlib.import_module(f"tileir.passes.{module.name}")
+    _load_entry_points(None)
+    return iter([_PASSES[name] for name in sorted(_PASSES)])
+
+
+def remark(
+    code: str, message: str, location: Location | None = None, notes: tuple[Diagnostic, ...] = ()
+) -> Diagnostic:
+    """A remark: what a pass did, or why it did not, at the user's line."""
+    return Diagnostic(code, message, location, Severity.REMARK, notes)
+
+
+def _load_entry_points(name: str | None) -> None:
+    import importlib.metadata  # slow, and needed for passes of other distributions only
+
+    for point in importlib.metadata.entry_points(group=_GROUP):
+        if name in (None, point.name) and point.name not in _PASSES:
+            point.load()
+
+
+def _bad() -> Any:
+    raise ValueError("expected true or false")

@@ -1,0 +1,53 @@
+"""Reproducers: a module and the pipeline that goes wrong on it, in one `.tir` file.
+
+The pipeline is module metadata, so the file is read, printed and reduced like any other:
+
+    reproducer.pipeline = "func{name=relu}(licm{max-depth=2})"
+    reproducer.error = "TIR0605"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from tileir.errors import Diagnostic, PassError, TileirError
+from tileir.ir import Module
+from tileir.passmanager.manager import Step
+from tileir.passmanager.pipeline import Node, format_pipeline
+
+_PIPELINE, _ERROR = "reproducer.pipeline", "reproducer.error"
+
+
+@attrs.frozen
+class Reproducing:
+    """An observer that hands the reproducer of a failing step to `save`."""
+
+    save: Callable[[Module], object]
+
+    def before(self, step: Step) -> None:
+        pass
+
+    def after(self, step: Step, module: Module) -> None:
+        pass
+
+    def failed(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+        self.save(reproducer(step.before, rest, error))
+
+
+def reproducer(module: Module, pipeline: Sequence[Node], error: Exception) -> Module:
+    """`module` with `pipeline` and the kind of `error` in its metadata."""
+    kind = error.code if isinstance(error, TileirError) else type(error).__name__
+    noted = {**module.metadata, _PIPELINE: format_pipeline(pipeline), _ERROR: kind}
+    return module.evolve(metadata=noted)
+
+
+def replayed(module: Module) -> tuple[Module, str]:
+    """The module and the pipeline of a reproducer. Raises PassError (TIR0607)."""
+    pipeline = module.metadata.get(_PIPELINE)
+    if not isinstance(pipeline, str):
+        where = module.source or "the module"
+        raise PassError(Diagnostic("TIR0607", f"{where} has no metadata {_PIPELINE}"))
+    kept = {k: v for k, v in module.metadata.items() if k not in (_PIPELINE, _ERROR)}
+    return module.evolve(metadata=kept), pipeline

@@ -1,0 +1,163 @@
+"""The one engine of local rewriting: a walk in reverse post-order.
+
+Blocks have parameters, so every definition is met before its uses, along back edges too: one
+walk rewrites a whole graph, and a rule sees an op whose operands have been rewritten already.
+
+    function = rewrite(function, rule)
+
+A rule answers with what shall stand for the op:
+
+    the op itself          nothing changes
+    another op             it takes over the results where the types hold
+    a sequence of ops      the last one takes over the results
+    an operand             its uses read that instead
+    `Replace(values, ops)` `ops` go first, then `values` stand for the results
+
+What a rule puts in is offered to the rules again. A walk that changes nothing returns the function
+it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias, cast
+
+import attrs
+
+from tileir.analysis.cfg import cfg
+from tileir.errors import Diagnostic, PassError
+from tileir.ir import Block, Function
+from tileir.op import Op
+from tileir.values import Constant, Operand, Undef, Value
+
+MAX_CHAIN = 256
+"""Rewrites in a row that one op may go through; more means that two rules undo each other."""
+
+
+@attrs.frozen
+class Replace:
+    """`values` stand for the results of an op; `ops` are put in its place."""
+
+    values: tuple[Operand, ...]
+    ops: tuple[Op, ...] = ()
+
+
+Answer: TypeAlias = Op | Operand | Sequence[Op] | Replace
+Rule: TypeAlias = "Callable[[Op, Walk], Answer]"
+Rules: TypeAlias = "Rule | Mapping[str, Rule]"
+"""One rule for every op, or rules by mnemonic; ops without one are kept."""
+
+
+class Walk:
+    """The state of one walk, as far as rules may ask: where it is and what defines a value."""
+
+    __slots__ = ("_find", "_kept", "definitions", "env", "label", "rewrites")
+
+    def __init__(self, rules: Rules) -> None:
+        self.label = ""
+        self.definitions: dict[Value, Op] = {}
+        """The op, as rewritten, that defines each value met so far; parameters have none."""
+        self.env: dict[Value, Operand] = {}
+        """What replaced values stand for."""
+        self.rewrites = 0
+        self._kept: list[Op] = []
+        self._find = rules.get if isinstance(rules, Mapping) else lambda _: rules
+
+    def definition(self, operand: Operand | None) -> Op | None:
+        """The op that defines `operand`; None for parameters, literals and absent operands."""
+        return self.definitions.get(cast(Value, operand)) if type(operand) is Value else None
+
+    def block(self, block: Block) -> Block:
+        """`block` rewritten; itself where nothing changed."""
+        kept = self._kept = []
+        env, definitions, find, keep = self.env, self.definitions, self._find, kept.append
+        changed = False
+        for old in block.ops:
+            op = old.remap(env) if env else old
+            rule = find(op.mnemonic)
+            answer = op if rule is None else rule(op, self)
+            if answer is op:
+                for value in op.results:
+                    definitions[value] = op
+                keep(op)
+                changed = changed or op is not old
+            else:
+                changed = True
+                self._settle(op, answer, 1)
+        return attrs.evolve(block, ops=kept) if changed else block
+
+    def _settle(self, op: Op, answer: Answer, depth: int) -> None:
+        """Emit what a rule answered for `op`."""
+        if depth > MAX_CHAIN:
+            message = f"{op.mnemonic}: rewriting does not end"
+            raise PassError(Diagnostic("TIR0608", message, op.location))
+        self.rewrites += 1
+        replacement = _normal(op, answer)
+        for new in replacement.ops:
+            self._emit(new, depth)
+        for result, value in zip(op.results, replacement.values, strict=True):
+            if value is not result:
+                self.env[result] = self.env.get(cast(Value, value), value)
+
+    def _emit(self, op: Op, depth: int) -> None:
+        op = op.remap(self.env) if self.env else op
+        rule = self._find(op.mnemonic)
+        answer = op if rule is None else rule(op, self)
+        if answer is not op:
+            self._settle(op, answer, depth + 1)
+            return
+        for value in op.results:
+            self.definitions[value] = op
+        self._kept.append(op)
+
+
+def rewrite(
+    function: Function,
+    rules: Rules,
+    *,
+    order: Iterable[str] | None = None,
+    replaced: Mapping[Value, Operand] | None = None,
+) -> Function:
+    """`function` with every op as `rules` answer; itself where they change nothing.
+
+    `order` lists the labels of all blocks, each after its dominators; by default reverse
+    post-order. `replaced` are replacements known beforehand. Raises PassError (TIR0608) where the
+    rules undo each other.
+    """
+    walk = Walk(rules)
+    walk.env.update(replaced or {})
+    done: dict[str, Block] = {}
+    for label in cfg(function).order if order is None else order:
+        walk.label = label
+        done[label] = walk.block(function.blocks[label])
+    return function.with_blocks({label: done[label] for label in function.blocks if label in done})
+
+
+def _normal(op: Op, answer: Answer) -> Replace:
+    if isinstance(answer, Replace):
+        return Replace(answer.values, tuple(_placed(new, op) for new in answer.ops))
+    if isinstance(answer, (Value, Constant, Undef)):
+        return Replace((answer,))
+    ops = (answer,) if isinstance(answer, Op) else tuple(answer)
+    last = _taking_over(ops[-1], op)
+    return Replace(last.results, (*(_placed(new, op) for new in ops[:-1]), last))
+
+
+def _placed(new: Op, old: Op) -> Op:
+    """`new` at the place of `old` unless it has one."""
+    if new.location is not None or old.location is None:
+        return new
+    return new.evolve(location=old.location)
+
+
+def _taking_over(new: Op, old: Op) -> Op:
+    """`new` with the results of `old` where their types are the same, its place and comments."""
+    changes: dict[str, object] = {}
+    if new.location is None and old.location is not None:
+        changes["location"] = old.location
+    if old.comments and not new.comments:
+        changes["comments"] = old.comments
+    types = [v.type for v in old.results] == [v.type for v in new.results]
+    if types and new.results != old.results:
+        changes["results"] = old.results
+    return new.evolve(**changes) if changes else new
