@@ -34,6 +34,8 @@ class Alignment:
     contiguity: tuple[int, ...]
     constancy: tuple[int, ...]
     step: int = 1
+    hinted: tuple[int, ...] = ()
+    """What `multiple_of` promised of the runs that a `contiguous` after it will name."""
 
     @property
     def every(self) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from math import gcd
 from typing import Any, TypeAlias
 
+import attrs
+
 from tileir.analysis.alignment_facts import (
     LARGEST,
     Alignment,
@@ -14,13 +16,15 @@ from tileir.analysis.alignment_facts import (
     extents,
     power_of_two,
     step_of,
+    uniform,
     unknown,
 )
-from tileir.types import Scalar, element_of
+from tileir.analysis.ranges import Ranges
+from tileir.types import Scalar, element_of, shape_of
 from tileir.values import Constant
 
-Rule: TypeAlias = Callable[[Any, Sequence[Alignment]], Sequence[Alignment]]
-"""From an op and the facts of its inputs to those of its results."""
+Rule: TypeAlias = Callable[[Any, Sequence[Alignment], Ranges], Sequence[Alignment]]
+"""From an op, the facts of its inputs and the ranges of its function to those of its results."""
 
 
 def _width(type: Any) -> int:
@@ -33,9 +37,9 @@ def _bits(op: Any) -> int:
     return _width(op.results[0].type)
 
 
-def _keeps_sign(op: Any) -> bool:
-    """Whether the program promises that the signed result does not wrap."""
-    return op.overflow.value in ("nsw", "nsw_nuw")
+def _keeps_sign(op: Any, bounds: Ranges) -> bool:
+    """Whether the signed result does not wrap, by promise or by the operands' ranges."""
+    return op.overflow.value in ("nsw", "nsw_nuw") or op in bounds.exact
 
 
 def _sum(
@@ -61,20 +65,20 @@ def _runs_of_sum(left: Alignment, right: Alignment) -> list[int]:
     ]
 
 
-def _add(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _add(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     left, right = facts
     found = _sum(op, left, right, _runs_of_sum(left, right))
-    return (found if _keeps_sign(op) else found.unwrapped(_bits(op)),)
+    return (found if _keeps_sign(op, bounds) else found.unwrapped(_bits(op)),)
 
 
-def _sub(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _sub(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     left, right = facts
     runs = list(map(gcd, left.contiguity, right.constancy))
     found = _sum(op, left, right, runs)
-    return (found if _keeps_sign(op) else found.unwrapped(_bits(op)),)
+    return (found if _keeps_sign(op, bounds) else found.unwrapped(_bits(op)),)
 
 
-def _mul(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _mul(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     left, right = facts
     for value, other in ((op.rhs, left), (op.lhs, right)):
         if isinstance(value, Constant) and value.bits == 1:
@@ -82,17 +86,17 @@ def _mul(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
     return (evenly(op.result.type, facts, min(left.every * right.every, LARGEST)),)
 
 
-def _shl(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _shl(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     left, amount = facts[0], op.rhs
     known = amount.bits if isinstance(amount, Constant) and amount.bits < _bits(op) else 0
     return (evenly(op.result.type, facts, min(left.every << known, LARGEST)),)
 
 
-def _and(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _and(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     return (evenly(op.result.type, facts, max(f.every for f in facts)),)
 
 
-def _least(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _least(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     """Zeros at the bottom of both stay: or, xor, minima, maxima, negation."""
     return (evenly(op.result.type, facts, min(f.every for f in facts)),)
 
@@ -108,19 +112,21 @@ def _blocks(value: Alignment, divisor: Alignment, dimension: int) -> int:
     )
 
 
-def _rounds_down(op: Any, value: Alignment) -> bool:
-    """Whether a division (or remainder) is floored for every dividend it may meet."""
+def _rounds_down(op: Any, bounds: Ranges) -> bool:
+    """Whether a division (or its remainder's) is floored, by a positive divisor."""
+    rounding = op.rounding.value if hasattr(op, "rounding") else "floor"
     if op.mnemonic[0] == "u":
-        return True
-    positive = isinstance(op.rhs, Constant) and op.rhs.value > 0
-    return positive and op.rounding.value == "floor"
+        return rounding != "ceil"
+    if bounds.of(op.rhs)[0] <= 0:
+        return False
+    return rounding == "floor" or (rounding == "zero" and bounds.of(op.lhs)[0] >= 0)
 
 
-def _div(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _div(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     value, divisor = facts
     shape = extents(op.result.type)
     equal = constancy(shape, facts)
-    if op.rounding.value != "ceil" and _rounds_down(op, value):
+    if _rounds_down(op, bounds):
         equal = tuple(max(k, _blocks(value, divisor, d)) for d, k in enumerate(equal))
     by = op.rhs.bits if isinstance(op.rhs, Constant) else 0
     exact = by and by & (by - 1) == 0 and by < 1 << (_bits(op) - 1) and value.every % by == 0
@@ -128,17 +134,17 @@ def _div(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
     return (Alignment((multiple,) * len(shape), (1,) * len(shape), equal),)
 
 
-def _rem(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _rem(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     value, divisor = facts
     dims = range(len(value.contiguity))
-    floored = _rounds_down(op, value)
+    floored = _rounds_down(op, bounds)
     runs = tuple(_blocks(value, divisor, d) if floored else 1 for d in dims)
     multiple = tuple(gcd(value.multiple_at(d, runs[d]), divisor.every) for d in dims)
     equal = constancy(extents(op.result.type), facts)
     return (Alignment(multiple, runs, equal),)
 
 
-def _compare(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _compare(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     """`x < n` does not change within a group of x that starts at a multiple of its size if n
     is a multiple of it too; likewise `x >= n`. (`x <= n` does: its first element differs.)"""
     left, right = facts
@@ -152,7 +158,7 @@ def _compare(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
     return (found, found)
 
 
-def _float_compare(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _float_compare(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     found = evenly(op.results[0].type, facts)
     return (found, found)
 
@@ -169,33 +175,35 @@ def chosen(
     )
 
 
-def _select(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _select(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     condition, then, otherwise = facts
     return (chosen(condition, then, otherwise, extents(op.result.type)),)
 
 
-def _psi(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _psi(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     shape = extents(op.result.type)
-    if not facts:
-        return (unknown(op.result.type),)
     found = facts[1]
-    for predicate, value in zip(facts[2::2], facts[3::2], strict=True):
-        found = chosen(predicate, found, value, shape)
+    for operand, predicate, value in zip(op.arms[2::2], facts[2::2], facts[3::2], strict=True):
+        everywhere = uniform(op.result.type, 1)
+        found = chosen(predicate if shape_of(operand.type) else everywhere, found, value, shape)
     return (found,)
 
 
-def _sext(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _sext(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     return facts
 
 
-def _same_bits(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
-    """Casts that keep the low bits and may change what the high ones mean."""
+def _low_bits(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+    """Casts that keep the low bits, and the number too where it fits."""
     (value,) = facts
-    narrow = min(_width(op.inputs[0].type), _bits(op))
-    return (value.unwrapped(narrow),)
+    old, new = _width(op.value.type), _bits(op)
+    low, high = bounds.of(op.value)
+    limit = 1 << (min(old, new) - 1)
+    fits = low >= 0 if new > old else -limit <= low and high < limit
+    return (value if fits else value.unwrapped(min(old, new)),)
 
 
-def _cast_pointer(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _cast_pointer(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     """Casts between addresses and integers, or between pointees: runs stay where neighbours
     stay as far apart as before."""
     (value,) = facts
@@ -208,25 +216,63 @@ def _cast_pointer(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
     return (evenly(type_, facts),)
 
 
-def _bitcast(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _bitcast(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     source = element_of(op.inputs[0].type)
     if isinstance(source, Scalar) and source.is_float:
         return (evenly(op.result.type, facts),)
-    return _cast_pointer(op, facts)
+    return _cast_pointer(op, facts, bounds)
 
 
-def _gep(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _gep(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     base, index = facts
     scale = power_of_two(step_of(op.result.type))
     return (_sum(op, base, index, _runs_of_sum(base, index), scale),)
 
 
-def _load(op: Any, facts: Sequence[Alignment]) -> Sequence[Alignment]:
+def _load(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     """One load reads one value from equal addresses; masked-off lanes hold `other`, or are
     undefined and agree with anything."""
     if op.volatile:
         return (unknown(op.result.type),)
     return (evenly(op.result.type, facts if op.other is not None else facts[:1]),)
+
+
+def _multiple_of(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+    """The hint names the first elements of runs; they are those of our groups where these are
+    whole dimensions, and as far apart as the groups are long otherwise."""
+    (value,), shape = facts, extents(op.result.type)
+    multiple = list(value.multiple)
+    for d, (hint, run) in enumerate(zip(op.values, value.contiguity, strict=True)):
+        hinted = power_of_two(hint)
+        if run >= shape[d]:
+            multiple[d] = max(multiple[d], hinted)
+        elif run > 1:
+            multiple[d] = max(multiple[d], gcd(hinted, run * value.step))
+    return (attrs.evolve(value, multiple=tuple(multiple), hinted=tuple(op.values)),)
+
+
+def _contiguous(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+    (value,), shape = facts, extents(op.result.type)
+    multiple, runs = list(value.multiple), list(value.contiguity)
+    for d, (hint, old) in enumerate(zip(op.values, value.contiguity, strict=True)):
+        if hint <= old:
+            continue
+        runs[d] = min(hint, shape[d])
+        first = value.multiple_at(d, hint)
+        if value.hinted:
+            whole = hint >= shape[d]
+            hinted = power_of_two(value.hinted[d])
+            first = max(first, hinted if whole else gcd(hinted, hint * value.step))
+        multiple[d] = first
+    return (attrs.evolve(value, multiple=tuple(multiple), contiguity=tuple(runs)),)
+
+
+def _constant_run(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+    (value,), shape = facts, extents(op.result.type)
+    equal = tuple(
+        min(max(hint, k), n) for hint, k, n in zip(op.values, value.constancy, shape, strict=True)
+    )
+    return (attrs.evolve(value, constancy=equal),)
 
 
 RULES: dict[str, Rule] = {
@@ -235,8 +281,9 @@ RULES: dict[str, Rule] = {
     "smin": _least, "smax": _least, "umin": _least, "umax": _least,
     "sdiv": _div, "udiv": _div, "srem": _rem, "urem": _rem,
     "icmp": _compare, "fcmp": _float_compare, "select": _select, "psi": _psi,
-    "sext": _sext, "zext": _same_bits, "trunc": _same_bits,
+    "sext": _sext, "zext": _low_bits, "trunc": _low_bits,
     "bitcast": _bitcast, "ptrtoint": _cast_pointer, "inttoptr": _cast_pointer,
     "addrspacecast": _cast_pointer,
     "getelementptr": _gep, "load": _load,
+    "multiple_of": _multiple_of, "contiguous": _contiguous, "constant_run": _constant_run,
 }  # fmt: skip

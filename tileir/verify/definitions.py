@@ -129,7 +129,7 @@ def _walk_ops(walker: _Walker, block: Block) -> None:
 def _classify(walker: _Walker, cls: type[Op]) -> _Class:
     forms = {f.attribute.form for f in cls.fields(FieldKind.ATTRIBUTE) if f.attribute}
     names = bool(cls.fields(FieldKind.SYMBOL)) or not forms.isdisjoint(("symbol", "combiner"))
-    merges = bool(cls.fields(FieldKind.PAIRS))
+    merges = cls.mnemonic == "psi"
     found = walker.classes[cls] = _Class(names, merges, _objection(walker.module, cls))
     return found
 

@@ -1,0 +1,221 @@
+"""What i1 values say about each other: implication, exclusion, complement.
+
+A predicate is read as a formula over atoms: comparisons (canonical: `a > b` is `b < a`, the
+second result is the first one's negation) and values of unknown origin, joined by `and`, `or`,
+`xor` and `select`. Formulas are compared by their truth tables, so the answers
+are exact up to relations between different atoms, of which nothing is assumed. Predicates of
+tiles are compared lane by lane; `splat` of a scalar says in each lane what the scalar says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from tileir.analysis.cache import cached
+from tileir.analysis.uses import definitions
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import I1, element_of
+from tileir.values import Constant, Operand, Undef, Value
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Formula:
+    """`kind` is `atom` (`parts` holds it), `true`, `false`, or `not`, `and`, `or`, `xor` of
+    formulas; `size` counts its nodes."""
+
+    kind: str
+    parts: tuple[Any, ...] = ()
+    size: int = 1
+
+
+TRUE = Formula("true")
+FALSE = Formula("false")
+_MOST_ATOMS = 8
+_LARGEST = 64
+_DEEPEST = 16
+
+
+def _join(kind: str, *parts: Formula) -> Formula:
+    return Formula(kind, parts, 1 + sum(p.size for p in parts))
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Predicates:
+    """Relations between the i1 values of a function; None stands for `true`."""
+
+    origin: Mapping[Value, Op]
+    known: dict[Value, Formula] = attrs.Factory(dict[Value, Formula])
+
+    def formula(self, predicate: Operand | None, depth: int = 0) -> Formula:
+        """`predicate` in terms of atoms."""
+        if predicate is None:
+            return TRUE
+        if isinstance(predicate, Constant):
+            return TRUE if predicate.bits else FALSE
+        if isinstance(predicate, Undef):
+            return Formula("atom", (object(),))
+        found = self.known.get(predicate)
+        if found is None:
+            if depth > _DEEPEST:
+                return Formula("atom", (predicate,))
+            found = _formula_of(self, predicate, depth)
+            if found.size > _LARGEST:
+                found = Formula("atom", (predicate,))
+            self.known[predicate] = found
+        return found
+
+    def implies(self, first: Operand | None, second: Operand | None) -> bool:
+        """Whether `second` holds wherever `first` does."""
+        return first is second or second is None or self.covers((second,), within=first)
+
+    def exclusive(self, first: Operand | None, second: Operand | None) -> bool:
+        """Whether the two never hold together."""
+        return _is_false(_join("and", self.formula(first), self.formula(second)))
+
+    def complementary(self, first: Operand | None, second: Operand | None) -> bool:
+        """Whether exactly one of the two holds."""
+        return _is_false(_join("not", _join("xor", self.formula(first), self.formula(second))))
+
+    def covers(self, predicates: Iterable[Operand | None], within: Operand | None = None) -> bool:
+        """Whether some one of `predicates` holds wherever `within` does (None: everywhere)."""
+        some = _join("or", *[self.formula(p) for p in predicates])
+        return _is_false(_join("and", self.formula(within), _join("not", some)))
+
+    def comparisons(self, condition: Operand, truth: bool) -> list[tuple[Op, bool]]:
+        """Comparison ops whose outcomes follow from `condition` being `truth`: each with
+        whether its first result then holds."""
+        return _comparisons(self.origin, condition, truth, 0)
+
+
+@cached
+def predicates(function: Function) -> Predicates:
+    """What the i1 values of `function` say about each other."""
+    return Predicates(definitions(function))
+
+
+def _formula_of(facts: Predicates, value: Value, depth: int) -> Formula:
+    """A value computed under a predicate is undefined elsewhere, where nothing may read it; so
+    the predicate of the op does not matter."""
+    op: Any = facts.origin.get(value, value)
+    word = "" if op is value else op.mnemonic
+    if word in ("icmp", "fcmp"):
+        found = _comparison(op)
+        return found if value is op.results[0] else _join("not", found)
+    if word in ("and", "or", "xor"):
+        return _join(word, *[facts.formula(v, depth + 1) for v in op.inputs])
+    if word == "splat":
+        return facts.formula(op.inputs[0], depth + 1)
+    if word == "select":
+        chooser, then, otherwise = (facts.formula(v, depth + 1) for v in op.inputs)
+        return _join(
+            "or", _join("and", chooser, then), _join("and", _join("not", chooser), otherwise)
+        )
+    return Formula("atom", (value,))
+
+
+def _atom(*content: Any) -> Formula:
+    return Formula("atom", (content,))
+
+
+_SWAPPED = {"gt": "lt", "le": "ge"}
+_UNORDERED = {"ult": "oge", "ule": "ogt", "ugt": "ole", "uge": "olt", "une": "oeq", "ueq": "one"}
+
+
+def _comparison(op: Any) -> Formula:
+    """The first result of a comparison over canonical atoms: equality, `lt` of integers,
+    ordered `lt` and `le` of floats, and whether floats are ordered at all."""
+    word, lhs, rhs = op.predicate_.value, op.lhs, op.rhs
+    if op.mnemonic == "fcmp":
+        return _float_comparison(word, lhs, rhs)
+    if word in ("eq", "ne"):
+        found = _atom("eq", frozenset((lhs, rhs)))
+        return found if word == "eq" else _join("not", found)
+    order = word[1:]
+    if order in _SWAPPED:
+        order, lhs, rhs = _SWAPPED[order], rhs, lhs
+    found = _atom(word[0] + "lt", lhs, rhs)
+    return found if order == "lt" else _join("not", found)
+
+
+def _float_comparison(word: str, lhs: Operand, rhs: Operand) -> Formula:
+    if word in ("true", "false"):
+        return TRUE if word == "true" else FALSE
+    if word in _UNORDERED:
+        return _join("not", _float_comparison(_UNORDERED[word], lhs, rhs))
+    if word == "uno":
+        return _join("not", _float_comparison("ord", lhs, rhs))
+    if word in ("oeq", "one", "ord"):
+        return _atom(word, frozenset((lhs, rhs)))
+    if word in ("ogt", "oge"):
+        word, lhs, rhs = "ol" + word[2:], rhs, lhs
+    return _atom(word, lhs, rhs)
+
+
+def _is_false(formula: Formula) -> bool:
+    """Whether no assignment of the atoms makes `formula` true; False where there are too many
+    atoms to tell."""
+    atoms = dict[Any, None]()
+    _collect(formula, atoms)
+    if len(atoms) > _MOST_ATOMS:
+        return False
+    rows = 1 << len(atoms)
+    tables = {atom: _column(index, rows) for index, atom in enumerate(atoms)}
+    return _table(formula, tables, (1 << rows) - 1) == 0
+
+
+def _column(index: int, rows: int) -> int:
+    """Truth table of atom `index`: bit r is bit `index` of r."""
+    return sum(1 << r for r in range(rows) if r >> index & 1)
+
+
+_COMBINE: dict[str, Callable[[int, int], int]] = {
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "not": lambda _, b: ~b,
+}
+
+
+def _collect(formula: Formula, atoms: dict[Any, None]) -> None:
+    if formula.kind == "atom":
+        atoms.setdefault(formula.parts[0])
+        return
+    for part in formula.parts:
+        _collect(part, atoms)
+
+
+def _table(formula: Formula, tables: Mapping[Any, int], full: int) -> int:
+    if formula.kind == "atom":
+        return tables[formula.parts[0]]
+    found = full if formula.kind in ("true", "and") else 0
+    for part in formula.parts:
+        found = _COMBINE[formula.kind](found, _table(part, tables, full))
+    return full & found
+
+
+def _comparisons(
+    origin: Mapping[Value, Op], condition: Operand, truth: bool, depth: int
+) -> list[tuple[Op, bool]]:
+    op: Any = origin.get(condition) if isinstance(condition, Value) else None
+    if op is None or depth > _DEEPEST:
+        return []
+    if op.mnemonic in ("icmp", "fcmp"):
+        return [(op, truth == (condition is op.results[0]))]
+    if (op.mnemonic == "and" and truth) or (op.mnemonic == "or" and not truth):
+        return [c for v in op.inputs for c in _comparisons(origin, v, truth, depth + 1)]
+    if op.mnemonic == "splat":
+        return _comparisons(origin, op.inputs[0], truth, depth + 1)
+    if op.mnemonic == "xor" and element_of(op.results[0].type) is I1:
+        return _negated(origin, op, truth, depth)
+    return []
+
+
+def _negated(origin: Mapping[Value, Op], op: Op, truth: bool, depth: int) -> list[tuple[Op, bool]]:
+    for value, other in (op.inputs, op.inputs[::-1]):
+        if isinstance(other, Constant):
+            return _comparisons(origin, value, truth != bool(other.bits), depth + 1)
+    return []

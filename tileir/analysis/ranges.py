@@ -1,0 +1,133 @@
+"""Integer ranges: the least and the greatest number an integer can be, as a signed one.
+
+Branch conditions and `assume` narrow what they compare, in the blocks they guard and for the
+arguments of the edges they choose. Loops widen to the bounds of the type and are then narrowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tileir.analysis.cache import cached
+from tileir.analysis.dataflow import forward
+from tileir.analysis.guards import Guards, guards
+from tileir.analysis.range_rules import RULES, Range, full, hull, of_literal
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import Pointer, Scalar, element_of
+from tileir.values import Operand, Value
+
+__all__ = ["Range", "Ranges", "ranges"]
+
+_PATIENCE = 3
+"""Changes of a block parameter before its moving bounds are given up."""
+_NARROWINGS = 2
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Ranges:
+    """The range of every integer value of a function, over all elements that are defined.
+
+    `exact` are the ops (`add`, `sub`, `mul`, `shl`) whose signed result never wraps.
+    """
+
+    facts: Mapping[Value, Range]
+    exact: frozenset[Op]
+    guards: Guards
+
+    def of(self, operand: Operand) -> Range:
+        """The range of `operand` wherever it is defined. Raises TypeError where it is no
+        integer."""
+        if not isinstance(operand, Value):
+            return of_literal(operand)
+        found = self.facts.get(operand)
+        return full(operand.type) if found is None else found
+
+    def at(self, operand: Operand, label: str) -> Range:
+        """The range of `operand` within block `label`, as the conditions that guard it say."""
+        return self.guards.narrow(operand, self.of(operand), label, None, self.of)
+
+
+@cached
+def ranges(function: Function) -> Ranges:
+    """The ranges of every integer value of `function`."""
+    solver = _Solver(guards(function))
+    integers = [p.value for p in function.parameters if _is_integer(p.value)]
+    known: dict[Value, Range | None] = {value: full(value.type) for value in integers}
+    facts = solver.solve(function, known)
+    return Ranges(facts, frozenset(solver.exact), solver.guards)
+
+
+def _is_integer(operand: Operand) -> bool:
+    element = element_of(operand.type)
+    return isinstance(element, Scalar) and element.is_integer
+
+
+@attrs.define(slots=True, weakref_slot=False)
+class _Solver:
+    """One run over a function: how often parameters moved, and which ops do not wrap."""
+
+    guards: Guards
+    exact: set[Op] = attrs.Factory(set[Op])
+    moves: dict[Value, int] = attrs.Factory(dict[Value, int])
+
+    def solve(self, function: Function, known: dict[Value, Range | None]) -> dict[Value, Any]:
+        def walk(merge: Any, most: int | None) -> None:
+            forward(
+                function, known=known, literal=_literal, transfer=self.transfer, merge=merge,
+                refine=lambda v, fact, block, to: self.refine(known, v, fact, block, to),
+                most=most,
+            )  # fmt: skip
+
+        walk(self.widen, None)
+        if self.moves:
+            walk(_narrow, _NARROWINGS)
+        return {value: fact for value, fact in known.items() if fact is not None}
+
+    def refine(
+        self, known: Mapping[Value, Range | None], operand: Operand, fact: Range | None,
+        block: str, target: str | None,
+    ) -> Range | None:  # fmt: skip
+        if fact is None or not self.guards.concerns(operand):
+            return fact
+
+        def read(other: Operand) -> Range:
+            found = known.get(other) if isinstance(other, Value) else of_literal(other)
+            return full(other.type) if found is None else found
+
+        return self.guards.narrow(operand, fact, block, target, read)
+
+    def transfer(self, op: Op, read: Callable[[Operand], Range | None]) -> Sequence[Range | None]:
+        if not any(_is_integer(v) for v in op.results):
+            return (None,) * len(op.results)
+        rule = RULES.get(op.mnemonic)
+        if rule is None:
+            return [full(v.type) if _is_integer(v) else None for v in op.results]
+        return rule(op, [read(v) for v in op.inputs], self.exact)
+
+    def widen(self, value: Value, old: Range | None, facts: Sequence[Range | None]) -> Any:
+        if not _is_integer(value):
+            return None
+        known = [f for f in facts if f is not None]
+        new = hull(known if old is None else [old, *known]) if known or old else full(value.type)
+        if old is None or new == old:
+            return new
+        self.moves[value] = self.moves.get(value, 0) + 1
+        if self.moves[value] < _PATIENCE:
+            return new
+        least, greatest = full(value.type)
+        return (least if new[0] < old[0] else old[0], greatest if new[1] > old[1] else old[1])
+
+
+def _narrow(value: Value, old: Range | None, facts: Sequence[Range | None]) -> Any:
+    known = [f for f in facts if f is not None]
+    return hull(known) if known else old
+
+
+def _literal(operand: Any) -> Range | None:
+    element = element_of(operand.type)
+    integer = isinstance(element, Scalar) and element.is_integer
+    return of_literal(operand) if integer and not isinstance(element, Pointer) else None

@@ -1,0 +1,45 @@
+"""Who defines a value, and who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tileir.analysis.cache import cached
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.values import Value
+
+
+@cached
+def definitions(function: Function) -> Mapping[Value, Op]:
+    """The op that defines each value; parameters of functions and blocks are left out."""
+    return {value: op for op in function.ops for value in op.results}
+
+
+@cached
+def uses(function: Function) -> Mapping[Value, tuple[Op, ...]]:
+    """The ops that read each value, in program order, once per operand that reads it.
+
+    Arguments of an edge are read by its terminator, predicates by the op they are before.
+    Values that nobody reads are left out.
+    """
+    found: dict[Value, list[Op]] = {}
+    for op in function.ops:
+        for operand in op.operands:
+            if isinstance(operand, Value):
+                found.setdefault(operand, []).append(op)
+    return {value: tuple(readers) for value, readers in found.items()}
+
+
+@cached
+def homes(function: Function) -> Mapping[Value, str]:
+    """Label of the block that defines each value; function parameters belong to the entry."""
+    if function.is_declaration:
+        return {}
+    found = {p.value: function.entry.label for p in function.parameters}
+    for label, block in function.blocks.items():
+        found.update(dict.fromkeys(block.parameters, label))
+        for op in block.ops:
+            if op.results:
+                found.update(dict.fromkeys(op.results, label))
+    return found
