@@ -1,0 +1,40 @@
+"""The command `tileir`, as a user sees it."""
+
+import pytest
+
+from tileir.codes import CODES
+from tileir.tools.explain import explanation, listing
+from tileir.tools.main import COMMANDS, main
+
+
+def test_explain_prints_title_and_text(capsys):
+    assert main(["explain", "TIR0101"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("TIR0101: operand type\n")
+
+
+@pytest.mark.parametrize("code", ["tir0101", "101", "TIR0101"])
+def test_codes_may_be_shortened(code):
+    assert explanation(code).startswith("TIR0101")
+
+
+def test_unknown_codes_are_refused(capsys):
+    assert main(["explain", "TIR9999"]) == 1
+    assert "TIR0901" in capsys.readouterr().err
+
+
+def test_every_code_is_listed():
+    assert len(listing().splitlines()) == len(CODES)
+
+
+def test_help_names_every_command(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in COMMANDS)
+
+
+def test_a_missing_file_is_a_located_error(capsys, tmp_path):
+    assert main(["run", str(tmp_path / "none.tir")]) == 1
+    assert "TIR0904" in capsys.readouterr().err

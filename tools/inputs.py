@@ -1,0 +1,171 @@
+"""The arguments of a kernel, as its module's metadata describes them.
+
+    run.kernel  = "softmax"               which kernel; the only one when left out
+    run.grid    = [583]                   program instances along each axis; [1] when left out
+    run.x       = "f32[583, 931] normal"  a buffer of that type and shape, and what fills it
+    run.y       = "f32[583, 931]"         a buffer the kernel fills; it starts as NaN or -1
+    run.n       = "931"                   a number
+    expect.y    = "softmax(x)"            what `y` holds afterwards (see `references`)
+    within.y    = 1e-6                    the largest error allowed, relative above 1
+
+Each kernel parameter has one `run.` entry of its name. Fills: `normal`, `uniform` (in [0, 1)),
+`zeros`, `ones`, `arange`, `integers(LOW, HIGH)` (HIGH excluded). Everything is drawn from one
+generator in the order of the parameters, so a seed gives the same arguments everywhere. Nothing
+in the metadata is ever evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.errors import Diagnostic, ToolError
+from tileir.ir import Function, Module, Parameter
+from tileir.tools.arrays import dtype_of
+from tileir.types import Pointer, Scalar, scalar
+
+_BUFFER = re.compile(r"(\w+)\s*\[([\d,\s]*)\]\s*(?:(\w+)(?:\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\))?)?")
+_CALL = re.compile(r"(\w+)\s*\(([^()]*)\)")
+
+
+@attrs.frozen
+class Expectation:
+    """A named reference applied to arguments (parameter names or numbers), and the error
+    allowed: absolute up to magnitude 1, relative above; None takes the element type's own."""
+
+    reference: str
+    arguments: tuple[str, ...]
+    within: float | None
+
+
+@attrs.frozen
+class Recipe:
+    """How to run one kernel of a module."""
+
+    kernel: Function
+    grid: tuple[int, ...]
+    arguments: Mapping[str, str]
+    expected: Mapping[str, Expectation]
+
+
+def recipe(module: Module, name: str | None = None) -> Recipe:
+    """How the metadata says to run kernel `name`, or the one it names.
+
+    Raises ToolError (TIR0902, TIR0903) where metadata is missing or makes no sense.
+    """
+    wanted = name or _text(module, "run.kernel")
+    try:
+        kernel = module.kernel(wanted)
+    except KeyError as error:
+        raise _bad(str(error.args[0]), "TIR0902") from None
+    arguments: dict[str, str] = {}
+    for parameter in kernel.parameters:
+        text = _text(module, f"run.{parameter.name}")
+        if text is None:
+            what = f"no metadata run.{parameter.name}: {parameter.type} %{parameter.name} of"
+            raise _bad(f"{what} @{kernel.name} has no value to run on", "TIR0902")
+        arguments[str(parameter.name)] = text
+    return Recipe(kernel, _grid(module), arguments, _expectations(module, arguments))
+
+
+def draw(recipe: Recipe, seed: int) -> dict[str, Any]:
+    """The arguments by name: arrays for pointers, numbers for scalars. Raises ToolError."""
+    generator = np.random.default_rng(seed)
+    return {
+        str(p.name): _argument(p, recipe.arguments[str(p.name)], generator)
+        for p in recipe.kernel.parameters
+    }
+
+
+def _argument(parameter: Parameter, text: str, generator: np.random.Generator) -> Any:
+    kind = parameter.type
+    if isinstance(kind, Scalar):
+        return _number(kind, text)
+    if not isinstance(kind, Pointer) or not isinstance(kind.pointee, Scalar):
+        raise _bad(f"{kind} %{parameter.name} cannot be described in metadata")
+    found = _BUFFER.fullmatch(text.strip())
+    if found is None or found[1] != kind.pointee.name:
+        raise _bad(f'run.{parameter.name} must be "{kind.pointee}[SHAPE] FILL", not {text!r}')
+    shape = tuple(int(n) for n in found[2].replace(",", " ").split())
+    return _filled(scalar(found[1]), shape, found[3], (found[4], found[5]), generator)
+
+
+def _number(kind: Scalar, text: str) -> int | float:
+    try:
+        return int(text) if kind.is_integer else float(text)
+    except ValueError:
+        raise _bad(f"{text!r} is no {kind}") from None
+
+
+def _filled(
+    element: Scalar,
+    shape: tuple[int, ...],
+    fill: str | None,
+    bounds: tuple[str | None, str | None],
+    generator: np.random.Generator,
+) -> Any:
+    """An array of `element`; without a fill, of NaN or -1, so that what is not written shows."""
+    dtype = dtype_of(element)
+    match fill:
+        case None:
+            return np.full(shape, float("nan") if element.is_float else -1).astype(dtype)
+        case "normal":
+            return generator.standard_normal(shape, dtype=np.float32).astype(dtype)
+        case "uniform":
+            return generator.random(shape, dtype=np.float32).astype(dtype)
+        case "zeros" | "ones":
+            return np.full(shape, int(fill == "ones")).astype(dtype)
+        case "arange":
+            return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+        case "integers" if bounds[0] is not None and bounds[1] is not None:
+            return generator.integers(int(bounds[0]), int(bounds[1]), shape).astype(dtype)
+        case _:
+            raise _bad(f"{fill!r} is no fill")
+
+
+def _expectations(module: Module, arguments: Mapping[str, str]) -> dict[str, Expectation]:
+    found: dict[str, Expectation] = {}
+    for key in module.metadata:
+        what, _, name = key.partition(".")
+        if what != "expect":
+            continue
+        if name not in arguments:
+            raise _bad(f"{key}: the kernel has no parameter %{name}")
+        text = _text(module, key) or ""
+        call = _CALL.fullmatch(text.strip())
+        if call is None:
+            raise _bad(f'{key} must be "reference(argument, ...)", not {text!r}')
+        words = tuple(word.strip() for word in call[2].split(",") if word.strip())
+        found[name] = Expectation(call[1], words, _within(module, name))
+    return found
+
+
+def _within(module: Module, name: str) -> float | None:
+    value = module.metadata.get(f"within.{name}")
+    if value is None:
+        return None
+    if isinstance(value, (int, float)):
+        return float(value)
+    raise _bad(f"within.{name} must be a number, not {value!r}")
+
+
+def _grid(module: Module) -> tuple[int, ...]:
+    value = module.metadata.get("run.grid", (1,))
+    sizes = value if isinstance(value, tuple) else (value,)
+    whole = tuple(n for n in sizes if isinstance(n, int) and n > 0)
+    if len(whole) != len(sizes) or not 1 <= len(whole) <= 3:
+        raise _bad(f"run.grid must be one to three positive integers, not {value!r}")
+    return whole
+
+
+def _text(module: Module, key: str) -> str | None:
+    value = module.metadata.get(key)
+    return None if value is None else str(value)
+
+
+def _bad(message: str, code: str = "TIR0903") -> ToolError:
+    return ToolError(Diagnostic(code, message))

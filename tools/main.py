@@ -1,0 +1,81 @@
+"""The command `tileir`: run, explain and link `.tir` files."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from tileir.errors import TileirError
+
+COMMANDS = {
+    "run": "run a kernel on the inputs its module describes and check the result",
+    "explain": "say what an error code means",
+    "link": "join modules into one",
+}
+"""Sub-command to its line of help; each is the module of that name in `tileir.tools`."""
+
+
+class Command(Protocol):
+    """What the module of a sub-command defines."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the sub-command's arguments."""
+        ...
+
+    def execute(self, options: argparse.Namespace) -> int:
+        """Do it; the exit status."""
+        ...
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line `arguments` (default: the process's); the exit status.
+
+    0: done; 1: an error in the input, or a result that is not what was expected; 2: a wrong
+    command line.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser(words).parse_args(words)
+    try:
+        return _command(options.command).execute(options)
+    except TileirError as error:
+        sys.stderr.write(_rendered(error) + "\n")
+        return 1
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; only the sub-command that is asked for declares its arguments."""
+    parser = argparse.ArgumentParser(prog="tileir", description="Triton-IR as a library.")
+    parser.add_argument("--version", action="version", version=f"tileir {_version()}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, line in COMMANDS.items():
+        sub = commands.add_parser(name, help=line, description=f"tileir {name}: {line}.")
+        if name in words:
+            _command(name).add_arguments(sub)
+    return parser
+
+
+def _command(name: str) -> Command:
+    return cast(Command, importlib.import_module(f"tileir.tools.{name}"))
+
+
+def _version() -> str:
+    import tileir
+
+    return tileir.__version__
+
+
+def _rendered(error: TileirError) -> str:
+    """The error with the lines of text it is about, where they can be read."""
+    from tileir.tools.diagnostics import rendered
+
+    return rendered(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

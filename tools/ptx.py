@@ -1,0 +1,43 @@
+"""Where the PTX of a kernel that was run goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tileir.ir import Module
+from tileir.tools.files import write_file
+
+DEFAULT_TARGET = "sm_80"
+"""What is compiled for where there is no GPU to ask."""
+
+
+def write_ptx(module: Module, kernel: str, target: str | None, path: str | None) -> str:
+    """Compile `kernel` and write its PTX to `path`, or to the user's cache; where it went.
+
+    Raises CompileError, ToolError (TIR0905), and ModuleNotFoundError without llvmlite.
+    """
+    from tileir.backend import compile as compile_kernel
+
+    chosen = target or _device() or DEFAULT_TARGET
+    compiled = compile_kernel(module, target=chosen, kernel=kernel)
+    where = path or str(cache_folder() / "ptx" / f"{kernel}.{chosen}.ptx")
+    write_file(where, compiled.ptx.encode())
+    return where
+
+
+def cache_folder() -> Path:
+    """The user's cache folder of tileir, as each system wants it."""
+    stated = os.environ.get("XDG_CACHE_HOME")
+    if stated:
+        return Path(stated) / "tileir"
+    parts = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
+    return Path.home().joinpath(*parts, "tileir")
+
+
+def _device() -> str | None:
+    from tileir.backend.device import available
+    from tileir.tools.executors import gpu_target
+
+    return gpu_target() if available() is None else None

@@ -1,0 +1,84 @@
+"""`tileir run FILE`: the kernel of a module on the inputs its metadata describes, checked."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from tileir.errors import CompileError, Diagnostic, ToolError
+from tileir.ir import Module
+from tileir.tools.check import Verdict, verdicts
+from tileir.tools.executors import EXECUTORS, choose
+from tileir.tools.files import read_module
+from tileir.tools.inputs import Recipe, draw, recipe
+from tileir.tools.ptx import write_ptx
+from tileir.tools.table import Row, show
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the sub-command's arguments."""
+    parser.add_argument("file", metavar="FILE", help=".tir file, or - for standard input")
+    parser.add_argument("--kernel", help="kernel to run (default: the one metadata names)")
+    parser.add_argument("--on", choices=("auto", *EXECUTORS), default="auto",
+                        help="where to run (default: a GPU where there is one)")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
+    parser.add_argument("--target", help="GPU architecture of the PTX (default: the GPU's, sm_80)")
+    parser.add_argument("--ptx", metavar="PATH", help="where to write the PTX")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run, check, print the table; 1 where a result is not what was expected."""
+    module = read_module(options.file)
+    plan = recipe(module, options.kernel)
+    executor = choose(options.on)
+    before = draw(plan, options.seed)
+    after = {name: _copy(value) for name, value in before.items()}
+    start = perf_counter()
+    EXECUTORS[executor](module, plan, after)
+    seconds = perf_counter() - start
+    judged = verdicts(plan, before, after)
+    grid = "x".join(map(str, plan.grid))
+    sys.stdout.write(f"@{plan.kernel.name} on {executor}, grid {grid}, {seconds:.2f} s\n")
+    _show(plan, judged)
+    sys.stdout.write(_ptx_line(module, plan, options) + "\n")
+    return 0 if all(verdict.good for verdict in judged) else 1
+
+
+def _show(plan: Recipe, judged: list[Verdict]) -> None:
+    if not judged:
+        sys.stdout.write("nothing to compare: the module's metadata has no expect.NAME\n")
+        return
+    rows = [
+        Row(
+            (
+                v.name, f"{v.type} {'x'.join(map(str, v.shape)) or 'scalar'}", v.reference,
+                f"{v.error:.2e}", f"{v.within:.2e}", "ok" if v.good else "WRONG",
+            ),
+            v.good,
+        )
+        for v in judged
+    ]  # fmt: skip
+    show(("result", "type", "against numpy", "error", "allowed", ""), rows)
+
+
+def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
+    """Where the PTX went, or why there is none."""
+    try:
+        return f"PTX: {write_ptx(module, plan.kernel.name, options.target, options.ptx)}"
+    except ModuleNotFoundError as error:
+        if options.ptx is None and options.target is None:
+            return f"PTX: none, as {error.name} is not installed (pip install 'tileir[cu12]')"
+        message = f"PTX needs {error.name}: pip install 'tileir[cu12]'"
+        raise ToolError(Diagnostic("TIR0906", message)) from None
+    except CompileError as error:
+        if options.ptx is None and options.target is None:
+            return f"PTX: none, as the backend refused the module: {error}"
+        raise
+
+
+def _copy(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value

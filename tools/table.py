@@ -1,0 +1,49 @@
+"""Tables on a terminal, coloured where rich is installed and somebody looks."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+
+import attrs
+
+
+@attrs.frozen
+class Row:
+    """Cells of one line; `good` is None where nothing was judged."""
+
+    cells: tuple[str, ...]
+    good: bool | None = None
+
+
+def show(heads: Sequence[str], rows: Sequence[Row]) -> None:
+    """Print `rows` under `heads` to standard output."""
+    if sys.stdout.isatty() and importlib.util.find_spec("rich") is not None:
+        _show_rich(heads, rows)
+    else:
+        sys.stdout.write(plain(heads, rows) + "\n")
+
+
+def plain(heads: Sequence[str], rows: Sequence[Row]) -> str:
+    """The table as text, columns aligned by spaces."""
+    lines = [tuple(heads), *(row.cells for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _show_rich(heads: Sequence[str], rows: Sequence[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold")
+    for head in heads:
+        table.add_column(head)
+    for row in rows:
+        style = {None: "", True: "green", False: "bold red"}[row.good]
+        table.add_row(*(Text(cell, style) for cell in row.cells))
+    Console().print(table)
