@@ -261,6 +261,8 @@ class Op:
                 raise self.fail("TIR0101", message, field.name)
 
     def _reject_results(self, given: tuple[Value, ...], types: tuple[Type, ...]) -> None:
+        if len(given) == len(types) and all(map(_laid_out, given, types)):
+            return
         found = ", ".join(str(v.type) for v in given)
         expected = ", ".join(map(str, types))
         message = f"{self.mnemonic}: results are ({expected}), not ({found})"
@@ -286,6 +288,17 @@ class Op:
         return ()
 
     predicate_follows_operand: ClassVar[bool] = False
+
+
+def _laid_out(value: Value, type: Type) -> bool:
+    """Whether `value` has `type`, or `type` with a layout that the op leaves open."""
+    found = value.type
+    return found is type or (
+        isinstance(found, Tile)
+        and isinstance(type, Tile)
+        and type.layout is None
+        and (found.element, found.shape) == (type.element, type.shape)
+    )
 
 
 class ResultTypesError(VerifyError):

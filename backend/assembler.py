@@ -1,0 +1,136 @@
+"""PTX to cubin through nvJitLink, which needs no GPU and no CUDA toolkit."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tileir.backend.target import Target
+from tileir.errors import CompileError, Diagnostic
+
+_PTX_INPUT = 2
+"""NVJITLINK_INPUT_PTX (nvJitLink API, nvJitLinkInputType)."""
+
+
+@attrs.frozen
+class Assembled:
+    """Machine code, and what it needs per thread (`registers`, spilled bytes) and per block
+    (`shared` bytes, static)."""
+
+    cubin: bytes
+    registers: int
+    spills: int
+    shared: int
+    stack: int
+
+
+def assemble(ptx: str, kernel: str, target: Target) -> Assembled:
+    """The cubin of `ptx`. Raises `CompileError` (TIR0705) with the assembler's log."""
+    library = _library()
+    options = [f"-arch={target.name}".encode(), b"-verbose", b"-O3"]
+    handle = ctypes.c_void_p()
+    array = (ctypes.c_char_p * len(options))(*options)
+    _check(library.nvJitLinkCreate(ctypes.byref(handle), len(options), array), "", "")
+    try:
+        code = ptx.encode()
+        added = library.nvJitLinkAddData(handle, _PTX_INPUT, code, len(code), kernel.encode())
+        _check(added, kernel, _log(library, handle, "Error"))
+        _check(library.nvJitLinkComplete(handle), kernel, _log(library, handle, "Error"))
+        cubin = _linked(library, handle)
+        return _measured(cubin, _log(library, handle, "Info"))
+    finally:
+        library.nvJitLinkDestroy(ctypes.byref(handle))
+
+
+def _measured(cubin: bytes, log: str) -> Assembled:
+    def number(pattern: str) -> int:
+        return max((int(n) for n in re.findall(pattern, log)), default=0)
+
+    return Assembled(
+        cubin,
+        registers=number(r"Used (\d+) registers"),
+        spills=number(r"(\d+) bytes spill stores"),
+        shared=number(r"(\d+) bytes smem"),
+        stack=number(r"(\d+) bytes stack frame"),
+    )
+
+
+def _linked(library: Any, handle: ctypes.c_void_p) -> bytes:
+    size = ctypes.c_size_t()
+    _check(library.nvJitLinkGetLinkedCubinSize(handle, ctypes.byref(size)), "", "")
+    buffer = ctypes.create_string_buffer(size.value)
+    _check(library.nvJitLinkGetLinkedCubin(handle, buffer), "", "")
+    return buffer.raw
+
+
+def _log(library: Any, handle: ctypes.c_void_p, which: str) -> str:
+    size = ctypes.c_size_t()
+    if (
+        getattr(library, f"nvJitLinkGet{which}LogSize")(handle, ctypes.byref(size))
+        or not size.value
+    ):
+        return ""
+    buffer = ctypes.create_string_buffer(size.value)
+    getattr(library, f"nvJitLinkGet{which}Log")(handle, buffer)
+    return buffer.value.decode(errors="replace")
+
+
+def _check(status: int, kernel: str, log: str) -> None:
+    if status:
+        message = f"nvJitLink fails with status {status} on {kernel or 'the module'}: {log.strip()}"
+        raise CompileError(Diagnostic("TIR0705", message))
+
+
+_ENTRY_POINTS = (
+    "Create", "Destroy", "AddData", "Complete", "GetLinkedCubinSize", "GetLinkedCubin",
+    "GetErrorLogSize", "GetErrorLog", "GetInfoLogSize", "GetInfoLog",
+)  # fmt: skip
+
+
+@cache
+def _library() -> Any:
+    loaded = ctypes.CDLL(str(_find()))
+
+    class Library:
+        """nvJitLink's C functions under their plain names, whatever version they carry."""
+
+    for name in _ENTRY_POINTS:
+        setattr(Library, f"nvJitLink{name}", staticmethod(_function(loaded, f"nvJitLink{name}")))
+    return Library
+
+
+def _function(library: Any, name: str) -> Callable[..., int]:
+    """The C function `name`, or its newest versioned symbol `__name_13_0` and the like."""
+    versions = ((13, n) for n in range(9, -1, -1)), ((12, n) for n in range(9, -1, -1))
+    for suffix in ("", *(f"_{a}_{b}" for group in versions for a, b in group)):
+        found = getattr(library, f"{'__' if suffix else ''}{name}{suffix}", None)
+        if found is not None:
+            found.restype = ctypes.c_int
+            found.argtypes = _ARGUMENTS.get(name)
+            return found
+    raise CompileError(Diagnostic("TIR0704", f"this nvJitLink has no {name}"))
+
+
+_ARGUMENTS: dict[str, list[Any]] = {
+    "nvJitLinkAddData": [
+        ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p
+    ],
+}  # fmt: skip
+
+
+def _find() -> Path:
+    """libnvJitLink of the PyPI package, the newest CUDA version first."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = list(spec.submodule_search_locations or ()) if spec else []
+    found = sorted(p for root in roots for p in Path(root).glob("**/libnvJitLink.so*"))
+    if not found:
+        message = "assembling needs nvJitLink: pip install 'tileir[cu13]' or nvidia-nvjitlink"
+        raise CompileError(Diagnostic("TIR0704", message))
+    return found[-1]

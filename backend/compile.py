@@ -1,0 +1,139 @@
+"""The pipeline from a module to machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from tileir.backend.anchors import Anchors
+from tileir.backend.assembler import Assembled, assemble
+from tileir.backend.contiguity import Contiguity
+from tileir.backend.emit import emit
+from tileir.backend.layouts import assign_layouts
+from tileir.backend.llvm import to_ptx
+from tileir.backend.prepare import prepare
+from tileir.backend.scratch import Plan, plan
+from tileir.backend.sync import place_barriers
+from tileir.backend.target import Target
+from tileir.backend.target import target as target_named
+from tileir.backend.warps import choose_warps
+from tileir.errors import CompileError, Diagnostic
+from tileir.ir import Function, Module
+
+STAGES = ("input", "prepared", "layouts", "barriers")
+"""The stages at which a compiled module can be looked at."""
+
+
+@attrs.frozen
+class Options:
+    """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
+    to 3."""
+
+    num_warps: int | None = None
+    optimize: int = 3
+
+
+@attrs.frozen
+class Metadata:
+    """What a launcher needs: the kernel's name, warps per block, bytes of shared memory (`dynamic`
+    if it must be asked for at launch), and the type of each argument."""
+
+    kernel: str
+    target: str
+    num_warps: int
+    shared: int
+    dynamic: bool
+    arguments: tuple[str, ...]
+    registers: int | None = None
+    spills: int | None = None
+
+
+@attrs.frozen(slots=False, eq=False)
+class Compiled:
+    """A kernel, compiled: LLVM IR as generated and `optimized`, PTX, and on demand the cubin."""
+
+    stages: Mapping[str, Module]
+    llvm: str
+    optimized: str
+    ptx: str
+    plan: Metadata
+
+    def tir_at(self, stage: str) -> Module:
+        """The module after `stage`, one of `STAGES`. Raises KeyError."""
+        return self.stages[stage]
+
+    @cached_property
+    def assembled(self) -> Assembled:
+        """Machine code and what it uses. Raises `CompileError`."""
+        return assemble(self.ptx, self.plan.kernel, target_named(self.plan.target))
+
+    @property
+    def cubin(self) -> bytes:
+        """The machine code. Raises `CompileError` where nvJitLink is missing or refuses."""
+        return self.assembled.cubin
+
+    @property
+    def metadata(self) -> Metadata:
+        """The plan, with registers and spilled bytes per thread as assembled."""
+        found = self.assembled
+        return attrs.evolve(self.plan, registers=found.registers, spills=found.spills)
+
+
+def compile(
+    module: Module,
+    target: str = "sm_90a",
+    options: Options | Mapping[str, Any] | None = None,
+    kernel: str | None = None,
+) -> Compiled:
+    """Compile `kernel`, or the only kernel of `module`, for `target`.
+
+    Raises `CompileError`: TIR0702 for an unknown target, TIR0706 for an op it cannot be lowered
+    for, TIR0707 for a kernel that is not there, TIR0708 for a resource it exceeds.
+    """
+    machine = target_named(target)
+    chosen = options if isinstance(options, Options) else Options(**(options or {}))
+    prepared = prepare(module, _kernel(module, kernel).name)
+    function = prepared.functions[_kernel(module, kernel).name]
+    num_warps = chosen.num_warps or choose_warps(function, machine)
+    _check_warps(function, num_warps, machine)
+    contiguity = Contiguity.of(function)
+    laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
+    memory = plan(laid_out, machine)
+    synchronised = place_barriers(laid_out, memory)
+    stages = {
+        "input": module,
+        "prepared": prepared,
+        "layouts": _staged(prepared, laid_out, "layouts", num_warps),
+        "barriers": _staged(prepared, synchronised, "barriers", num_warps),
+    }
+    text = emit(stages["barriers"], synchronised.name, machine, memory, num_warps)
+    ptx, optimized = to_ptx(text, machine, chosen.optimize)
+    return Compiled(stages, text, optimized, ptx, _metadata(function, machine, memory, num_warps))
+
+
+def _kernel(module: Module, name: str | None) -> Function:
+    try:
+        return module.kernel(name)
+    except KeyError as error:
+        raise CompileError(Diagnostic("TIR0707", str(error.args[0]))) from error
+
+
+def _staged(module: Module, function: Function, stage: str, num_warps: int) -> Module:
+    marked = function.evolve(attributes={**function.attributes, "num_warps": num_warps})
+    functions = {**module.functions, function.name: marked}
+    return module.evolve(functions=functions, stage=stage)
+
+
+def _check_warps(function: Function, num_warps: int, machine: Target) -> None:
+    most = machine.max_threads // machine.lanes
+    if not 1 <= num_warps <= most:
+        message = f"num_warps must be in 1 to {most}, not {num_warps}"
+        raise CompileError(Diagnostic("TIR0708", message, function.location))
+
+
+def _metadata(function: Function, machine: Target, memory: Plan, num_warps: int) -> Metadata:
+    arguments = tuple(str(p.type) for p in function.parameters)
+    return Metadata(function.name, machine.name, num_warps, memory.size, memory.dynamic, arguments)

@@ -1,0 +1,49 @@
+"""How wide one thread may access memory, from the alignment of pointers and masks."""
+
+from __future__ import annotations
+
+import attrs
+
+from tileir.analysis.alignment import Alignments, alignment
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import Pointer, element_of, shape_of
+from tileir.values import Operand
+
+_WIDEST_BYTES = 64
+"""Four of the widest accesses: what one thread may hold side by side."""
+
+
+@attrs.frozen
+class Contiguity:
+    """Alignment facts of one function, as the memory rules need them."""
+
+    facts: Alignments
+
+    @staticmethod
+    def of(function: Function) -> Contiguity:
+        """The facts of `function`."""
+        return Contiguity(alignment(function))
+
+    def runs(self, pointer: Operand) -> tuple[int, ...]:
+        """Per dimension, how many neighbours have neighbouring addresses."""
+        return self.facts.of(pointer).contiguity
+
+    def width(self, op: Op, dim: int) -> int:
+        """The largest power of two of neighbours along `dim` that one thread may access at once:
+        contiguous, aligned to their size, all under one mask, none outside the tile."""
+        pointer = op.inputs[0]
+        element = element_of(pointer.type)
+        assert isinstance(element, Pointer)
+        facts, size = self.facts.of(pointer), element.pointee.bytes
+        masks = [self.facts.of(m) for m in (getattr(op, "mask", None), op.predicate) if m]
+        width = 1
+        while width * size < _WIDEST_BYTES:
+            wider = width * 2
+            fits = facts.contiguity[dim] % wider == 0 and shape_of(pointer.type)[dim] % wider == 0
+            aligned = facts.multiple_at(dim, wider) % (wider * size) == 0
+            even = all(m.constancy[dim] % wider == 0 for m in masks if len(m.constancy) > dim)
+            if not (fits and aligned and even):
+                break
+            width = wider
+        return width

@@ -1,0 +1,110 @@
+"""The CUDA driver, as far as launching needs it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import attrs
+
+from tileir.errors import Diagnostic, LaunchError, TileirError
+
+_SHARED_ATTRIBUTE = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+
+
+@cache
+def driver() -> Driver:
+    """The driver, initialised. Raises `LaunchError` (TIR0711) where there is none."""
+    try:
+        from cuda.bindings import driver as cuda
+    except ImportError as error:
+        raise _error("launching needs cuda-bindings: pip install 'tileir[cu13]'") from error
+    found = Driver(cuda)
+    try:
+        found.check(cuda.cuInit(0), "cuInit")
+    except RuntimeError as error:
+        raise _error(f"no CUDA driver: {error}") from error
+    return found
+
+
+def available() -> str | None:
+    """Why nothing can be launched here; None where it can."""
+    try:
+        cuda = driver()
+        cuda.context()
+    except TileirError as error:
+        return error.diagnostics[0].message
+    return None
+
+
+@attrs.frozen(eq=False)
+class Driver:
+    """The driver's functions, with errors as `LaunchError` (TIR0711)."""
+
+    cuda: Any
+
+    def check(self, result: tuple[Any, ...], what: str) -> Any:
+        """The value that a driver call returned."""
+        status, *values = result
+        if int(status):
+            raise _error(f"{what} fails: {getattr(status, 'name', status)}")
+        return values[0] if values else None
+
+    def context(self) -> int:
+        """The current context, device 0's primary one where there is none; as a key."""
+        current = self.check(self.cuda.cuCtxGetCurrent(), "cuCtxGetCurrent")
+        if int(current):
+            return int(current)
+        device = self.check(self.cuda.cuDeviceGet(0), "cuDeviceGet")
+        primary = self.check(self.cuda.cuDevicePrimaryCtxRetain(device), "cuDevicePrimaryCtxRetain")
+        self.check(self.cuda.cuCtxSetCurrent(primary), "cuCtxSetCurrent")
+        return int(primary)
+
+    def capability(self) -> tuple[int, int]:
+        """Compute capability of the current device, e.g. (9, 0)."""
+        self.context()
+        device = self.check(self.cuda.cuCtxGetDevice(), "cuCtxGetDevice")
+        kinds = self.cuda.CUdevice_attribute
+        names = ("MAJOR", "MINOR")
+        found = [getattr(kinds, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{n}") for n in names]
+        get = self.cuda.cuDeviceGetAttribute
+        major, minor = (self.check(get(kind, device), "cuDeviceGetAttribute") for kind in found)
+        return major, minor
+
+    def load(self, compiled: Any, kernel: str) -> Any:
+        """The kernel's handle, from machine code, or from PTX where no assembler is installed."""
+        try:
+            code = compiled.cubin
+        except TileirError as error:
+            if error.code != "TIR0704":
+                raise
+            code = compiled.ptx.encode() + b"\0"
+        module = self.check(self.cuda.cuModuleLoadData(code), "cuModuleLoadData")
+        found = self.cuda.cuModuleGetFunction(module, kernel.encode())
+        return self.check(found, "cuModuleGetFunction")
+
+    def allow_shared(self, function: Any, size: int) -> None:
+        """Let `function` have `size` bytes of shared memory per block."""
+        kind = getattr(self.cuda.CUfunction_attribute, _SHARED_ATTRIBUTE)
+        self.check(self.cuda.cuFuncSetAttribute(function, kind, size), "cuFuncSetAttribute")
+
+    def launch(
+        self, function: Any, grid: Sequence[int], threads: int, shared: int, stream: int,
+        values: Sequence[Any],
+    ) -> None:  # fmt: skip
+        """Start a grid of blocks of `threads`."""
+        pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, values))
+        result = self.cuda.cuLaunchKernel(
+            function, *grid, threads, 1, 1, shared, stream, ctypes.addressof(pointers), 0
+        )
+        self.check(result, "cuLaunchKernel")
+
+    def synchronize(self) -> None:
+        """Wait for everything launched in the current context."""
+        self.check(self.cuda.cuCtxSynchronize(), "cuCtxSynchronize")
+
+
+def _error(message: str) -> LaunchError:
+    return LaunchError(Diagnostic("TIR0711", message))

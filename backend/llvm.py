@@ -1,0 +1,55 @@
+"""LLVM IR text to optimised PTX, through llvmlite."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from tileir.backend.target import Target
+from tileir.errors import CompileError, Diagnostic
+
+_ready = threading.Lock()
+_initialised: list[bool] = []
+
+
+def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
+    """PTX and optimised LLVM IR of the module `text`.
+
+    Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
+    lowering rules and names LLVM's complaint.
+    """
+    llvm = _llvm()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        message = f"LLVM refuses the code made for this module: {error}"
+        raise CompileError(Diagnostic("TIR0703", message)) from error
+    machine = _machine(llvm, target, optimize)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=optimize)
+    tuning.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_assembly(module), str(module)
+
+
+def _machine(llvm: Any, target: Target, optimize: int) -> Any:
+    triple = llvm.Target.from_triple("nvptx64-nvidia-cuda")
+    return triple.create_target_machine(
+        cpu=target.processor, features=target.features, opt=optimize
+    )
+
+
+def _llvm() -> Any:
+    try:
+        from llvmlite import binding
+    except ImportError as error:
+        message = "compiling needs llvmlite: pip install 'tileir[cu13]' or llvmlite"
+        raise CompileError(Diagnostic("TIR0704", message)) from error
+    with _ready:
+        if not _initialised:
+            binding.initialize_all_targets()
+            binding.initialize_all_asmprinters()
+            binding.set_option("tileir", "-nvptx-short-ptr")
+            _initialised.append(True)
+    return binding

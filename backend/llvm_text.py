@@ -1,0 +1,113 @@
+"""LLVM IR as text: types, literals, and a function body being written."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from tileir.types import Element, Pointer, Scalar, Type
+from tileir.values import decode
+
+_FLOATS = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
+
+
+def llvm_type(type: Type) -> str:
+    """LLVM's type of a scalar or pointer; 8-bit floats are kept as their bits."""
+    if isinstance(type, Pointer):
+        return f"ptr addrspace({int(type.space)})" if type.space else "ptr"
+    if isinstance(type, Scalar):
+        return _FLOATS.get(type.name, f"i{type.bits}")
+    raise TypeError(f"{type} is no machine type")
+
+
+def memory_type(type: Element) -> str:
+    """LLVM's type of an element in memory: i1 takes a byte."""
+    return "i8" if type.bits < 8 else llvm_type(type)
+
+
+def mangled(element: Element) -> str:
+    """The suffix of an overloaded intrinsic."""
+    names = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+    kind = llvm_type(element)
+    if isinstance(element, Pointer):
+        return f"p{int(element.space)}"
+    return names.get(kind, kind)
+
+
+def literal(element: Element, bits: int) -> str:
+    """The LLVM constant of type `llvm_type(element)` with representation `bits`."""
+    if isinstance(element, Pointer):
+        return "null" if bits == 0 else f"inttoptr (i64 {bits} to {llvm_type(element)})"
+    kind = llvm_type(element)
+    if kind == "i1":
+        return "true" if bits else "false"
+    if kind.startswith("i"):
+        return str(bits - (1 << element.bits) if bits >> (element.bits - 1) else bits)
+    if kind in ("half", "bfloat"):
+        return f"0x{'H' if kind == 'half' else 'R'}{bits:04X}"
+    if kind == "double":
+        return f"0x{bits:016X}"
+    return f"0x{_widened(element, bits):016X}"
+
+
+def _widened(element: Scalar, bits: int) -> int:
+    """Bits of the double equal to a float (LLVM writes float literals so); NaNs keep payload."""
+    if bits & 0x7F800000 == 0x7F800000:
+        return (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
+    return int.from_bytes(struct.pack(">d", float(decode(element, bits))), "big")
+
+
+class Body:
+    """Instructions of one function, in order, with labels and fresh names."""
+
+    def __init__(self, prefix: str = "t") -> None:
+        self.lines: list[str] = []
+        self.declarations: dict[str, None] = {}
+        self.label = "entry"
+        self.at_entry: list[str] = []
+        self._prefix, self._count = prefix, 0
+        self._known: dict[str, str] = {}
+        self._entry_only = False
+
+    def fresh(self) -> str:
+        """A new value name."""
+        self._count += 1
+        return f"%{self._prefix}{self._count}"
+
+    def fresh_label(self, hint: str) -> str:
+        """A new label."""
+        self._count += 1
+        return f"{hint}.{self._count}"
+
+    def emit(self, text: str) -> str:
+        """Append an instruction that defines a new value."""
+        self._count += 1
+        name = f"%{self._prefix}{self._count}"
+        (self.at_entry if self._entry_only else self.lines).append(f"  {name} = {text}")
+        return name
+
+    def line(self, text: str) -> None:
+        """Append an instruction that defines nothing."""
+        self.lines.append("  " + text)
+
+    def start(self, label: str) -> None:
+        """Begin a basic block."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def declare(self, text: str) -> None:
+        """Note a declaration the module needs."""
+        self.declarations[text] = None
+
+    def once(self, key: str, make: Callable[[], str]) -> str:
+        """The value of `key`, computed at the function's entry the first time it is asked for."""
+        found = self._known.get(key)
+        if found is None:
+            outer, self._entry_only = self._entry_only, True
+            found = self._known[key] = make()
+            self._entry_only = outer
+        return found
+
+    def constant(self, element: Element, bits: int) -> str:
+        """The literal of `element` with representation `bits`."""
+        return literal(element, bits)

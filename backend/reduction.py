@@ -1,0 +1,250 @@
+"""Reductions: registers first, then lanes by shuffles, then warps through shared memory with one
+barrier. What a thread holds beyond the tile's extent takes part as the combiner's identity, or,
+for a combiner that is a function, not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.backend.combiners import combine_named, identity
+from tileir.backend.lowering import Fragment, Lowering, scalar_of
+from tileir.layout import Layout, Repeat, layout
+from tileir.types import I1, I32, Element
+
+Item: TypeAlias = tuple[str, ...]
+"""One handle per operand; for functions over padded tiles also whether they hold anything."""
+
+Join: TypeAlias = Callable[[Item, Item], Item]
+
+
+def reduce_tile(lowering: Lowering, op: Any) -> list[Fragment]:
+    """The fragments of the results of a `reduce`."""
+    source: Layout = op.values[0].type.layout
+    result = source.slice(op.axis)
+    check_axis_is_pure(lowering, op, source)
+    elements = [scalar_of(v.type) for v in op.values]
+    padded = isinstance(op.combiner, str) and _is_padded(op)
+    carried = [*elements, I1] if padded else elements
+    join = joiner(lowering, op, elements, padded)
+    items = [tree(group, join) for group in _groups(lowering, op, result, padded)]
+    for bit, vector in enumerate(source.lane):
+        if vector[op.axis]:
+            items = [join(item, _shuffled(lowering, carried, item, 1 << bit)) for item in items]
+    if warps_along(source, op.axis) > 1:
+        items = _across_warps(lowering, op, result, carried, items, join)
+    return [[item[i] for item in items] for i in range(len(elements))]
+
+
+def reduction_bytes(op: Any) -> int:
+    """Shared memory a `reduce` needs: one value per operand, result element and warp."""
+    source: Layout = op.values[0].type.layout
+    warps = warps_along(source, op.axis)
+    if warps == 1:
+        return 0
+    count = prod(source.slice(op.axis).extents) * warps
+    sizes = [scalar_of(v.type).bytes for v in op.values]
+    if isinstance(op.combiner, str) and _is_padded(op):
+        sizes.append(1)
+    return sum(_aligned(count * size) for size in sizes)
+
+
+def warps_along(source: Layout, axis: int) -> int:
+    """Number of warps that share one result element."""
+    bits = sum(1 for vector in source.warp if vector[axis])
+    return prod((d.count for d in source.digits("warp") if d.step[axis]), start=1 << bits)
+
+
+def joiner(lowering: Lowering, op: Any, elements: Sequence[Element], flagged: bool) -> Join:
+    """How two items become one."""
+    if not isinstance(op.combiner, str):
+        name = op.combiner.value
+        return lambda a, b: (combine_named(lowering.thread, name, elements[0], a[0], b[0]),)
+
+    def call(a: Item, b: Item) -> Item:
+        operands = [*zip(elements, a, strict=False), *zip(elements, b, strict=False)]
+        return tuple(lowering.thread.call(f"f.{op.combiner}", list(elements), operands))
+
+    return _flagged(lowering, elements, call) if flagged else call
+
+
+def _flagged(lowering: Lowering, elements: Sequence[Element], call: Join) -> Join:
+    """Join items of which either may hold nothing, as its last handle says."""
+    thread = lowering.thread
+
+    def join(a: Item, b: Item) -> Item:
+        found: list[str] = []
+        for element, x, y, both in zip(elements, a, b, call(a, b), strict=False):
+            one = thread.select(element, b[-1], both, x)
+            found.append(thread.select(element, a[-1], one, y))
+        return (*found, thread.binary("or", I1, a[-1], b[-1]))
+
+    return join
+
+
+def tree(items: list[Item], join: Join) -> Item:
+    """Join neighbours, then neighbours of those: short chains of dependent instructions."""
+    while len(items) > 1:
+        half = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
+        items = half + items[len(items) - len(items) % 2 :]
+    return items[0]
+
+
+def _groups(lowering: Lowering, op: Any, result: Layout, padded: bool) -> list[list[Item]]:
+    """The items of one thread, by the result register they go into."""
+    source, shape = op.values[0].type.layout, op.values[0].type.shape
+    columns = [lowering.fragment(v) for v in op.values]
+    where = {v: r for r, v in enumerate(result.registers)}
+    found: list[list[Item]] = [[] for _ in result.registers]
+    for register, coordinate in enumerate(source.registers):
+        target = where[(*coordinate[: op.axis], *coordinate[op.axis + 1 :])]
+        inside = lowering.inside(source, shape, register)
+        item = tuple(column[register] for column in columns)
+        if padded:
+            found[target].append((*item, "true" if inside is None else inside))
+        else:
+            found[target].append(_or_identity(lowering, op, item, inside))
+    return found
+
+
+def _or_identity(lowering: Lowering, op: Any, item: Item, inside: str | None) -> Item:
+    if inside is None or isinstance(op.combiner, str):
+        return item
+    element = scalar_of(op.values[0].type)
+    neutral = lowering.thread.constant(element, identity(op.combiner.value, element))
+    if inside == "false":
+        return (neutral,)
+    return (lowering.thread.select(element, inside, item[0], neutral),)
+
+
+def _shuffled(lowering: Lowering, elements: Sequence[Element], item: Item, mask: int) -> Item:
+    thread = lowering.thread
+    return tuple(thread.shuffle_xor(e, x, mask) for e, x in zip(elements, item, strict=True))
+
+
+@attrs.frozen
+class _Partials:
+    """Where the partial results of warps lie: for each operand, for each result element, one per
+    warp along the axis, side by side."""
+
+    bases: tuple[int, ...]
+    warps: int
+    elements: tuple[Element, ...]
+
+
+def _across_warps(
+    lowering: Lowering, op: Any, result: Layout, elements: Sequence[Element], items: list[Item],
+    join: Join,
+) -> list[Item]:  # fmt: skip
+    thread, source = lowering.thread, op.values[0].type.layout
+    warps, count = warps_along(source, op.axis), prod(result.extents)
+    bases, base = list[int](), lowering.scratch[op]
+    for element in elements:
+        bases.append(base)
+        base += _aligned(count * warps * element.bytes)
+    place = _Partials(tuple(bases), warps, tuple(elements))
+    indices = [_element_index(lowering, result, r) for r in range(len(items))]
+    which = lowering.offset(_warp_index(source, op.axis), 0)
+    assert which is not None
+
+    def write() -> list[str]:
+        for index, item in zip(indices, items, strict=True):
+            for i, (element, handle) in enumerate(zip(elements, item, strict=True)):
+                at = _partial(lowering, place, i, index, which)
+                thread.store_shared(element, at, [handle])
+        return []
+
+    thread.when(_writers(lowering, source, op.axis), (), write)
+    thread.barrier()
+    return [tree(_read(lowering, place, index), join) for index in indices]
+
+
+def _read(lowering: Lowering, place: _Partials, index: str) -> list[Item]:
+    columns: list[list[str]] = []
+    for i, element in enumerate(place.elements):
+        width = _load_width(place.warps, element.bytes)
+        at = _partial(lowering, place, i, index, None)
+        column: list[str] = []
+        for start in range(0, place.warps, width):
+            moved = lowering.thread.binary(
+                "add", I32, at, lowering.thread.integer(start * element.bytes), "nsw nuw"
+            )
+            column += lowering.thread.load_shared(element, width, moved)
+        columns.append(column)
+    return list(zip(*columns, strict=True))
+
+
+def _load_width(warps: int, size: int) -> int:
+    """The widest load that divides a row of partials and keeps it aligned."""
+    width = 1
+    while width * 2 * size <= 16 and warps % (width * 2) == 0:
+        width *= 2
+    return width
+
+
+def _partial(
+    lowering: Lowering, place: _Partials, operand: int, index: str, warp: str | None
+) -> str:
+    """Byte offset of the partial of result element `index`, of `warp` or the first."""
+    thread, size = lowering.thread, place.elements[operand].bytes
+    row = thread.binary("mul", I32, index, thread.integer(place.warps * size), "nsw nuw")
+    at = thread.binary("add", I32, row, thread.integer(place.bases[operand]), "nsw nuw")
+    if warp is None:
+        return at
+    step = thread.binary("mul", I32, warp, thread.integer(size), "nsw nuw")
+    return thread.binary("add", I32, at, step, "nsw nuw")
+
+
+def _element_index(lowering: Lowering, result: Layout, register: int) -> str:
+    """Row-major index of a result element in the extents covered: an i32."""
+    thread, total = lowering.thread, lowering.thread.integer(0)
+    for dim, extent in enumerate(result.extents):
+        scaled = thread.binary("mul", I32, total, thread.integer(extent), "nsw nuw")
+        at = lowering.coordinate(result, register, dim)
+        total = thread.binary("add", I32, scaled, at, "nsw nuw")
+    return total
+
+
+def _warp_index(source: Layout, axis: int) -> Layout:
+    """A layout of one dimension whose coordinate numbers the warps along `axis`."""
+    weight, vectors = 1, list[tuple[int, ...]]()
+    for vector in source.warp:
+        vectors.append((weight if vector[axis] else 0,))
+        weight *= 2 if vector[axis] else 1
+    repeats = [Repeat("warp", d.count, 0 if d.step[axis] else None) for d in source.digits("warp")]
+    return layout(1, warp=tuple(vectors), repeats=tuple(repeats))
+
+
+def _writers(lowering: Lowering, source: Layout, axis: int) -> str:
+    """Lanes that write: the first of those that hold the same result."""
+    mask = source.free_bits("lane")
+    mask |= sum(1 << bit for bit, vector in enumerate(source.lane) if vector[axis])
+    thread = lowering.thread
+    if not mask:
+        return "true"
+
+    def make() -> str:
+        bits = thread.binary("and", I32, thread.lane(), thread.integer(mask))
+        return thread.compare("eq", I32, bits, thread.integer(0))
+
+    return thread.once(f"writers {mask}", make)
+
+
+def check_axis_is_pure(lowering: Lowering, op: Any, source: Layout) -> None:
+    """Refuse layouts whose lanes or warps move along the axis and another dimension at once."""
+    for vector in (*source.lane, *source.warp):
+        if vector[op.axis] and sum(vector) != vector[op.axis]:
+            raise lowering.refuse(op, f"its operand's layout is swizzled along axis {op.axis}")
+    if source.digits("lane"):
+        raise lowering.refuse(op, "its operand's layout repeats lanes")
+
+
+def _is_padded(op: Any) -> bool:
+    return op.values[0].type.layout.extents != op.values[0].type.shape
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 16) * 16

@@ -1,0 +1,129 @@
+"""Conversions. Those to and from 8-bit floats are done on f16, f32 and their bits, so that every
+target gives the same result; sm_89 and up have instructions that give it too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.lowering import Rule, scalar_of
+from tileir.backend.rules.elementwise import each
+from tileir.backend.rules.small_floats import narrow, widen
+from tileir.backend.thread import Handle, Thread
+from tileir.types import BF16, F16, F32, F64, I1, I16, I32, Element, Scalar
+from tileir.values import decode, encode
+
+_PLAIN = ("trunc", "zext", "sext", "sitofp", "uitofp", "ptrtoint", "inttoptr", "addrspacecast")
+
+
+def _plain(t: Thread, op: Any, x: Handle) -> Handle:
+    return t.convert(op.mnemonic, _source(op), _target(op), x)
+
+
+def _widen(t: Thread, op: Any, x: Handle) -> Handle:
+    return t.convert("fpext", _source(op), _target(op), x)
+
+
+def _narrow(t: Thread, op: Any, x: Handle) -> Handle:
+    return float_to_float(t, _source(op), _target(op), x, op.rounding.value, op.saturate)
+
+
+def float_to_float(
+    t: Thread, source: Element, target: Element, x: Handle, rounding: str, saturate: bool
+) -> Handle:
+    """`x` in format `target`, rounded once."""
+    assert isinstance(source, Scalar) and isinstance(target, Scalar)
+    if source.bits <= 8:
+        x, source = widen(t, source, x), F32
+    if source is target:
+        return x
+    if target.bits <= 8:
+        return narrow(t, source, target, x, rounding, saturate)
+    if {source, target} == {F16, BF16}:
+        x, source = t.convert("fpext", source, F32, x), F32
+    if target.bits > source.bits:
+        return t.convert("fpext", source, target, x)
+    if saturate:
+        x = _saturated(t, source, target, x)
+    if rounding == "rn":
+        return t.convert("fptrunc", source, target, x)
+    return _rounded(t, source, target, x, rounding)
+
+
+def _saturated(t: Thread, source: Scalar, target: Scalar, x: Handle) -> Handle:
+    """`x` held within the finite numbers of `target`; NaN stays."""
+    exponent = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23)}[target.name]
+    most = decode(target, ((1 << exponent[0]) - 1 << exponent[1]) - 1)
+    high, low = (t.constant(source, encode(source, v)) for v in (float(most), -float(most)))
+    above, below = (t.compare(p, source, x, v) for p, v in (("ogt", high), ("olt", low)))
+    return t.select(source, above, high, t.select(source, below, low, x))
+
+
+def _rounded(t: Thread, source: Scalar, target: Scalar, x: Handle, rounding: str) -> Handle:
+    """A directed rounding: PTX's cvt where it has the mode, else the nearest number moved back
+    by one where it lies on the wrong side."""
+    if (source is F64 and target is F32) or (target is F16 and rounding == "rz" and source is F32):
+        text = f"cvt.{rounding}.{target.name}.{source.name} $0, $1;"
+        return t.instruction(text, target, [(source, x)])
+    near = t.convert("fptrunc", source, target, x)
+    back = t.convert("fpext", target, source, near)
+    return _stepped(t, source, target, x, near, back, rounding)
+
+
+def _stepped(
+    t: Thread, source: Scalar, target: Scalar, x: Handle, near: Handle, back: Handle, rounding: str
+) -> Handle:  # fmt: skip
+    """`near`, or its neighbour towards zero, down or up where `near` overshot."""
+    bits_type = I16 if target.bits == 16 else I32
+    bits = t.convert("bitcast", target, bits_type, near)
+    negative = t.compare("slt", bits_type, bits, t.constant(bits_type, 0))
+    above, below = t.compare("ogt", source, back, x), t.compare("olt", source, back, x)
+    down = t.select(I1, negative, below, above)
+    over = {"rz": down, "rm": above, "rp": below}[rounding]
+    grow = {"rz": t.constant(I1, 0), "rm": negative,
+            "rp": t.binary("xor", I1, negative, t.constant(I1, 1))}[rounding]  # fmt: skip
+    one = t.constant(bits_type, 1)
+    zero = t.compare("eq", source, back, t.constant(source, 0))
+    smallest = t.binary("or", bits_type, t.constant(bits_type, 1), _sign_of(t, bits_type, rounding))
+    larger, smaller = t.binary("add", bits_type, bits, one), t.binary("sub", bits_type, bits, one)
+    moved = t.select(bits_type, grow, larger, smaller)
+    moved = t.select(bits_type, zero, smallest, moved)
+    return t.convert("bitcast", bits_type, target, t.select(bits_type, over, moved, bits))
+
+
+def _sign_of(t: Thread, bits_type: Any, rounding: str) -> Handle:
+    return t.constant(bits_type, 1 << (bits_type.bits - 1) if rounding == "rm" else 0)
+
+
+def _to_integer(t: Thread, op: Any, x: Handle) -> Handle:
+    source, target = _source(op), _target(op)
+    if source in (F16, BF16):
+        x, source = t.convert("fpext", source, F32, x), F32
+    if op.saturate:
+        return t.convert(f"{op.mnemonic}.sat", source, target, x)
+    if target.bits < 32:
+        wide = t.convert(op.mnemonic, source, I32, x)
+        return t.convert("trunc", I32, target, wide)
+    return t.convert(op.mnemonic, source, target, x)
+
+
+def _bitcast(t: Thread, op: Any, x: Handle) -> Handle:
+    return t.convert("bitcast", _source(op), _target(op), x)
+
+
+def _source(op: Any) -> Element:
+    return scalar_of(op.inputs[0].type)
+
+
+def _target(op: Any) -> Element:
+    return scalar_of(op.result.type)
+
+
+RULES: dict[str, Rule] = {
+    **{name: each(_plain) for name in _PLAIN},
+    "fpext": each(_widen),
+    "fptrunc": each(_narrow),
+    "fpcast": each(_narrow),
+    "fptosi": each(_to_integer),
+    "fptoui": each(_to_integer),
+    "bitcast": each(_bitcast),
+}

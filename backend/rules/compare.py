@@ -1,0 +1,26 @@
+"""Comparisons and selection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.lowering import Rule, scalar_of
+from tileir.backend.rules.elementwise import each
+from tileir.backend.thread import Handle, Thread
+from tileir.types import I1
+
+
+def _compare(t: Thread, op: Any, a: Handle, b: Handle) -> tuple[Handle, Handle]:
+    found = t.compare(op.predicate_.value, scalar_of(op.lhs.type), a, b)
+    return found, t.binary("xor", I1, found, t.constant(I1, 1))
+
+
+def _select(t: Thread, op: Any, condition: Handle, a: Handle, b: Handle) -> Handle:
+    return t.select(scalar_of(op.result.type), condition, a, b)
+
+
+RULES: dict[str, Rule] = {
+    "icmp": each(_compare),
+    "fcmp": each(_compare),
+    "select": each(_select),
+}

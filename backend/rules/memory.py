@@ -1,0 +1,100 @@
+"""Loads and stores: as few and as wide as alignment and masks allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tileir.backend.anchors import run
+from tileir.backend.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.thread import Access
+from tileir.types import I1, Tile, shape_of
+
+_BYTES = 16
+
+
+def _load(lowering: Lowering, op: Any) -> list[Fragment]:
+    thread, element = lowering.thread, scalar_of(op.result.type)
+    pointers, access = lowering.fragment(op.pointer), _access(op)
+    others = None if op.other is None else lowering.fragment(op.other)
+    found: Fragment = []
+    for group in groups(lowering, op):
+        mask = combined(lowering, op, group.start, stores=False)
+        other = None if others is None else [others[r] for r in group]
+        if mask == "false":
+            found += other or [thread.constant(element, 0)] * len(group)
+            continue
+        space = _space(op)
+        found += thread.load_global(
+            element, len(group), pointers[group.start], mask, other, access, space
+        )
+    return [found]
+
+
+def _store(lowering: Lowering, op: Any) -> list[Fragment]:
+    thread, element = lowering.thread, scalar_of(op.value.type)
+    pointers, values = lowering.fragment(op.pointer), lowering.fragment(op.value)
+    for group in groups(lowering, op):
+        mask = combined(lowering, op, group.start, stores=True)
+        if mask != "false":
+            stored = [values[r] for r in group]
+            space = _space(op)
+            thread.store_global(element, pointers[group.start], stored, mask, _access(op), space)
+    return []
+
+
+def groups(lowering: Lowering, op: Any) -> Iterator[range]:
+    """Registers accessed together: neighbours in memory, aligned, at most 16 bytes."""
+    kind = op.pointer.type
+    width = 1
+    if isinstance(kind, Tile):
+        for dim in range(len(kind.shape)):
+            held = run(kind.layout, dim)
+            most = _BYTES // scalar_of(kind).pointee.bytes  # type: ignore[union-attr]
+            width = max(width, min(held, most, lowering.contiguity.width(op, dim)))
+    count = registers(kind)
+    return (range(start, start + width) for start in range(0, count, width))
+
+
+def combined(lowering: Lowering, op: Any, register: int, *, stores: bool) -> str | None:
+    """The condition under which a register's access is made, as an i1: the op's mask and
+    predicate, the tile's extent, and for stores that no other thread makes it. None: always."""
+    thread, kind = lowering.thread, op.pointer.type
+    terms: list[str | None] = []
+    if op.mask is not None:
+        terms.append(lowering.fragment(op.mask)[register])
+    if op.predicate is not None:
+        held = lowering.fragment(op.predicate)
+        terms.append(held[register if shape_of(op.predicate.type) else 0])
+    if isinstance(kind, Tile):
+        terms.append(lowering.inside(kind.layout, kind.shape, register))
+    if stores:
+        terms.append(lowering.first_holder(kind.layout if isinstance(kind, Tile) else None))
+    found: str | None = None
+    for term in terms:
+        if term == "false":
+            return term
+        if term not in (None, "true"):
+            found = term if found is None else thread.binary("and", I1, found, term)
+    return found
+
+
+def _access(op: Any) -> Access:
+    cache = "" if op.cache.value == "none" else op.cache.value
+    eviction = "" if op.eviction.value == "normal" else f"evict_{op.eviction.value}"
+    return Access(cache, eviction, op.volatile)
+
+
+def _space(op: Any) -> int:
+    return int(scalar_of(op.pointer.type).space)  # type: ignore[union-attr]
+
+
+def _global_address(lowering: Lowering, op: Any) -> list[Fragment]:
+    return [[f"@g.{op.name}"]]
+
+
+RULES: dict[str, Rule] = {
+    "load": _load,
+    "store": _store,
+    "global_address": _global_address,
+}

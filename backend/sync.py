@@ -1,0 +1,129 @@
+"""Barriers between ops (the paper's section 5.2.4).
+
+An op that goes through shared memory writes it, waits, and reads it: the barrier between is its
+own. What remains are hazards between ops, found by data flow:
+
+- write after read: an op may overwrite shared bytes that a thread has not yet read;
+- through global memory: what one thread stored another may load, in one program instance.
+
+A barrier clears everything before it. Pointers that come from different parameters are taken to
+reach memory that does not overlap within one program instance, as everywhere in this compiler.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from tileir.analysis.cfg import cfg
+from tileir.backend.scratch import Plan
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.gpu import Barrier
+from tileir.types import Pointer, element_of
+from tileir.values import Operand, Value
+
+Span: TypeAlias = tuple[int, int]
+Base: TypeAlias = "Value | None"
+"""The parameter a pointer comes from; None where it is not known."""
+
+
+@attrs.frozen
+class State:
+    """What has happened since the last barrier: shared bytes read, global memory written and
+    read, by base."""
+
+    read: frozenset[Span] = frozenset()
+    stored: frozenset[Base] = frozenset()
+    loaded: frozenset[Base] = frozenset()
+
+    def __or__(self, other: State) -> State:
+        return State(self.read | other.read, self.stored | other.stored, self.loaded | other.loaded)
+
+
+def place_barriers(function: Function, memory: Plan) -> Function:
+    """`function` with a `gpu.barrier` before every op that has a hazard."""
+    bases = _bases(function)
+    graph = cfg(function)
+    entering = {label: State() for label in graph.order}
+    changed = True
+    while changed:
+        changed = False
+        for label in graph.order:
+            state = entering[label]
+            for op in function.blocks[label].ops:
+                state = _after(op, state, memory, bases)
+            for successor in graph.successors[label]:
+                joined = entering[successor] | state
+                changed |= joined != entering[successor]
+                entering[successor] = joined
+    blocks = {}
+    for label, block in function.blocks.items():
+        ops: list[Op] = []
+        state = entering.get(label, State())
+        for op in block.ops:
+            if _hazard(op, state, memory, bases):
+                ops.append(Barrier(location=op.location))
+            state = _after(op, state, memory, bases)
+            ops.append(op)
+        same = len(ops) == len(block.ops)
+        blocks[label] = block if same else attrs.evolve(block, ops=tuple(ops))
+    return function.with_blocks(blocks)
+
+
+def _after(op: Op, state: State, memory: Plan, bases: dict[Value, Base]) -> State:
+    if _hazard(op, state, memory, bases) or op.mnemonic == Barrier.mnemonic:
+        state = State()
+    span = _span(op, memory)
+    if span is not None:
+        state = State(read=frozenset({span}))
+    pointers = _pointers(op, bases)
+    stored = state.stored | pointers if op.effects & Effects.WRITE else state.stored
+    loaded = state.loaded | pointers if op.effects & Effects.READ else state.loaded
+    return State(state.read, stored, loaded)
+
+
+def _hazard(op: Op, state: State, memory: Plan, bases: dict[Value, Base]) -> bool:
+    span = _span(op, memory)
+    if span is not None and any(a < span[1] and span[0] < b for a, b in state.read):
+        return True
+    pointers = _pointers(op, bases)
+    if op.effects & (Effects.SYNC) and (state.stored or state.loaded):
+        return True
+    return bool(op.effects & (Effects.READ | Effects.WRITE)) and _meet(pointers, state.stored)
+
+
+def _meet(mine: frozenset[Base], theirs: frozenset[Base]) -> bool:
+    if not mine or not theirs:
+        return False
+    return None in mine or None in theirs or bool(mine & theirs)
+
+
+def _span(op: Op, memory: Plan) -> Span | None:
+    offset = memory.offsets.get(op)
+    return None if offset is None else (offset, offset + memory.sizes[op])
+
+
+def _pointers(op: Op, bases: dict[Value, Base]) -> frozenset[Base]:
+    if not op.effects & (Effects.READ | Effects.WRITE):
+        return frozenset()
+    pointers = [v for v in op.inputs if isinstance(element_of(v.type), Pointer)]
+    return frozenset(_base(v, bases) for v in pointers)
+
+
+def _base(operand: Operand, bases: dict[Value, Base]) -> Base:
+    return bases.get(operand) if isinstance(operand, Value) else None
+
+
+def _bases(function: Function) -> dict[Value, Base]:
+    """The parameter each pointer is computed from."""
+    found: dict[Value, Base] = {p.value: p.value for p in function.parameters}
+    for label in cfg(function).order:
+        for op in function.blocks[label].ops:
+            roots = {_base(v, found) for v in op.inputs if isinstance(element_of(v.type), Pointer)}
+            for result in op.results:
+                if isinstance(element_of(result.type), Pointer) and len(roots) == 1:
+                    found[result] = next(iter(roots))
+    return found

@@ -1,0 +1,26 @@
+"""How many warps a block has, where the program leaves it open."""
+
+from __future__ import annotations
+
+from tileir.backend.target import Target
+from tileir.ir import Function
+from tileir.types import Tile
+
+_ELEMENTS_PER_THREAD = 16
+"""Registers a thread may hold per tile before another warp is worth it."""
+
+
+def choose_warps(function: Function, target: Target) -> int:
+    """The function's `num_warps` attribute, else the power of two from 1 to 16 (4 at least for
+    128 elements and more) that leaves a thread about 16 elements of the largest tile."""
+    stated = function.attributes.get("num_warps")
+    if isinstance(stated, int) and not isinstance(stated, bool):
+        return stated
+    sizes = [v.type.size for op in function.ops for v in op.results if isinstance(v.type, Tile)]
+    largest = max(sizes, default=1)
+    warps = 1
+    while warps < 16 and largest > warps * target.lanes * (
+        4 if warps < 4 else _ELEMENTS_PER_THREAD
+    ):
+        warps *= 2
+    return warps

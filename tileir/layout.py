@@ -1,0 +1,370 @@
+"""Layouts: which thread holds which element of a tile, as a linear map over GF(2).
+
+A layout maps hardware coordinates (register, lane, warp, block) to tile coordinates. Its *atom*
+is linear over GF(2): every bit of a hardware coordinate contributes a vector of tile coordinates,
+and contributions are combined by exclusive or. *Repetitions* multiply the atom along one
+dimension by any count, so that 192 columns or 12 warps are covered exactly:
+
+    coordinate[d] = xor of the atom's vectors [d] + sum of (digit * step) of d's repetitions
+
+A hardware coordinate is read least significant digit first: the atom's bits, then the digits of
+its repetitions in the order listed. The step of a repetition is the extent reached so far in its
+dimension. A zero vector, or a repetition along no dimension, is replication: several threads hold
+the same element. Coordinates past a tile's shape are padding and hold nothing.
+
+The text form, read by `tileir.layout_text.parse_layout`:
+
+    layout(rank = 2, register = [[0, 1], [0, 2]], lane = [[0, 4], [0, 8], [0, 16], [1, 0], [2, 0]],
+           warp = [[4, 0]], repeat = [warp 3 @ 0, register 5 @ 1])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from functools import reduce as fold
+from math import prod
+from operator import or_
+from typing import TypeAlias
+
+import attrs
+
+Vector: TypeAlias = tuple[int, ...]
+"""One tile coordinate per dimension."""
+
+AXES = ("register", "lane", "warp", "block")
+"""The hardware coordinates, innermost first."""
+
+
+@attrs.frozen
+class Repeat:
+    """`count` copies along `dim`, selected by a digit of hardware axis `axis`.
+
+    `dim` None replicates: the digit selects nothing.
+    """
+
+    axis: str
+    count: int
+    dim: int | None
+
+    def __str__(self) -> str:
+        return f"{self.axis} {self.count} @ {'none' if self.dim is None else self.dim}"
+
+
+@attrs.frozen(hash=True)
+class Digit:
+    """One digit of a hardware coordinate: `index // weight % count` moves by `step`."""
+
+    weight: int
+    count: int
+    step: Vector
+
+
+@attrs.frozen(slots=False)
+class Layout:
+    """A map from hardware coordinates to coordinates of a tile of `rank` dimensions.
+
+    Two layouts are equal exactly if their canonical descriptions are; build them through
+    `layout()`, which canonicalises.
+    """
+
+    rank: int
+    register: tuple[Vector, ...] = ()
+    lane: tuple[Vector, ...] = ()
+    warp: tuple[Vector, ...] = ()
+    block: tuple[Vector, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
+
+    def atom(self, axis: str) -> tuple[Vector, ...]:
+        """Vectors of the atom's bits of `axis`, least significant first."""
+        return getattr(self, axis)
+
+    @cached_property
+    def atom_extents(self) -> Vector:
+        """Extent of the atom per dimension: powers of two."""
+        vectors = [v for axis in AXES for v in self.atom(axis)]
+        return tuple(
+            1 << fold(or_, (v[d] for v in vectors), 0).bit_length() for d in range(self.rank)
+        )
+
+    @cached_property
+    def extents(self) -> Vector:
+        """Extent covered per dimension, padding included."""
+        reached = list(self.atom_extents)
+        for repeat in self.repeats:
+            if repeat.dim is not None:
+                reached[repeat.dim] *= repeat.count
+        return tuple(reached)
+
+    def size(self, axis: str) -> int:
+        """Number of values of hardware coordinate `axis`."""
+        return prod(
+            (r.count for r in self.repeats if r.axis == axis), start=1 << len(self.atom(axis))
+        )
+
+    @cached_property
+    def _digits(self) -> Mapping[str, tuple[Digit, ...]]:
+        weights = {axis: 1 << len(self.atom(axis)) for axis in AXES}
+        reached, found = list(self.atom_extents), {axis: [] for axis in AXES}
+        for repeat in self.repeats:
+            step = [0] * self.rank
+            if repeat.dim is not None:
+                step[repeat.dim] = reached[repeat.dim]
+                reached[repeat.dim] *= repeat.count
+            found[repeat.axis].append(Digit(weights[repeat.axis], repeat.count, tuple(step)))
+            weights[repeat.axis] *= repeat.count
+        return {axis: tuple(digits) for axis, digits in found.items()}
+
+    def digits(self, axis: str) -> tuple[Digit, ...]:
+        """The repetitions of `axis`, as digits with their steps."""
+        return self._digits[axis]
+
+    def coordinate(self, register: int = 0, lane: int = 0, warp: int = 0, block: int = 0) -> Vector:
+        """The tile coordinate that this register of this thread holds."""
+        index = dict(zip(AXES, (register, lane, warp, block), strict=True))
+        low, high = [0] * self.rank, [0] * self.rank
+        for axis, value in index.items():
+            for bit, vector in enumerate(self.atom(axis)):
+                if value >> bit & 1:
+                    low = [a ^ b for a, b in zip(low, vector, strict=True)]
+            for digit in self.digits(axis):
+                k = value // digit.weight % digit.count
+                high = [a + k * b for a, b in zip(high, digit.step, strict=True)]
+        return tuple(a + b for a, b in zip(low, high, strict=True))
+
+    @cached_property
+    def registers(self) -> tuple[Vector, ...]:
+        """Coordinate of every register of thread 0, in register order."""
+        return tuple(self.coordinate(r) for r in range(self.size("register")))
+
+    @cached_property
+    def thread_part(self) -> tuple[object, ...]:
+        """What is left when registers are ignored: equal for two layouts exactly if the same
+        thread starts at the same coordinate in both."""
+        others = AXES[1:]
+        return tuple((self.atom(a), self.digits(a)) for a in others)
+
+    def free_bits(self, axis: str) -> int:
+        """Mask of the atom's bits of `axis` that select nothing."""
+        return sum(1 << i for i, v in enumerate(self.atom(axis)) if not any(v))
+
+    # Transformations: of the tile, and so of the layout -----------------------------------
+
+    def slice(self, dim: int) -> Layout:
+        """The layout of a tile whose dimension `dim` was reduced away: threads along it
+        replicate, registers along it are dropped."""
+        keep = [d for d in range(self.rank) if d != dim]
+        return self._project(keep, dim)
+
+    def collapse(self, dim: int) -> Layout:
+        """The same with `dim` kept at extent 1: the layout of what is broadcast along it."""
+        return self.slice(dim).expand_dims(dim)
+
+    def expand_dims(self, dim: int) -> Layout:
+        """The layout of the tile with a dimension of extent 1 put in at `dim`."""
+
+        def vectors(axis: str) -> tuple[Vector, ...]:
+            return tuple((*v[:dim], 0, *v[dim:]) for v in self.atom(axis))
+
+        moved = [
+            r if r.dim is None or r.dim < dim else attrs.evolve(r, dim=r.dim + 1)
+            for r in self.repeats
+        ]
+        return layout(self.rank + 1, *map(vectors, AXES), repeats=tuple(moved))
+
+    def transpose(self, order: tuple[int, ...]) -> Layout:
+        """The layout of the tile whose dimension `i` is this one's `order[i]`."""
+
+        def vectors(axis: str) -> tuple[Vector, ...]:
+            return tuple(tuple(v[d] for d in order) for v in self.atom(axis))
+
+        moved = [
+            r if r.dim is None else attrs.evolve(r, dim=order.index(r.dim)) for r in self.repeats
+        ]
+        return layout(self.rank, *map(vectors, AXES), repeats=tuple(moved))
+
+    def reshape(self, old: Vector, new: Vector) -> Layout | None:
+        """The layout of the tile of shape `old` seen row-major as `new`, when it is one: all
+        extents powers of two and covered exactly by the atom. None otherwise."""
+        if self.repeats or self.extents != old or any(n & (n - 1) for n in new):
+            return None
+
+        def moved(v: Vector) -> Vector:
+            return _delinearize(_linearize(v, old), new)
+
+        return layout(len(new), *(tuple(map(moved, self.atom(a))) for a in AXES))
+
+    def _project(self, keep: list[int], dropped: int) -> Layout:
+        atoms: list[tuple[Vector, ...]] = []
+        for axis in AXES:
+            vectors = [tuple(v[d] for d in keep) for v in self.atom(axis)]
+            atoms.append(tuple(v for v in vectors if axis != "register" or any(v)))
+        repeats: list[Repeat] = []
+        for r in self.repeats:
+            dim = None if r.dim is None or r.dim == dropped else keep.index(r.dim)
+            if r.axis != "register" or dim is not None:
+                repeats.append(attrs.evolve(r, dim=dim))
+        return layout(len(keep), *atoms, repeats=tuple(repeats))
+
+    def __str__(self) -> str:
+        parts = [f"rank = {self.rank}"]
+        for axis in AXES:
+            if vectors := self.atom(axis):
+                parts.append(f"{axis} = [{', '.join(str(list(v)) for v in vectors)}]")
+        if self.repeats:
+            parts.append(f"repeat = [{', '.join(map(str, self.repeats))}]")
+        return f"layout({', '.join(parts)})"
+
+
+def layout(
+    rank: int,
+    register: tuple[Vector, ...] = (),
+    lane: tuple[Vector, ...] = (),
+    warp: tuple[Vector, ...] = (),
+    block: tuple[Vector, ...] = (),
+    *,
+    repeats: tuple[Repeat, ...] = (),
+) -> Layout:
+    """The canonical layout of this description.
+
+    Repetitions of one axis along one dimension are merged, their powers of two become bits of
+    the atom where no other repetition comes first, independent ones are listed in one order, and
+    registers do not replicate.
+    """
+    atoms = {"register": [v for v in register if any(v)]}
+    atoms |= {"lane": list(lane), "warp": list(warp), "block": list(block)}
+    reached = list(Layout(rank, register, lane, warp, block).atom_extents)
+    rest: list[Repeat] = []
+    for repeat in _merged(repeats):
+        low = _power_in(repeat.count)
+        if any(_dependent(r, repeat) for r in rest):
+            low = 1
+        for _ in range(low.bit_length() - 1):
+            step = [0] * rank
+            if repeat.dim is not None:
+                step[repeat.dim] = reached[repeat.dim]
+                reached[repeat.dim] *= 2
+            atoms[repeat.axis].append(tuple(step))
+        if repeat.count > low:
+            rest.append(attrs.evolve(repeat, count=repeat.count // low))
+    return Layout(rank, *(tuple(atoms[a]) for a in AXES), tuple(_ordered(rest)))
+
+
+def _merged(repeats: tuple[Repeat, ...]) -> list[Repeat]:
+    """Repetitions that count on within one axis and dimension, as one."""
+    found: list[Repeat] = []
+    for repeat in repeats:
+        if repeat.axis == "register" and repeat.dim is None:
+            continue
+        last = next((i for i in reversed(range(len(found))) if _dependent(found[i], repeat)), None)
+        if last is not None and (found[last].axis, found[last].dim) == (repeat.axis, repeat.dim):
+            found[last] = attrs.evolve(found[last], count=found[last].count * repeat.count)
+        else:
+            found.append(repeat)
+    return found
+
+
+def _ordered(repeats: list[Repeat]) -> Iterator[Repeat]:
+    """The same repetitions, of those that may come next always the first by axis and dimension."""
+    left = list(repeats)
+    while left:
+        ready = [r for i, r in enumerate(left) if not any(_dependent(b, r) for b in left[:i])]
+        first = min(ready, key=lambda r: (AXES.index(r.axis), -1 if r.dim is None else r.dim))
+        left.remove(first)
+        yield first
+
+
+def _dependent(a: Repeat, b: Repeat) -> bool:
+    """Whether the order of two repetitions matters: they share an axis or a dimension."""
+    return a.axis == b.axis or (a.dim is not None and a.dim == b.dim)
+
+
+def blocked(shape: Vector, order: Vector, vector: int, num_warps: int, lanes: int = 32) -> Layout:
+    """A tiling that keeps neighbouring lanes on neighbouring elements (paper Figure 5).
+
+    `order` lists dimensions, fastest first; every thread holds `vector` neighbours along
+    `order[0]` (fewer where they do not divide the extent), lanes follow along `order`, warps
+    from the slowest dimension, and registers repeat the block until `shape` is covered.
+    """
+    fast, left = order[0], list(shape)
+    vector = _vector_along(shape, fast, min(_power_below(vector), _power_in(shape[fast])), lanes)
+    left[fast] //= vector
+    steps: list[Repeat] = [Repeat("register", vector, fast)]
+    for i, dim in enumerate(order):
+        others = prod(left[d] for d in order[i + 1 :])
+        count = _lanes_along(left[dim], lanes, others, vector if dim == fast else 1)
+        steps.append(Repeat("lane", count, dim))
+        left[dim] = -(-left[dim] // count)
+        lanes //= count
+    steps.append(Repeat("lane", lanes, None))
+    steps += _warps_along(left, order, num_warps)
+    steps += [Repeat("register", left[dim], dim) for dim in order]
+    return layout(len(shape), repeats=tuple(steps))
+
+
+def _vector_along(shape: Vector, fast: int, most: int, lanes: int) -> int:
+    """The widest vector up to `most` that leaves every lane the same work, else `most`."""
+    total, vector = prod(shape), most
+    while vector > 1 and total // vector % lanes:
+        vector //= 2
+    return vector if total // vector % lanes == 0 else most
+
+
+def _lanes_along(extent: int, lanes: int, others: int, vector: int) -> int:
+    """Lanes to put along a dimension of `extent`: all of them where they divide it, fewer where
+    that covers exactly, leaves 16 neighbouring elements, and other dimensions can use the rest."""
+    most = min(lanes, _power_above(extent))
+    count = most
+    while count * vector > 16 and extent % count and others * (count // 2) >= lanes:
+        count //= 2
+    return count if extent % count == 0 else most
+
+
+def _warps_along(left: list[int], order: Vector, num_warps: int) -> Iterator[Repeat]:
+    """Warps by prime factor, along the slowest dimension they divide, else along the one with
+    most left; `left` is reduced."""
+    for factor in _prime_factors(num_warps):
+        slow = tuple(reversed(order))
+        fits = [d for d in slow if left[d] % factor == 0]
+        rest = [d for d in slow if left[d] > 1]
+        dim = fits[0] if fits else max(rest, key=lambda d: left[d], default=None)
+        if dim is not None:
+            left[dim] = -(-left[dim] // factor)
+        yield Repeat("warp", factor, dim)
+
+
+def _linearize(v: Vector, shape: Vector) -> int:
+    index = 0
+    for x, n in zip(v, shape, strict=True):
+        index = index * n + x
+    return index
+
+
+def _delinearize(index: int, shape: Vector) -> Vector:
+    found: list[int] = []
+    for n in reversed(shape):
+        found.append(index % n)
+        index //= n
+    return tuple(reversed(found))
+
+
+def _power_in(n: int) -> int:
+    """Largest power of two that divides `n`."""
+    return n & -n
+
+
+def _power_below(n: int) -> int:
+    return 1 << (n.bit_length() - 1)
+
+
+def _power_above(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+def _prime_factors(n: int) -> Iterator[int]:
+    p = 2
+    while n > 1:
+        while n % p == 0:
+            yield p
+            n //= p
+        p += 1
