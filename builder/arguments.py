@@ -18,7 +18,7 @@ from tileir.builder.mistakes import mistake
 from tileir.builder.wrapped import Wrapped
 from tileir.field import READING, SEVERAL, Field, FieldKind
 from tileir.op import Op
-from tileir.types import Descriptor, Element, Opaque, Pointer, Scalar, Tile, Type, element_of
+from tileir.types import Descriptor, Opaque, Pointer, Scalar, Tile, Type, element_of
 from tileir.values import Constant, Operand, Undef, Value, constant
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def literal(type: Type, number: int | float | bool) -> Constant:
     try:
         return constant(type, number)
     except (OverflowError, TypeError) as error:
-        raise mistake("TIR0802", f"{number} is no {cast(Element, element)}: {error}") from None
+        raise mistake("TIR0802", f"{number} is no {element}: {error}") from None
 
 
 def as_number(item: object) -> int | float | bool | None:

@@ -14,7 +14,7 @@ from tileir.builder.promotion import (
     operand_of,
     to_element,
 )
-from tileir.types import F32, F64, I1, Pointer, Scalar, element_of, shape_of, with_element
+from tileir.types import F32, F64, I1, Element, Pointer, Scalar, element_of, shape_of, with_element
 from tileir.values import Operand
 
 if TYPE_CHECKING:
@@ -112,20 +112,22 @@ def select(builder: Builder, condition: Any, then: Any, otherwise: Any) -> Expr:
     return builder.insert("select", *operands)
 
 
-def like(builder: Builder, value: Any, model: Operand, element: Any = None) -> Operand:
-    """`value` broadcast to the shape of `model`; a number becomes a literal of `element`, and a
-    value keeps its own type."""
+def like(builder: Builder, value: Any, model: Operand, element: Element | None = None) -> Operand:
+    """`value` broadcast to the shape of `model`; a number becomes a literal of `element` (of the
+    model's own where None), and a value keeps its element type."""
     found = operand_of(value)
-    if isinstance(found, (int, float)):
-        return literal(with_element(model.type, element or element_of(model.type)), found)
-    return at(builder, found, shape_of(model.type))
+    if not isinstance(found, (int, float)):
+        return at(builder, found, shape_of(model.type))
+    return literal(with_element(model.type, element) if element else model.type, found)
 
 
 def is_pointer(item: Any) -> bool:
+    """Whether `item` is a pointer or a tile of them."""
     value = getattr(item, "value", item)
     return isinstance(element_of(getattr(value, "type", I1)), Pointer)
 
 
 def is_float(value: Operand) -> bool:
+    """Whether the elements of `value` are floats."""
     element = element_of(value.type)
     return isinstance(element, Scalar) and element.is_float

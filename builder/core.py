@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -62,7 +62,7 @@ class Core:
         return self._fixed or self._places.caller()
 
     @contextmanager
-    def located(self, location: Location) -> Iterator[None]:
+    def located(self, location: Location) -> Generator[None]:
         """Give every op made inside this location: that of a frontend's own source."""
         before, self._fixed = self._fixed, location
         try:
@@ -83,8 +83,7 @@ class Core:
         """Append an op made elsewhere; `b.wrap(op.result)` makes its result an Expr."""
         ops = self.insertion
         if ops is None:
-            self.current.open_block()
-            raise mistake("TIR0801", "there is no insertion point")
+            ops = self.current.open_block().ops
         if op.is_terminator:
             raise mistake("TIR0803", f"{op.mnemonic} ends a block: use the builder's own method")
         ops.append(op)
@@ -116,9 +115,6 @@ class Core:
         attributes: dict[str, Any],
     ) -> Op:
         plan = self._plans.get(mnemonic) or self._plan(mnemonic)
-        ops = self.insertion
-        if ops is None:
-            self.current.open_block()
         fields = plan.operand_fields(operands, type)
         for name, value in attributes.items():
             fields[name] = plan.member(name, value)
@@ -170,7 +166,7 @@ class Core:
     @contextmanager
     def building(
         self, header: Function, parameters: Mapping[str, Type | Argument]
-    ) -> Iterator[tuple[Expr, ...]]:
+    ) -> Generator[tuple[Expr, ...]]:
         """Build the body of `header`; after it the function before goes on."""
         self.claim(header.name)
         place = self.here()

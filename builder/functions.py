@@ -57,10 +57,10 @@ class OpenFunction:
     header: Function
     graph: Graph = attrs.Factory(Graph)
     block: OpenBlock | None = None
-    loops: list[Loop] = attrs.Factory(list)
+    loops: list[Loop] = attrs.field(factory=list[Loop])
     pending: If | None = None
     """An `if_` that an `else_` may still follow."""
-    _labels: dict[str, int] = attrs.Factory(dict)
+    _labels: dict[str, int] = attrs.field(factory=dict[str, int])
 
     def new_block(self, stem: str, parameters: tuple[Value, ...] = ()) -> OpenBlock:
         """A block labelled `stem`, with a number where that is taken."""

@@ -20,9 +20,10 @@ from tileir.builder.arguments import Plan, plan_of
 from tileir.builder.expr import Expr
 from tileir.builder.mistakes import blamed, mistake
 from tileir.builder.wrapped import Wrapped
+from tileir.effects import Effects
 from tileir.errors import TileirError
 from tileir.field import FieldKind
-from tileir.op import Effects, Op, lookup
+from tileir.op import Op, all_ops, lookup
 from tileir.values import Value
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class DerivedOps:
 
         def __getattr__(self, name: str) -> Any:
             """The method of the op called `name`; made once, then found as any method is."""
-            kind = None if name.startswith("_") else lookup(mnemonic_of(name))
+            kind = None if name.startswith("_") else _op_of(name)
             if kind is None or Effects.CONTROL in kind.effects_:
                 raise AttributeError(f"a builder has no op or method {name!r}")
             setattr(DerivedOps, method_name(kind.mnemonic), _method(kind))
@@ -49,10 +50,10 @@ def method_name(mnemonic: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def mnemonic_of(name: str) -> str:
-    """The mnemonic whose method is called `name`."""
-    bare = name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
-    return f"gpu.{bare[4:]}" if bare.startswith("gpu_") else bare
+def _op_of(name: str) -> type[Op] | None:
+    """The op whose method is called `name`."""
+    found = lookup(name)
+    return found or next((k for k in all_ops() if method_name(k.mnemonic) == name), None)
 
 
 def _method(kind: type[Op]) -> Callable[..., Any]:

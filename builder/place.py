@@ -18,7 +18,9 @@ _INSIDE = ("tileir.builder", "contextlib")
 class Places:
     """Finds the caller's location; remembers it per instruction, so a repeat costs a look-up."""
 
-    _known: dict[tuple[int, int], tuple[CodeType, Location]] = attrs.Factory(dict)
+    _known: dict[tuple[int, int], tuple[CodeType, Location]] = attrs.field(
+        factory=dict[tuple[int, int], tuple[CodeType, Location]]
+    )
 
     def caller(self) -> Location:
         """File, line and column of the innermost call from outside the builder."""

@@ -56,12 +56,12 @@ class OpenBlock:
 
     label: str
     parameters: tuple[Value, ...] = ()
-    ops: list[Op] = attrs.Factory(list)
+    ops: list[Op] = attrs.field(factory=list[Op])
     end: Ending | None = None
-    entering: list[Edge] = attrs.Factory(list)
+    entering: list[Edge] = attrs.field(factory=list[Edge])
     sealed: bool = False
-    definitions: dict[Variable, Operand] = attrs.Factory(dict)
-    phis: list[Phi] = attrs.Factory(list)
+    definitions: dict[Variable, Operand] = attrs.field(factory=dict[Variable, Operand])
+    phis: list[Phi] = attrs.field(factory=lambda: list[Phi]())
 
 
 @attrs.define(eq=False)
@@ -71,8 +71,8 @@ class Phi:
     value: Value
     block: OpenBlock
     variable: Variable
-    arguments: list[Operand] = attrs.Factory(list)
-    users: list[Phi] = attrs.Factory(list)
+    arguments: list[Operand] = attrs.field(factory=list[Operand])
+    users: list[Phi] = attrs.field(factory=lambda: list[Phi]())
 
 
 class Graph:
@@ -214,7 +214,7 @@ class Graph:
         return Block(block.label, parameters, tuple(ops))
 
     def _terminator(self, end: Ending, env: dict[Value, Operand]) -> Op:
-        edges = {name: self._successor(edge) for name, edge in end.edges.items()}
+        edges: dict[str, Any] = {n: self._successor(edge) for n, edge in end.edges.items()}
         return end.kind(**end.fields, **edges, location=end.location).remap(env)
 
     def _successor(self, edge: Edge) -> Successor:

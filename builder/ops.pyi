@@ -1,0 +1,1634 @@
+"""Written by `python -m tileir.builder.stubs` from the fields of the ops."""
+
+from collections.abc import Callable, Sequence
+from inspect import Signature
+from typing import Any, TypeAlias
+
+from tileir.builder.arguments import Plan
+from tileir.builder.builder import Builder
+from tileir.builder.expr import Expr
+from tileir.errors import Location
+from tileir.op import Op
+from tileir.types import Type
+from tileir.values import Constant, Undef, Value
+
+Number: TypeAlias = int | float | bool
+Item: TypeAlias = Expr | Value | Constant | Undef | Number
+Names: TypeAlias = str | tuple[str, ...] | None
+
+def method_name(mnemonic: str) -> str: ...
+def signature(plan: Plan) -> Signature: ...
+def insert(
+    builder: Builder, plan: Plan, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> Any: ...
+def insert_fields(
+    builder: Builder, kind: type[Op], fields: dict[str, Any], location: Any, extras: dict[str, Any]
+) -> Op: ...
+def wrapped(builder: Builder, results: tuple[Value, ...]) -> Any: ...
+
+class DerivedOps:
+    def acos(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Arc cosine in 0 to pi; NaN beyond -1 and 1."""
+
+    def acosh(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Inverse hyperbolic cosine; NaN below 1."""
+
+    def add(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        overflow: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Sum modulo 2^n."""
+
+    def addrspacecast(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A pointer as one to the same pointee in another address space; one of the two is
+        generic."""
+
+    def and_(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Bitwise and."""
+
+    def ashr(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Shift right, copies of the sign coming in. Traps on a shift count of n or more."""
+
+    def asin(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Arc sine in -pi/2 to pi/2; NaN beyond -1 and 1."""
+
+    def asinh(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Inverse hyperbolic sine."""
+
+    def assert_(
+        self,
+        condition: Item,
+        *,
+        message: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Stop with `message` unless `condition` is true everywhere."""
+
+    def assume(
+        self,
+        condition: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """A promise that `condition` holds everywhere; a false one is reported."""
+
+    def atan(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Arc tangent in -pi/2 to pi/2."""
+
+    def atan2(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Angle of the point (`rhs`, `lhs`) in -pi to pi, signed zeros and infinities as in
+        C."""
+
+    def atanh(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Inverse hyperbolic tangent; NaN beyond -1 and 1."""
+
+    def atomic_cas(
+        self,
+        pointer: Item,
+        compare: Item,
+        value: Item,
+        mask: Item | None = None,
+        *,
+        sem: str = ...,
+        scope: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Write `value` where memory holds the bits of `compare`, and return what was there
+        before. Lanes where `mask` is false do nothing and are undefined."""
+
+    def atomic_load(
+        self,
+        pointer: Item,
+        mask: Item | None = None,
+        *,
+        sem: str = ...,
+        scope: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A load that is one access and orders memory: `sem` is relaxed or acquire."""
+
+    def atomic_rmw(
+        self,
+        pointer: Item,
+        value: Item,
+        mask: Item | None = None,
+        *,
+        op: str,
+        sem: str = ...,
+        scope: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Combine `value` into memory, and return what was there before. Lanes where `mask` is
+        false do nothing and are undefined."""
+
+    def atomic_store(
+        self,
+        pointer: Item,
+        value: Item,
+        mask: Item | None = None,
+        *,
+        sem: str = ...,
+        scope: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """A store that is one access and orders memory: `sem` is relaxed or release."""
+
+    def barrier(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """All threads of the program instance wait here for each other. A program instance is
+        one stream of tile ops, so it has no meaning beyond an order of memory accesses."""
+
+    def bitcast(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The same bits as another type of the same width; between pointers, another pointee in
+        the same address space. Pointers and numbers are converted by `ptrtoint` and
+        `inttoptr`."""
+
+    def broadcast(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Repeat dimensions of extent 1 to the extents of the result; the rank stays."""
+
+    def cat(
+        self,
+        low: Item,
+        high: Item,
+        *,
+        axis: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Two tiles one after the other along `axis`, order kept."""
+
+    def cbrt(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Cube root, of its operand's sign."""
+
+    def ceil(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Next integer at or above, of the operand's sign where zero."""
+
+    def clampf(
+        self,
+        value: Item,
+        low: Item,
+        high: Item,
+        *,
+        nan: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """`value` held between `low` and `high`: fminnum(fmaxnum(value, low), high). With `nan
+        = all` a NaN `value` stays NaN; with `nan = none` it becomes `low`."""
+
+    def clock(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A counter of cycles of the multiprocessor."""
+
+    def clz(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Number of zero bits above the highest one bit; n for zero, modulo 2^n."""
+
+    def constant_run(
+        self,
+        value: Item,
+        *,
+        values: Sequence[int],
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Along each dimension, elements come in runs of `values` that are equal."""
+
+    def contiguous(
+        self,
+        value: Item,
+        *,
+        values: Sequence[int],
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Along each dimension, elements come in runs of `values` that rise by 1 (pointers: by
+        one element)."""
+
+    def copysign(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Magnitude of `lhs`, sign bit of `rhs`."""
+
+    def cos(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Cosine of radians, of any size; NaN of infinities."""
+
+    def cosh(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Hyperbolic cosine."""
+
+    def ctpop(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Number of one bits, modulo 2^n."""
+
+    def descriptor_gather(
+        self,
+        descriptor: Item,
+        index: Item,
+        column: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Rows `index` of a matrix from column `column` on, padded where they leave it."""
+
+    def descriptor_load(
+        self,
+        descriptor: Item,
+        indices: Sequence[Item] | Item = ...,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Any:
+        """The block that starts at `indices`, padded where it leaves the tensor."""
+
+    def descriptor_reduce(
+        self,
+        descriptor: Item,
+        value: Item,
+        indices: Sequence[Item] | Item = ...,
+        *,
+        op: str,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Combine the block that starts at `indices` into memory, one relaxed atomic access per
+        element, less what lies outside the tensor."""
+
+    def descriptor_scatter(
+        self,
+        descriptor: Item,
+        value: Item,
+        index: Item,
+        column: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Write rows `index` of a matrix from column `column` on, less what lies outside it."""
+
+    def descriptor_store(
+        self,
+        descriptor: Item,
+        value: Item,
+        indices: Sequence[Item] | Item = ...,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Write the block that starts at `indices`, less what lies outside the tensor."""
+
+    def dot(
+        self,
+        a: Item,
+        b: Item,
+        c: Item,
+        *,
+        precision: str = ...,
+        max_imprecise: int = ...,
+        lhs_signed: bool = ...,
+        rhs_signed: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """`a` times `b` plus `c`: [M, K] by [K, N] onto [M, N], or batches of such in a leading
+        dimension. Products and sums are formed at the accumulator's precision or better, in any
+        order: within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the factors that
+        `precision` gives. Integers are signed or not per side and wrap. `max_imprecise` lets
+        8-bit float products be added at reduced precision for that many steps of K."""
+
+    def dot_scaled(
+        self,
+        a: Item,
+        b: Item,
+        c: Item,
+        a_scale: Item | None = None,
+        b_scale: Item | None = None,
+        *,
+        lhs: str,
+        rhs: str,
+        lhs_k_pack: bool = ...,
+        rhs_k_pack: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """`a` times `b` plus `c`, with the factors in small formats and one scale per group of
+        16 or 32 along K: `a_scale` is [M, K / group], `b_scale` is [N, K / group], a power of
+        two (f8e8m0, or its bits in i8) or an f8e4m3. An absent scale is 1. e2m1 factors are
+        f4e2m1, or i8 with two per byte, the first in the low bits, along K or (`lhs_k_pack`,
+        `rhs_k_pack` false) along M or N. A scale of NaN makes its group NaN."""
+
+    def erf(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Error function."""
+
+    def erfc(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """1 - erf(`value`), accurate where erf is near 1."""
+
+    def exp(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """e to the power of `value`."""
+
+    def exp2(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """2 to the power of `value`."""
+
+    def expand_dims(
+        self,
+        value: Item,
+        *,
+        axis: int,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A new dimension of extent 1 before dimension `axis`."""
+
+    def expm1(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """e to the power of `value`, less 1, accurate near 0."""
+
+    def extern_elementwise(
+        self,
+        to: Type,
+        values: Sequence[Item] | Item = ...,
+        *,
+        symbol: str,
+        library: str = ...,
+        pure: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A scalar function of a device library by its `symbol`, applied elementwise to
+        operands of one shape. One that is not `pure` is never removed, repeated or moved. The
+        interpreter knows the functions of libdevice that have an op here (`__nv_expf` and its
+        like)."""
+
+    def extract_slice(
+        self,
+        value: Item,
+        to: Type,
+        offsets: Sequence[Item] | Item = ...,
+        *,
+        strides: Sequence[int] | None = None,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The part of a tile of the result's shape that starts at `offsets`, every `strides`-th
+        element. Traps where it does not lie within the tile."""
+
+    def fabs(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The sign bit cleared, of NaNs too."""
+
+    def fadd(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        fast: str = ...,
+        rounding: str = ...,
+        ftz: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Sum, rounded once."""
+
+    def fcmp(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        predicate: str,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> tuple[Expr, Expr]:
+        """Whether two floats are in the relation `predicate`, and the complement."""
+
+    def fdiv(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        fast: str = ...,
+        rounding: str = ...,
+        ftz: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Quotient, rounded once. Division by zero gives an infinity, 0/0 a NaN."""
+
+    def fence(
+        self,
+        *,
+        sem: str = ...,
+        scope: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Order accesses of this instance around it, as `sem` says, for all in `scope`."""
+
+    def floor(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Next integer at or below, of the operand's sign where zero."""
+
+    def fma(
+        self,
+        a: Item,
+        b: Item,
+        c: Item,
+        *,
+        rounding: str = ...,
+        ftz: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """`a * b + c` with one rounding."""
+
+    def fmaximum(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Larger of two floats; NaN if either is; 0.0 is above -0.0 (IEEE 754-2019 maximum)."""
+
+    def fmaxnum(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Larger of two floats; the other one where one is NaN; 0.0 is above -0.0 (IEEE
+        754-2019 maximumNumber)."""
+
+    def fminimum(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Smaller of two floats; NaN if either is; -0.0 is below 0.0 (IEEE 754-2019
+        minimum)."""
+
+    def fminnum(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Smaller of two floats; the other one where one is NaN; -0.0 is below 0.0 (IEEE
+        754-2019 minimumNumber)."""
+
+    def fmul(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        fast: str = ...,
+        rounding: str = ...,
+        ftz: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Product, rounded once."""
+
+    def fneg(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The sign bit flipped, of NaNs too."""
+
+    def fpcast(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        rounding: str = ...,
+        saturate: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A float as one of any other format, 8-bit and 4-bit ones included, rounded once.
+        Where the format has no infinity (f8e4m3), overflow gives NaN, or with `saturate` the
+        largest finite number; f4e2m1, which has no NaN either, always saturates and turns NaN
+        into its largest number. f8e8m0 holds powers of two: it rounds to the nearest, ties up;
+        zero, negative numbers and NaN become NaN or, with `saturate`, zero and negative numbers
+        its smallest."""
+
+    def fpext(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A float as a wider one: exact."""
+
+    def fptosi(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        saturate: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A float rounded to zero, as a signed integer. Out of range and NaN are undefined;
+        with `saturate` they become the nearest end of the range and 0."""
+
+    def fptoui(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        saturate: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A float rounded to zero, as an unsigned integer. Out of range and NaN are undefined;
+        with `saturate` they become the nearest end of the range and 0."""
+
+    def fptrunc(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        rounding: str = ...,
+        saturate: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A float as a narrower one, rounded once."""
+
+    def frem(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Remainder of the quotient rounded to zero, exact, with the sign of `lhs` (C's fmod).
+        NaN where `lhs` is infinite or `rhs` is zero."""
+
+    def frint(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Nearest integer, halves to even."""
+
+    def fround(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Nearest integer, halves away from zero."""
+
+    def fsub(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        fast: str = ...,
+        rounding: str = ...,
+        ftz: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Difference, rounded once."""
+
+    def ftrunc(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Next integer towards zero, of the operand's sign where zero."""
+
+    def gather(
+        self,
+        source: Item,
+        index: Item,
+        *,
+        axis: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Elements of `source` at `index` along `axis`: result[i, j] = source[index[i, j], j]
+        for axis 0 of two. Other extents agree. Traps on an index outside the dimension."""
+
+    def getelementptr(
+        self,
+        pointer: Item,
+        index: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The pointer `index` elements further on; the index is signed, of any integer
+        width."""
+
+    def global_address(
+        self,
+        to: Type,
+        name: str,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The address of a global of the module."""
+
+    def globaltimer(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A clock of the GPU in nanoseconds."""
+
+    def gpu_barrier(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Every thread of the block waits for the others; what each did to memory before, all
+        see after."""
+
+    def gpu_convert_layout(
+        self,
+        source: Item,
+        *,
+        layout: object,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The same tile, held by threads as `layout` says."""
+
+    def histogram(
+        self,
+        value: Item,
+        to: Type,
+        mask: Item | None = None,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """How often each of 0, 1, ... up to the extent of the result occurs in `value`.
+        Elements outside that range, and those where `mask` is false, count nowhere."""
+
+    def iabs(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Absolute value modulo 2^n: the smallest integer is its own."""
+
+    def icmp(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        predicate: str,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> tuple[Expr, Expr]:
+        """Whether two integers or pointers are in the relation `predicate`, and the complement.
+        Pointers compare as unsigned addresses; signed relations need integers."""
+
+    def inline_asm(
+        self,
+        to: Type | Sequence[Type],
+        values: Sequence[Item] | Item = ...,
+        *,
+        text: str,
+        constraints: str,
+        pure: bool = ...,
+        pack: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Any:
+        """PTX in the place of an elementwise op: `text` with operands `$0`, `$1`, ... under
+        LLVM's `constraints`, applied to groups of `pack` elements. Code that is not `pure` is
+        never removed, repeated or moved. It has no meaning in the interpreter and needs
+        permission to be compiled."""
+
+    def insert_slice(
+        self,
+        value: Item,
+        small: Item,
+        offsets: Sequence[Item] | Item = ...,
+        *,
+        strides: Sequence[int] | None = None,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A tile with the part that starts at `offsets`, every `strides`-th element, replaced
+        by `small`. Traps where that does not lie within the tile."""
+
+    def inttoptr(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The pointer to an address; an integer narrower than 64 bits is extended by zeros."""
+
+    def join(
+        self,
+        low: Item,
+        high: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Two values of one type side by side in a new last dimension of extent 2."""
+
+    def load(
+        self,
+        pointer: Item,
+        mask: Item | None = None,
+        other: Item | None = None,
+        *,
+        cache: str = ...,
+        eviction: str = ...,
+        volatile: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """What `pointer` points to. Lanes where `mask` is false touch no memory and hold
+        `other`, or are undefined without it. A `volatile` load is never removed, repeated or
+        moved over another access. i1 occupies one byte, 0 or 1."""
+
+    def log(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Natural logarithm; NaN below 0, -inf at 0."""
+
+    def log10(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Logarithm to base 10; NaN below 0, -inf at 0."""
+
+    def log1p(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Natural logarithm of 1 + `value`, accurate near 0; NaN below -1."""
+
+    def log2(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Logarithm to base 2; NaN below 0, -inf at 0."""
+
+    def lshr(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Shift right, zeros coming in. Traps on a shift count of n or more."""
+
+    def make_descriptor(
+        self,
+        base: Item,
+        to: Type,
+        dimensions: Sequence[tuple[Item, Item]] = ...,
+        *,
+        padding: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A descriptor of the tensor at `base`: one pair of extent and stride per dimension, in
+        elements. Reads outside it give zeros, or NaNs where `padding` says so; writes outside
+        it are dropped."""
+
+    def make_range(
+        self,
+        to: Type,
+        *,
+        start: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The integers `start`, `start + 1`, ... in a tile of one dimension."""
+
+    def mul(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        overflow: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Low n bits of the product."""
+
+    def multiple_of(
+        self,
+        value: Item,
+        *,
+        values: Sequence[int],
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The first of each run of consecutive elements along each dimension is a multiple of
+        `values`, as is every scalar: runs are those that `contiguous` would name. Pointers
+        count in bytes."""
+
+    def neg(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Negation modulo 2^n: the smallest integer is its own."""
+
+    def num_programs(
+        self,
+        *,
+        axis: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Number of program instances along `axis` of the grid."""
+
+    def or_(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Bitwise or."""
+
+    def pow(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """`lhs` to the power of `rhs`, special cases as in C (IEEE 754-2019 9.2.1): 1 to
+        anything and anything to 0 are 1; NaN for a finite negative base and a finite exponent
+        that is no integer."""
+
+    def print(
+        self,
+        values: Sequence[Item] | Item = ...,
+        *,
+        prefix: str = ...,
+        hex: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Show `values` after `prefix`, integers in hexadecimal with `hex`."""
+
+    def program_id(
+        self,
+        *,
+        axis: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Index of this program instance along `axis` of the grid."""
+
+    def psi(
+        self,
+        arms: Sequence[tuple[Item, Item]] = ...,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The value whose predicate holds, lane by lane; of several the last, of none
+        undefined. A predicate is a scalar i1 or an i1 tile of the values' shape."""
+
+    def ptrtoint(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The address of a pointer, its low bits for an integer narrower than 64 bits."""
+
+    def reduce(
+        self,
+        values: Sequence[Item] | Item = ...,
+        *,
+        axis: int = ...,
+        combiner: str | Callable[..., Any],
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Any:
+        """Combine all elements along `axis`, which goes away. The combiner is associative and
+        commutative, and a float sum may be formed in any order: within (n - 1) units of half-
+        ulp of the sum of magnitudes. The interpreter folds the upper part onto the lower until
+        one is left. Under a predicate only its lanes take part; where none does, the result is
+        undefined."""
+
+    def reshape(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The same elements in row-major order under another shape of the same size."""
+
+    def rsqrt(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """1 / sqrt(`value`); inf of its sign at zeros, NaN below 0."""
+
+    def scan(
+        self,
+        values: Sequence[Item] | Item = ...,
+        *,
+        axis: int = ...,
+        combiner: str | Callable[..., Any],
+        reverse: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Any:
+        """Combine each element with all before it along `axis` (after it, with `reverse`): an
+        inclusive prefix. The combiner is associative; a float sum may be formed in any order.
+        The interpreter doubles the distance (Hillis and Steele). Lanes off under a predicate
+        are skipped and undefined."""
+
+    def sdiv(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        rounding: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Signed quotient, rounded to zero, down or up. Traps on a zero divisor; the smallest
+        integer divided by -1 wraps to itself."""
+
+    def select(
+        self,
+        condition: Item,
+        then: Item,
+        otherwise: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """`then` where `condition` is true, else `otherwise`. Undefined only where the
+        condition or the value chosen is."""
+
+    def sext(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """An integer as a wider one, copies of the sign above (of i1: true becomes -1)."""
+
+    def shl(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Shift left, zeros coming in. Traps on a shift count of n or more."""
+
+    def sin(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Sine of radians, of any size; NaN of infinities."""
+
+    def sinh(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Hyperbolic sine."""
+
+    def sitofp(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A signed integer as a float, rounded once to nearest even (of i1: true is -1)."""
+
+    def smax(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Larger of two signed integers (of i1, where true is -1, their and)."""
+
+    def smin(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Smaller of two signed integers (of i1, where true is -1, their or)."""
+
+    def smulhi(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """High n bits of the 2n-bit signed product."""
+
+    def splat(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A tile with the scalar `value` everywhere."""
+
+    def split(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> tuple[Expr, Expr]:
+        """The two halves of a tile whose last dimension has extent 2; inverse of `join`."""
+
+    def sqrt(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Square root, rounded once; NaN below 0; -0.0 at -0.0."""
+
+    def srem(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        rounding: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Signed remainder: `lhs - rhs * sdiv(lhs, rhs)` with the same rounding. Traps on a
+        zero divisor."""
+
+    def store(
+        self,
+        pointer: Item,
+        value: Item,
+        mask: Item | None = None,
+        *,
+        cache: str = ...,
+        eviction: str = ...,
+        volatile: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Write `value` to where `pointer` points; lanes where `mask` is false write nothing.
+        Two lanes that write one address must write the same value. A `volatile` store is never
+        removed, repeated or moved over another access."""
+
+    def sub(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        overflow: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Difference modulo 2^n."""
+
+    def tan(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Tangent of radians, of any size; NaN of infinities."""
+
+    def tanh(
+        self,
+        value: Item,
+        *,
+        fast: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Hyperbolic tangent."""
+
+    def trans(
+        self,
+        value: Item,
+        *,
+        order: Sequence[int],
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Permute dimensions: dimension d of the result is dimension `order[d]` of the
+        operand."""
+
+    def trunc(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The low bits of an integer, as a narrower one."""
+
+    def udiv(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        rounding: str = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Unsigned quotient, rounded to zero, down or up. Traps on a zero divisor."""
+
+    def uitofp(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """An unsigned integer as a float, rounded once to nearest even."""
+
+    def umax(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Larger of two unsigned integers."""
+
+    def umin(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Smaller of two unsigned integers."""
+
+    def umulhi(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """High n bits of the 2n-bit unsigned product."""
+
+    def unsplat(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The only element of a tile of one element."""
+
+    def urem(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Unsigned remainder. Traps on a zero divisor."""
+
+    def xor(
+        self,
+        lhs: Item,
+        rhs: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Bitwise exclusive or; with -1 (`true` for i1) the complement."""
+
+    def zext(
+        self,
+        value: Item,
+        to: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """An integer as a wider one, zeros above."""
