@@ -191,6 +191,133 @@ CODES: dict[str, tuple[str, str]] = {
         "kernel called",
         "Kernels are started by the host alone. Move what both need into a device function.",
     ),
+    "TIR0330": (
+        "declared type",
+        "Modules that name one function must agree on its type: the declaration's parameters and "
+        "results are those of the definition.",
+    ),
+    "TIR0331": (
+        "defined twice",
+        "Two modules define one name. Make one of them a declaration, private, weak, or both "
+        "linkonce if they are the same.",
+    ),
+    "TIR0332": (
+        "linkonce definitions differ",
+        "Definitions that are linkonce are merged, so they must be equal op for op.",
+    ),
+    "TIR0333": (
+        "type of a global",
+        "Modules that name one global must agree on element, count and constancy.",
+    ),
+    "TIR0334": (
+        "initial value of a global",
+        "Two modules give one global different initial values; one of them may be weak or "
+        "external.",
+    ),
+    "TIR0335": (
+        "kind of a symbol",
+        "Functions and globals share one name space, across all modules that are linked.",
+    ),
+    "TIR0336": (
+        "stages differ",
+        "Modules that are linked stand at one stage of the backend, or all before it.",
+    ),
+    "TIR0337": (
+        "metadata differs",
+        "Two modules give one metadata key different values.",
+    ),
+    "TIR0338": (
+        "no such library function",
+        "The standard library has no function of this name and type; the message lists its names.",
+    ),
+    "TIR0501": (
+        "out of bounds",
+        "A lane that is not masked off accessed an address outside every array given. The "
+        "message names the lane, and the offset from the array that is nearest. Mask the lane, "
+        "or correct the address.",
+    ),
+    "TIR0502": (
+        "misaligned",
+        "An address must be a multiple of the size of the element it points to.",
+    ),
+    "TIR0503": (
+        "undefined address",
+        "An address was computed from an undefined value: a masked-off lane without `other`, "
+        "memory never written, `undef`.",
+    ),
+    "TIR0504": (
+        "undefined mask or predicate",
+        "Whether a lane accesses memory depends on an undefined value.",
+    ),
+    "TIR0505": (
+        "undefined value stored",
+        "A value that reaches memory is undefined. Give the load an `other`, or mask the store. "
+        "`allow_undef` lets stores pass and marks the elements in the report.",
+    ),
+    "TIR0506": (
+        "undefined condition",
+        "A branch depends on an undefined value.",
+    ),
+    "TIR0507": (
+        "broken promise",
+        "The program promised what is not so: an assumption, a hint (`multiple_of`, "
+        "`contiguous`, `constant_run`), a parameter's `aligned`, `multiple_of` or `noalias`, or "
+        "a place never to be reached.",
+    ),
+    "TIR0508": (
+        "access not permitted",
+        "A write to a constant, a read-only array or through a `readonly` parameter, or a read "
+        "through a `writeonly` one.",
+    ),
+    "TIR0509": (
+        "lanes disagree",
+        "Two lanes of one store write different values to one address; which one stays is not "
+        "defined.",
+    ),
+    "TIR0510": (
+        "launch",
+        "The grid, the names or the number of arguments, or an option does not fit the kernel.",
+    ),
+    "TIR0511": (
+        "argument",
+        "Pointers take numpy arrays of the pointee's dtype (or the unsigned integer of its "
+        "size), scalars take numbers that their type holds.",
+    ),
+    "TIR0512": (
+        "nothing to run",
+        "The module has no such kernel, or calls a function that is declared and defined nowhere.",
+    ),
+    "TIR0513": (
+        "calls nest too deeply",
+        "Device functions do not recurse.",
+    ),
+    "TIR0514": (
+        "assertion failed",
+        "The condition of an `assert` is false or undefined in some lane.",
+    ),
+    "TIR0515": (
+        "no meaning here",
+        "Inline assembly, external functions and compiler-made ops have no meaning in the "
+        "interpreter.",
+    ),
+    "TIR0516": (
+        "limit of ops",
+        "More ops were executed than `limit` allows.",
+    ),
+    "TIR0517": (
+        "race",
+        "Two program instances access one address, at least one of them writes, and no atomic "
+        "or fence orders the one before the other. `allow_races` puts races into the report.",
+    ),
+    "TIR0518": (
+        "deadlock",
+        "Every program instance that still runs waits in a loop for memory to change, and none "
+        "of them will change it. The notes say where they wait.",
+    ),
+    "TIR0539": (
+        "executor",
+        "No executor of that name is installed, or its dependencies are missing.",
+    ),
     "TIR0401": (
         "op newer than the module",
         "The version in the module's header is older than the op. Raise the version, or do "
