@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import attrs
@@ -356,7 +357,17 @@ def lookup(mnemonic: str) -> type[Op] | None:
             importlib.import_module(f"tileir.ops.{family}")
             if mnemonic in OPS:
                 return OPS[mnemonic]
-    return found
+        _load_third_party()
+    return OPS.get(mnemonic)
+
+
+@cache
+def _load_third_party() -> None:
+    """Import what other distributions name under the entry point group `tileir.ops`."""
+    from importlib.metadata import entry_points  # slow, and needed for unknown mnemonics only
+
+    for point in entry_points(group="tileir.ops"):
+        point.load()
 
 
 def all_ops() -> Iterator[type[Op]]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tileir.ir import Module
+from tileir.tools.executors import gpu_target
 from tileir.tools.files import write_file
 
 DEFAULT_TARGET = "sm_80"
@@ -20,7 +21,7 @@ def write_ptx(module: Module, kernel: str, target: str | None, path: str | None)
     """
     from tileir.backend import compile as compile_kernel
 
-    chosen = target or _device() or DEFAULT_TARGET
+    chosen = target or gpu_target() or DEFAULT_TARGET
     compiled = compile_kernel(module, target=chosen, kernel=kernel)
     where = path or str(cache_folder() / "ptx" / f"{kernel}.{chosen}.ptx")
     write_file(where, compiled.ptx.encode())
@@ -34,10 +35,3 @@ def cache_folder() -> Path:
         return Path(stated) / "tileir"
     parts = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
     return Path.home().joinpath(*parts, "tileir")
-
-
-def _device() -> str | None:
-    from tileir.backend.device import available
-    from tileir.tools.executors import gpu_target
-
-    return gpu_target() if available() is None else None

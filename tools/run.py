@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from tileir.errors import CompileError, Diagnostic, ToolError
+from tileir.executor import executor
 from tileir.ir import Module
 from tileir.tools.check import Verdict, verdicts
-from tileir.tools.executors import EXECUTORS, choose
+from tileir.tools.executors import choose
 from tileir.tools.files import read_module
 from tileir.tools.inputs import Recipe, draw, recipe
 from tileir.tools.ptx import write_ptx
 from tileir.tools.table import Row, show
+
+_ON = "auto (a GPU where there is one), interpreter, gpu, or another installed executor"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
     parser.add_argument("file", metavar="FILE", help=".tir file, or - for standard input")
     parser.add_argument("--kernel", help="kernel to run (default: the one metadata names)")
-    parser.add_argument("--on", choices=("auto", *EXECUTORS), default="auto",
-                        help="where to run (default: a GPU where there is one)")  # fmt: skip
+    parser.add_argument("--on", default="auto", metavar="EXECUTOR", help=_ON)
     parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
     parser.add_argument("--target", help="GPU architecture of the PTX (default: the GPU's, sm_80)")
     parser.add_argument("--ptx", metavar="PATH", help="where to write the PTX")
@@ -34,18 +37,33 @@ def execute(options: argparse.Namespace) -> int:
     """Run, check, print the table; 1 where a result is not what was expected."""
     module = read_module(options.file)
     plan = recipe(module, options.kernel)
-    executor = choose(options.on)
     before = draw(plan, options.seed)
-    after = {name: _copy(value) for name, value in before.items()}
     start = perf_counter()
-    EXECUTORS[executor](module, plan, after)
+    name, after = _launched(module, plan, before, options.on)
     seconds = perf_counter() - start
     judged = verdicts(plan, before, after)
     grid = "x".join(map(str, plan.grid))
-    sys.stdout.write(f"@{plan.kernel.name} on {executor}, grid {grid}, {seconds:.2f} s\n")
+    sys.stdout.write(f"@{plan.kernel.name} on {name}, grid {grid}, {seconds:.2f} s\n")
     _show(plan, judged)
     sys.stdout.write(_ptx_line(module, plan, options) + "\n")
     return 0 if all(verdict.good for verdict in judged) else 1
+
+
+def _launched(
+    module: Module, plan: Recipe, before: Mapping[str, Any], wanted: str
+) -> tuple[str, dict[str, Any]]:
+    """Where the kernel ran and what it left. What no GPU code can be made for yet runs in the
+    interpreter, unless a GPU was asked for by name."""
+    name, after = choose(wanted), _copies(before)
+    try:
+        executor(name).launch(module, plan.kernel.name, plan.grid, after)
+    except CompileError as error:
+        if wanted != "auto":
+            raise
+        sys.stderr.write(f"not on a GPU: {error}\n")
+        name, after = "interpreter", _copies(before)
+        executor(name).launch(module, plan.kernel.name, plan.grid, after)
+    return name, after
 
 
 def _show(plan: Recipe, judged: list[Verdict]) -> None:
@@ -80,5 +98,5 @@ def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
         raise
 
 
-def _copy(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
+def _copies(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in values.items()}
