@@ -70,7 +70,7 @@ class Predicates:
 
     def implies(self, first: Operand | None, second: Operand | None) -> bool:
         """Whether `second` holds wherever `first` does."""
-        return first is second or second is None or self.covers((second,), within=first)
+        return first is second or second is None or self.covers((second,), (first,))
 
     def exclusive(self, first: Operand | None, second: Operand | None) -> bool:
         """Whether the two never hold together."""
@@ -80,10 +80,13 @@ class Predicates:
         """Whether exactly one of the two holds."""
         return _is_false(_join("not", _join("xor", self.formula(first), self.formula(second))))
 
-    def covers(self, predicates: Iterable[Operand | None], within: Operand | None = None) -> bool:
-        """Whether some one of `predicates` holds wherever `within` does (None: everywhere)."""
+    def covers(
+        self, predicates: Iterable[Operand | None], within: Iterable[Operand | None] = ()
+    ) -> bool:
+        """Whether some one of `predicates` holds wherever all of `within` do."""
         some = _join("or", *[self.formula(p) for p in predicates])
-        return _is_false(_join("and", self.formula(within), _join("not", some)))
+        where = [self.formula(p) for p in within]
+        return _is_false(_join("and", *where, _join("not", some)))
 
     def comparisons(self, condition: Operand, truth: bool) -> list[tuple[Op, bool]]:
         """Comparison ops whose outcomes follow from `condition` being `truth`: each with

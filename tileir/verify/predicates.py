@@ -1,12 +1,146 @@
-"""Predicates."""
+"""Predicates: is a value read only where it is defined, does a `psi` decide every lane once?
+
+A value defined under `@%p` is undefined where `%p` is false. Elementwise ops hand undefined lanes
+on to their results; a warning is given where one may reach memory, a branch, a reduction or the
+outside. Nothing here is an error: which lanes a predicate holds in is known at run time alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
-from tileir.errors import Diagnostic
+import attrs
+
+from tileir.analysis.cfg import cfg
+from tileir.analysis.predicates import Predicates, predicates
+from tileir.errors import Diagnostic, Severity
 from tileir.ir import Function
+from tileir.op import Effects, Op
+from tileir.types import shape_of
+from tileir.values import Operand, Value
+
+Needs: TypeAlias = tuple[Operand, ...]
+"""Predicates all of which must hold for a lane of a value to be defined."""
 
 
 def check_predicates(function: Function) -> Iterator[Diagnostic]:
-    return iter(())
+    """Warnings and remarks about predicated values of `function`."""
+    flow = _Flow(predicates(function))
+    for label in cfg(function).order:
+        for op in function.blocks[label].ops:
+            if op.mnemonic == "psi":
+                yield from _check_psi(flow, op)
+            yield from _check_reads(flow, op)
+            _define(flow, op)
+        _pass_on(flow, function, label)
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class _Flow:
+    """What is known of predicates, and under which each value so far is defined."""
+
+    facts: Predicates
+    needs: dict[Value, Needs] = attrs.Factory(dict[Value, Needs])
+
+    def missing(self, operand: Operand, where: Needs) -> Needs:
+        """Predicates that `operand` needs and that `where` does not imply."""
+        if not isinstance(operand, Value):
+            return ()
+        return tuple(
+            p for p in self.needs.get(operand, ()) if p not in where and not self._holds(p, where)
+        )
+
+    def _holds(self, predicate: Operand, where: Needs) -> bool:
+        return self.facts.covers((predicate,), where)
+
+
+_SEEN = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE | Effects.CONTROL
+
+
+def _where(op: Op) -> Needs:
+    return () if op.predicate is None else (op.predicate,)
+
+
+def _check_reads(flow: _Flow, op: Op) -> Iterator[Diagnostic]:
+    """Reads by an op through which undefined lanes can be seen."""
+    if not flow.needs or not (op.effects & _SEEN or op.predicate_follows_operand):
+        return
+    mask = getattr(op, "mask", None)
+    masked = _where(op) if mask is None else (*_where(op), mask)
+    other = getattr(op, "other", None)
+    for index, operand in enumerate(op.inputs):
+        where = _where(op) if operand is mask or operand is other else masked
+        for needed in flow.missing(operand, where):
+            yield _warning(op, operand, needed, index)
+    if op.predicate is not None:
+        for needed in flow.missing(op.predicate, ()):
+            if needed is not op.predicate and not _nested(flow, op.predicate, needed):
+                yield _warning(op, op.predicate, needed, "predicate")
+
+
+def _nested(flow: _Flow, predicate: Operand, needed: Operand) -> bool:
+    """A predicate computed under `needed` guards ops of the lanes in which it is defined."""
+    return isinstance(predicate, Value) and needed in flow.needs.get(predicate, ())
+
+
+def _warning(op: Op, operand: Operand, needed: Operand, index: int | str) -> Diagnostic:
+    message = f"{_name(operand)} is undefined where {_name(needed)} is false, and is read here"
+    return Diagnostic("TIR0230", message, op.location, Severity.WARNING, operand=index)
+
+
+def _name(operand: Operand) -> str:
+    return f"%{operand.name or '?'}" if isinstance(operand, Value) else "a literal"
+
+
+def _define(flow: _Flow, op: Op) -> None:
+    """What the results of `op` need: its predicate, and what its inputs need beyond that."""
+    where = _where(op)
+    found = dict.fromkeys(where)
+    if op.elementwise and flow.needs:
+        for condition, operand in _arms(op):
+            for needed in flow.missing(operand, (*where, *condition)):
+                if shape_of(needed.type) in ((), shape_of(op.results[0].type)):
+                    found[needed] = None
+    if found:
+        for value in op.results:
+            flow.needs[value] = tuple(found)
+
+
+def _arms(op: Any) -> Sequence[tuple[Needs, Operand]]:
+    """The inputs of an elementwise op, each with the condition under which it counts."""
+    if op.mnemonic == "psi":
+        return [((p,), v) for p, v in zip(op.arms[::2], op.arms[1::2], strict=True)]
+    if op.mnemonic == "select":
+        return [((), op.condition), ((op.condition,), op.then), ((), op.otherwise)]
+    return [((), operand) for operand in op.inputs]
+
+
+def _pass_on(flow: _Flow, function: Function, label: str) -> None:
+    for edge in function.blocks[label].successors:
+        for parameter, argument in zip(
+            function.blocks[edge.label].parameters, edge.arguments, strict=True
+        ):
+            if isinstance(argument, Value) and argument in flow.needs:
+                flow.needs[parameter] = flow.needs[argument]
+
+
+def _check_psi(flow: _Flow, op: Any) -> Iterator[Diagnostic]:
+    conditions: tuple[Operand, ...] = op.arms[::2]
+    facts = flow.facts
+    if not facts.covers(conditions, _where(op)):
+        message = "psi: lanes where no predicate holds are undefined"
+        yield Diagnostic("TIR0231", message, op.location, Severity.REMARK)
+    for index, condition in enumerate(conditions):
+        later = conditions[index + 1 :]
+        if later and facts.covers(later, (condition,)):
+            message = f"psi: value {index} is never chosen, later predicates hold where its does"
+            yield Diagnostic("TIR0233", message, op.location, Severity.WARNING, operand=2 * index)
+        elif any(_overlap(facts, condition, other) for other in later):
+            message = f"psi: predicate {index} and later ones may hold together; the last decides"
+            yield Diagnostic("TIR0232", message, op.location, Severity.REMARK, operand=2 * index)
+
+
+def _overlap(facts: Predicates, first: Operand, second: Operand) -> bool:
+    """Neither exclusive, nor the second a deliberate exception to the first."""
+    return not facts.exclusive(first, second) and not facts.implies(second, first)

@@ -1,0 +1,151 @@
+"""Which pointer parameters a function reads, writes and updates atomically."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from tileir.analysis.cache import cached
+from tileir.ir import Function
+from tileir.op import Effects, Op
+from tileir.types import I1, VOID, Descriptor, Pointer, Type, element_of
+from tileir.values import Operand, Value
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Access:
+    """How memory is accessed through a pointer. `escapes`: the address is stored, passed to a
+    call or turned into a number, so that it may be accessed in any way."""
+
+    read: bool = False
+    written: bool = False
+    atomic: bool = False
+    escapes: bool = False
+
+    def __or__(self, other: Access) -> Access:
+        return Access(
+            self.read or other.read,
+            self.written or other.written,
+            self.atomic or other.atomic,
+            self.escapes or other.escapes,
+        )
+
+
+NOTHING = Access()
+ANYTHING = Access(True, True, True, True)
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class ArgumentEffects:
+    """Accesses by parameter value. `elsewhere` are those through pointers that do not come from
+    parameters (loaded addresses, numbers, globals); they may reach any argument."""
+
+    parameters: Mapping[Value, Access]
+    elsewhere: Access
+
+    def of(self, parameter: Value) -> Access:
+        """What may happen to the memory of `parameter`, a pointer or descriptor parameter."""
+        return self.parameters.get(parameter, NOTHING)
+
+
+@cached
+def effects(function: Function) -> ArgumentEffects:
+    """The effects of `function` on what its pointer parameters point to. Calls count as any
+    access through their pointer arguments; inline them first for exact facts."""
+    roots = _roots(function)
+    found: dict[Value, Access] = {p.value: NOTHING for p in function.parameters if _points(p.type)}
+    elsewhere = NOTHING
+    for op in function.ops:
+        for pointer, access in _accesses(op):
+            sources = roots.get(pointer, _UNKNOWN) if isinstance(pointer, Value) else _UNKNOWN
+            for source in sources & found.keys():
+                found[source] |= access
+            if _ELSEWHERE in sources:
+                elsewhere |= access
+    return ArgumentEffects(found, elsewhere)
+
+
+_ELSEWHERE = Value(VOID, "elsewhere")
+_UNKNOWN = frozenset((_ELSEWHERE,))
+
+
+def _points(type: Type) -> bool:
+    return isinstance(element_of(type), (Pointer, Descriptor))
+
+
+def _roots(function: Function) -> dict[Value, frozenset[Value]]:
+    """The pointer parameters each pointer value may be derived from, and `_ELSEWHERE`."""
+    roots = {p.value: frozenset((p.value,)) for p in function.parameters if _points(p.type)}
+    roots |= dict.fromkeys(_strangers(function), _UNKNOWN)
+    flows = _flows(function)
+    pending = list(roots)
+    while pending:
+        source = pending.pop()
+        for target in flows.get(source, ()):
+            merged = roots.get(target, frozenset[Value]()) | roots[source]
+            if merged != roots.get(target):
+                roots[target] = merged
+                pending.append(target)
+    return roots
+
+
+def _strangers(function: Function) -> set[Value]:
+    """Pointers that may come from no parameter: loaded, made of numbers, literal."""
+    found: set[Value] = set()
+    for op in function.ops:
+        pointers = [v for v in op.inputs if _points(v.type)]
+        derived = pointers and not op.effects & ~Effects.TRAP
+        if not derived or not all(isinstance(v, Value) for v in pointers):
+            found.update(v for v in op.results if _points(v.type))
+        for edge in op.successors:
+            target = function.blocks[edge.label]
+            for argument, parameter in zip(edge.arguments, target.parameters, strict=True):
+                if not isinstance(argument, Value) and _points(parameter.type):
+                    found.add(parameter)
+    return found
+
+
+def _flows(function: Function) -> dict[Value, list[Value]]:
+    """From each pointer to the pointers made of it, by ops without effects and by edges."""
+    found: dict[Value, list[Value]] = {}
+
+    def add(sources: Iterable[Operand], targets: Iterable[Value]) -> None:
+        made = [t for t in targets if _points(t.type)]
+        for source in sources if made else ():
+            if isinstance(source, Value) and _points(source.type):
+                found.setdefault(source, []).extend(made)
+
+    for op in function.ops:
+        if not op.effects & ~Effects.TRAP:
+            add(op.inputs, op.results)
+        for edge in op.successors:
+            target = function.blocks[edge.label]
+            for argument, parameter in zip(edge.arguments, target.parameters, strict=True):
+                add((argument,), (parameter,))
+    return found
+
+
+def _accesses(op: Op) -> list[tuple[Operand, Access]]:
+    """The addresses `op` uses, and how. The first operand of an access is its address."""
+    pointers = [v for v in op.operands if _points(v.type)]
+    if not pointers:
+        return []
+    effects_ = op.effects
+    if Effects.OUTSIDE in effects_ or (Effects.CONTROL in effects_ and not op.successors):
+        return [(p, ANYTHING) for p in pointers]
+    if not effects_ & (Effects.READ | Effects.WRITE):
+        made = any(_points(v.type) for v in op.results)
+        reading = op.results and not made and not _compares(op)
+        return [(p, Access(escapes=True)) for p in pointers] if reading else []
+    access = Access(
+        Effects.READ in effects_,
+        Effects.WRITE in effects_,
+        Effects.READ in effects_ and Effects.WRITE in effects_,
+    )
+    stored = [(p, ANYTHING) for p in pointers if p is not op.inputs[0]]
+    return [(op.inputs[0], access), *stored]
+
+
+def _compares(op: Op) -> bool:
+    return all(element_of(v.type) is I1 for v in op.results)
