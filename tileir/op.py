@@ -387,9 +387,8 @@ def _derive(cls: Any) -> None:
         if "kind" in a.metadata
     )  # fmt: skip
     cls._memo = {}
-    cls._readers = tuple((f.name, f.kind) for f in cls.schema if f.kind in REMAP) + (
-        ("predicate", FieldKind.OPTIONAL),
-    )
+    reading = [(f.name, f.kind) for f in cls.schema if f.kind in REMAP]
+    cls._readers = (*reading, ("predicate", FieldKind.OPTIONAL))
     cls._inputs = reader(cls.schema)
     cls._types = type_reader(cls.schema)
     edges = [f.name for f in cls.schema if f.kind is FieldKind.SUCCESSOR]
