@@ -20,7 +20,7 @@ from tileir.backend.anchors import Anchors
 from tileir.effects import Effects
 from tileir.field import FieldKind, Successor
 from tileir.ir import Block, Function
-from tileir.layout import Layout
+from tileir.layout import Layout, differs_in_units
 from tileir.op import Op
 from tileir.ops.gpu import ConvertLayout
 from tileir.types import Tile, Type, shape_of
@@ -89,7 +89,7 @@ class _Assignment:
             self.homes[result] = self._home(op, result)
 
     def _is_cheap(self, op: Op) -> bool:
-        if op.mnemonic in _CHEAP_SHAPES:
+        if _moves_nothing(op):
             return True
         if not op.elementwise or op.effects & ~Effects.TRAP:
             return False
@@ -160,7 +160,7 @@ class _Assignment:
         if not isinstance(operand.type, Tile):
             return None
         name = op.mnemonic
-        if layout is not None and name in _CHEAP_SHAPES:
+        if layout is not None and _moves_nothing(op):
             return _before(op, operand.type, layout)
         if layout is not None and op.elementwise:
             return layout
@@ -274,10 +274,19 @@ class _Assignment:
         return Undef(kind)
 
 
+def _moves_nothing(op: Op) -> bool:
+    """Whether every element of the result stands where one of the operand does."""
+    if op.mnemonic == "reshape":
+        return differs_in_units(shape_of(op.inputs[0].type), shape_of(op.results[0].type))
+    return op.mnemonic in _CHEAP_SHAPES
+
+
 def _before(op: Op, operand: Tile, layout: Layout) -> Layout:
     """The layout an operand of a cheap shape op has when its result has `layout`."""
     if op.mnemonic == "expand_dims":
         return layout.slice(cast(Any, op).axis)
+    if op.mnemonic == "reshape":
+        return layout.with_units(shape_of(op.results[0].type), operand.shape)
     if op.mnemonic == "trans":
         order = _order(op, len(operand.shape))
         return layout.transpose(tuple(order.index(d) for d in range(len(order))))

@@ -16,6 +16,7 @@ from tileir.backend.reduction import reduction_bytes
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
+from tileir.layout import differs_in_units
 from tileir.op import Op
 from tileir.types import Tile, element_of
 
@@ -86,6 +87,8 @@ def _result(op: Any) -> int:
 
 def _reshape(op: Any) -> int:
     source, tile = op.value.type, op.result.type
+    if differs_in_units(source.shape, tile.shape):
+        return 0
     moved = source.layout.reshape(source.shape, tile.shape)
     return 0 if moved == tile.layout else source.size * source.element.bytes
 

@@ -183,6 +183,17 @@ class Layout:
         ]
         return layout(self.rank, *map(vectors, AXES), repeats=tuple(moved))
 
+    def with_units(self, old: Vector, new: Vector) -> Layout:
+        """The layout of the tile of shape `old` seen as `new`, which differs in extents of 1."""
+        moved = self
+        for dim in reversed(range(len(old))):
+            if old[dim] == 1:
+                moved = moved.slice(dim)
+        for dim, extent in enumerate(new):
+            if extent == 1:
+                moved = moved.expand_dims(dim)
+        return moved
+
     def reshape(self, old: Vector, new: Vector) -> Layout | None:
         """The layout of the tile of shape `old` seen row-major as `new`, when it is one: all
         extents powers of two and covered exactly by the atom. None otherwise."""
@@ -277,6 +288,11 @@ def _ordered(repeats: list[Repeat]) -> Iterator[Repeat]:
 def _dependent(a: Repeat, b: Repeat) -> bool:
     """Whether the order of two repetitions matters: they share an axis or a dimension."""
     return a.axis == b.axis or (a.dim is not None and a.dim == b.dim)
+
+
+def differs_in_units(old: Vector, new: Vector) -> bool:
+    """Whether two shapes are the same but for extents of 1."""
+    return [n for n in old if n > 1] == [n for n in new if n > 1]
 
 
 def blocked(shape: Vector, order: Vector, vector: int, num_warps: int, lanes: int = 32) -> Layout:

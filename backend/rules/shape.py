@@ -7,7 +7,7 @@ from typing import Any
 from tileir.backend.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.rules.elementwise import each
 from tileir.backend.thread import Handle, Thread
-from tileir.layout import Vector
+from tileir.layout import Vector, differs_in_units
 from tileir.types import I32, Pointer, Tile
 
 
@@ -67,10 +67,19 @@ def _collapsed(v: Vector, shape: Vector) -> Vector:
 
 def _reshape(lowering: Lowering, op: Any) -> list[Fragment]:
     source, tile = op.value.type, op.result.type
+    if differs_in_units(source.shape, tile.shape):
+        return [_at_source(lowering, op, lambda v, _: _units_moved(v, tile.shape, source.shape))]
     moved = source.layout.reshape(source.shape, tile.shape)
     if moved == tile.layout:
         return [_in_order(lowering.fragment(op.value))]
     return [_through_memory(lowering, op, source, tile)]
+
+
+def _units_moved(v: Vector, old: Vector, new: Vector) -> Vector:
+    """The coordinate `v` of a tile of shape `old` in one of shape `new`, which differs in
+    extents of 1."""
+    kept = iter([x for x, n in zip(v, old, strict=True) if n > 1])
+    return tuple(next(kept) if n > 1 else 0 for n in new)
 
 
 def _in_order(fragment: Fragment) -> Fragment:

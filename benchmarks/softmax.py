@@ -1,0 +1,207 @@
+"""Softmax against Triton and torch on one GPU, side by side in one run.
+
+    python benchmarks/softmax.py [--out FILE.json] [--quick]
+
+Prints speed ratios per shape and writes every figure as JSON. Each variant runs in random order
+in five rounds; a round's figure is the median of its launches, each with a cold L2; the result is
+the mean of the rounds. A row is printed only after its output, poisoned before, agreed with a
+float64 softmax on fresh random inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+import tileir.backend
+from tileir.backend import Options
+from tileir.backend.launch import Kernel
+from tileir.builder import BF16, F32, Builder, arg, pointer
+
+SHAPES = ((583, 931), (1823, 781), (4096, 1024), (16384, 512), (2048, 32768), (8192, 4096))
+WARPS = (1, 2, 4, 8, 16, 32)
+ROUNDS = 5
+
+
+@triton.jit
+def triton_softmax(y, x, stride_y, stride_x, columns, BLOCK: tl.constexpr):  # noqa: ANN001, ANN201
+    row = tl.program_id(0)
+    offsets = tl.arange(0, BLOCK)
+    mask = offsets < columns
+    value = tl.load(x + row * stride_x + offsets, mask=mask, other=-float("inf")).to(tl.float32)
+    value = value - tl.max(value, axis=0)
+    top = tl.exp(value)
+    tl.store(y + row * stride_y + offsets, top / tl.sum(top, axis=0), mask=mask)
+
+
+def tileir_softmax(rows: int, columns: int, element: Any, block: int) -> Any:
+    """`block` rows per program instance; the kernel is for this shape."""
+    b = Builder()
+    buffers = {
+        "x": arg(pointer(element), aligned=16, readonly=True, noalias=True),
+        "y": arg(pointer(element), aligned=16, noalias=True),
+    }
+    with b.kernel("softmax", **buffers) as (x, y):
+        row = b.program_id(axis=0) * block
+        offsets, mask, axis = row * columns + b.arange(columns), None, 0
+        if block > 1:
+            row = (row + b.arange(block))[:, None]
+            offsets, axis = row * columns + b.arange(columns)[None, :], 1
+            mask = (row < rows).broadcast_to(block, columns) if rows % block else None
+        value = (x + offsets).load(mask).to(F32)
+        top = b.exp(value - _along(value.max(axis=axis), value, axis), fast="approx")
+        found = b.fdiv(top, _along(top.sum(axis=axis), top, axis), fast="approx")
+        (y + offsets).store(found.to(element), mask)
+    return b.module()
+
+
+def _along(value: Any, like: Any, axis: int) -> Any:
+    """A reduced value again at the shape of what was reduced."""
+    if not axis:
+        return value.builder.splat(value, to=like.type)
+    return value[:, None].broadcast_to(*like.type.shape)
+
+
+def candidates(columns: int) -> list[tuple[int, int]]:
+    """(rows per instance, warps) worth trying: 4 to 64 elements a thread, a warp a row or more."""
+    found = []
+    for block in (1, 2, 4, 8):
+        for warps in WARPS:
+            per_thread = block * columns / (32 * warps)
+            if 4 <= per_thread <= 64 and (block == 1 or block <= warps):
+                found.append((block, warps))
+    return found
+
+
+def model(rows: int, columns: int, size: int) -> tuple[int, int]:
+    """Rows per instance and warps without measuring: 16 bytes or more per thread and access, 16 to
+    32 elements a thread, short rows side by side in one instance."""
+    warps = min(16, max(1, 1 << max(0, round(math.log2(columns / (32 * 16))))))
+    block = 4 if warps == 1 else 2 if warps == 2 and rows > 8192 else 1
+    return block, block * warps
+
+
+def variants(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[str, Any]:
+    """name -> a function of (x, y) that fills y and returns at once."""
+    element = {torch.float32: F32, torch.bfloat16: BF16}[dtype]
+    found: dict[str, Callable[[torch.Tensor, torch.Tensor], None]] = {}
+    default = model(rows, columns, dtype.itemsize)
+    for block, warps in dict.fromkeys([default, *([] if quick else candidates(columns))]):
+        module = tileir_softmax(rows, columns, element, block)
+        compiled = tileir.backend.compile(module, options=Options(num_warps=warps))
+        kernel = Kernel(compiled)[-(-rows // block)]
+        name = "tileir" if (block, warps) == default else f"tileir r{block} w{warps}"
+        found[name] = lambda x, y, k=kernel: k(x, y, stream=torch.cuda.current_stream().cuda_stream)
+    block = triton.next_power_of_2(columns)
+    for warps in (4, 8) if quick else (1, 2, 4, 8, 16, 32):
+        if block >= 32 * warps:
+            found[f"triton w{warps}"] = lambda x, y, w=warps: triton_softmax[(rows,)](
+                y, x, columns, columns, columns, BLOCK=block, num_warps=w
+            )
+    found["torch"] = lambda x, y: torch.softmax(x, 1, out=y)
+    return found
+
+
+def wrong(call: Callable[..., None], rows: int, columns: int, dtype: torch.dtype) -> str | None:
+    """What is wrong with the result of `call` on fresh inputs; None where nothing is."""
+    x = torch.randn(rows, columns, device="cuda").to(dtype) * 3
+    y = torch.full_like(x, float("nan"))
+    call(x, y)
+    torch.cuda.synchronize()
+    expected = torch.softmax(x.double(), 1)
+    bound = {torch.float32: 1e-5, torch.bfloat16: 2**-8}[dtype]
+    off = ((y.double() - expected).abs() / (bound * expected + 1e-12)).nan_to_num(float("inf"))
+    worst = off.max().item()
+    return None if worst <= 1 else f"off by {worst:.3g} times the bound"
+
+
+def measure(calls: dict[str, Any], rows: int, columns: int, dtype: torch.dtype) -> dict[str, float]:
+    """Microseconds per variant."""
+    x = torch.randn(rows, columns, device="cuda").to(dtype)
+    y = torch.empty_like(x)
+    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    rounds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        names = list(calls)
+        random.shuffle(names)
+        for name in names:
+            rounds[name].append(_round(calls[name], x, y, flush))
+    return {name: statistics.mean(times) for name, times in rounds.items()}
+
+
+def _round(call: Any, x: torch.Tensor, y: torch.Tensor, flush: torch.Tensor) -> float:
+    """Median microseconds of one launch with a cold L2."""
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(20)]
+    call(x, y)
+    for start, end in events:
+        flush.zero_()
+        start.record()
+        call(x, y)
+        end.record()
+    torch.cuda.synchronize()
+    return statistics.median(start.elapsed_time(end) * 1000 for start, end in events)
+
+
+def row(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[str, Any]:
+    """One line of the table."""
+    calls = variants(rows, columns, dtype, quick)
+    bad = {name: why for name, call in calls.items() if (why := wrong(call, rows, columns, dtype))}
+    good = {name: call for name, call in calls.items() if name not in bad}
+    times = measure(good, rows, columns, dtype)
+    best = {who: _best(times, who) for who in ("tileir", "triton", "torch")}
+    moved = 2 * rows * columns * dtype.itemsize
+    chosen = times.get("tileir", math.inf)
+    return {
+        "shape": [rows, columns], "dtype": str(dtype).removeprefix("torch."), "wrong": bad,
+        "microseconds": times, "best": best, "terabytes_per_second": moved / chosen / 1e6,
+        "ratio": best["triton"][1] / chosen, "ratio_best": best["triton"][1] / best["tileir"][1],
+        "ratio_torch": best["torch"][1] / chosen,
+    }  # fmt: skip
+
+
+def _best(times: dict[str, float], who: str) -> tuple[str, float]:
+    mine = {name: t for name, t in times.items() if name.startswith(who)}
+    name = min(mine, key=lambda n: mine[n], default="none")
+    return name, mine.get(name, math.inf)
+
+
+def main() -> int:
+    """Run the table; the exit status says whether every result of ours was right."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", help="write every figure there, as JSON")
+    parser.add_argument("--quick", action="store_true", help="the model's choice only")
+    options = parser.parse_args()
+    lines = []
+    print(
+        f"{'shape':>12} {'type':9} {'us':>7} {'TB/s':>5} {'/Triton':>8} {'best':>6} {'/torch':>7}"
+    )
+    for rows, columns in SHAPES:
+        for dtype in (torch.float32, torch.bfloat16):
+            line = row(rows, columns, dtype, options.quick)
+            lines.append(line)
+            time = line["microseconds"].get("tileir", math.nan)
+            print(
+                f"{rows:>6}x{columns:<5} {line['dtype']:9} {time:7.2f} "
+                f"{line['terabytes_per_second']:5.2f} {line['ratio']:8.3f} "
+                f"{line['ratio_best']:6.3f} {line['ratio_torch']:7.3f}  {line['best']['tileir'][0]}"
+                f" | {line['best']['triton'][0]} {line['wrong'] or ''}",
+                flush=True,
+            )
+    if options.out:
+        with open(options.out, "w") as file:
+            json.dump({"gpu": torch.cuda.get_device_name(), "rows": lines}, file, indent=1)
+    return any(name.startswith("tileir") for line in lines for name in line["wrong"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
