@@ -545,5 +545,32 @@ CODES: dict[str, tuple[str, str]] = {
         "`--on gpu` needs an NVIDIA GPU with its driver and the CUDA bindings. Leave `--on` out "
         "to run in the interpreter where there is none.",
     ),
+    "TIR0550": (
+        "division by zero",
+        "An integer division or remainder whose divisor is zero, in a lane that runs, has no "
+        "meaning.",
+    ),
+    "TIR0551": (
+        "shift too far",
+        "A shift by the width of the type or more has no meaning; counts are unsigned.",
+    ),
+    "TIR0552": (
+        "index outside the tile",
+        "A gather's index names no element of the dimension.",
+    ),
+    "TIR0553": (
+        "slice outside the tile",
+        "extract_slice or insert_slice reaches beyond the tile's extent with these offsets.",
+    ),
+    "TIR0554": (
+        "broken promise",
+        "What assume, multiple_of, contiguous or constant_run promises does not hold; a compiler "
+        "that relied on it would have made other code.",
+    ),
+    "TIR0555": (
+        "no meaning outside a GPU",
+        "Inline assembly and external functions that libdevice does not have cannot be "
+        "interpreted.",
+    ),
 }
 """Code to (title, explanation)."""

@@ -1,0 +1,10 @@
+"""Machines of numbers: what `Op.evaluate` runs on.
+
+`Machine` computes as hardware does; `tileir.machine.ring.RingMachine` replaces floats by integers
+modulo 2^64 in which every law of algebra is exact.
+"""
+
+from tileir.machine.ieee import Machine
+from tileir.machine.tensor import Tensor, constant, dtype_of, undef
+
+__all__ = ["Machine", "Tensor", "constant", "dtype_of", "undef"]

@@ -1,0 +1,267 @@
+"""Float kernels: numpy arrays in, one array out, NaNs canonical, every rounding the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tileir.machine import exact
+from tileir.machine.formats import BF16, F16, F32, F64, canonical, round_to, widen
+from tileir.machine.tensor import Array, from_raw, raw
+
+Kernel = Callable[..., Array]
+
+_NARROW = (F16, BF16)
+_TINY = np.float32(2.0**-126)
+
+
+def narrow(wide: Array, dtype: np.dtype[Any]) -> Array:
+    """An f32 result of f16 or bf16 operands, rounded to their format."""
+    return canonical(wide).astype(dtype)
+
+
+def flush(data: Array) -> Array:
+    """f32 with subnormals replaced by zeros of their sign."""
+    return np.where(np.abs(data) < _TINY, np.copysign(np.float32(0), data), data)
+
+
+def _arithmetic(near: Kernel, pair: Callable[..., exact.Pair], real: Kernel) -> Kernel:
+    """An operation rounded once: nearest by the CPU's own, other directions by its error."""
+
+    def nearest(a: Array, b: Array) -> Array:
+        if a.dtype not in _NARROW:
+            return canonical(np.asarray(near(a, b)))
+        wide = F64 if near is np.divide else F32
+        return _narrowed(np.asarray(near(a.astype(wide), b.astype(wide))), a.dtype)
+
+    def kernel(a: Array, b: Array, *, rounding: str = "rn", ftz: bool = False) -> Array:
+        if ftz:
+            a, b = flush(a), flush(b)
+        if rounding == "rn":
+            result = nearest(a, b)
+        else:
+            result = _directed(a, b, rounding, near, pair, real)
+        return flush(result) if ftz else result
+
+    return kernel
+
+
+def _narrowed(wide: Array, dtype: np.dtype[Any]) -> Array:
+    return narrow(wide, dtype) if wide.dtype == F32 else round_to(wide, dtype)
+
+
+def _directed(
+    a: Array, b: Array, mode: str, near: Kernel, pair: Callable[..., exact.Pair], real: Kernel
+) -> Array:
+    """f32 or f64 `a` and `b` combined and rounded in a direction."""
+    dtype, x, y = a.dtype, widen(a), widen(b)
+    middle, error = map(np.asarray, pair(x, y))
+    middle = np.asarray(near(x, y))
+    special = ~np.isfinite(x) | ~np.isfinite(y) | ((y == 0) & (near is np.divide))
+    error = np.where(special, 0.0, error)
+    if near is np.add or near is np.subtract:
+        middle = _zero_sum(middle, x, y if near is np.add else -y, mode)
+    if dtype == F32:
+        return round_to(exact.odd(middle, error), F32, mode)
+    wild = ~special & ~exact.tame(x, y, middle)
+    return canonical(_exactly(exact.directed(middle, error, mode), wild, real, mode, x, y))
+
+
+def _zero_sum(total: Array, x: Array, y: Array, mode: str) -> Array:
+    """A sum that cancels is -0.0 when rounding down (IEEE 754-2019 6.3)."""
+    if mode != "rm":
+        return total
+    positive = ~np.signbit(x) & ~np.signbit(y)
+    return np.where((total == 0) & ~positive, -0.0, total)
+
+
+def _exactly(near: Array, lanes: Array, real: Kernel, mode: str, *operands: Array) -> Array:
+    """`near` with `lanes` replaced by the real result rounded as `mode` says."""
+    if not np.any(lanes):
+        return near
+    result = np.array(near)
+    for lane in map(tuple, np.argwhere(lanes)):
+        value: Any = real(*[Fraction(float(x[lane])) for x in operands])
+        if value != 0:
+            result[lane] = towards(value, mode)
+    return result
+
+
+def towards(value: Fraction, mode: str) -> float:
+    """A fraction as f64, rounded as `mode` says."""
+    near = exact.nearest(value)
+    error = (value - Fraction(near)) if np.isfinite(near) else -Fraction(int(np.sign(near)))
+    if mode == "rn" or error == 0:
+        return near
+    down = mode == "rm" or (mode == "rz" and value > 0)
+    if (error < 0) == down:
+        return float(np.nextafter(near, -np.inf if down else np.inf))
+    return near
+
+
+def fma(a: Array, b: Array, c: Array, *, rounding: str = "rn", ftz: bool = False) -> Array:
+    """`a * b + c`, rounded once."""
+    if ftz:
+        a, b, c = flush(a), flush(b), flush(c)
+    x, y, z = widen(a), widen(b), widen(c)
+    if a.dtype == F64:
+        return canonical(_fma64(x, y, z, rounding))
+    product = x * y
+    total, error = map(np.asarray, exact.two_sum(product, z))
+    error = np.where(np.isfinite(total), error, 0.0)
+    total = _zero_sum(total, product, z, rounding)
+    result = round_to(exact.odd(total, error), a.dtype, rounding)
+    return flush(result) if ftz else result
+
+
+def _fma64(x: Array, y: Array, z: Array, mode: str) -> Array:
+    product = x * y
+    plain = _zero_sum(np.asarray(product + z), product, z, mode)
+    finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
+    tame = exact.tame(x, y, z, plain) & (plain != 0)
+    if mode == "rn":
+        plain = np.where(finite & tame, exact.fused(x, y, z), plain)
+        wild = finite & ~tame
+    else:
+        wild = finite
+    return _exactly(plain, wild, lambda a, b, c: a * b + c, mode, x, y, z)
+
+
+def sqrt(a: Array) -> Array:
+    """Square root, rounded once."""
+    if a.dtype in _NARROW:
+        return narrow(np.sqrt(a.astype(F32)), a.dtype)
+    return canonical(np.asarray(np.sqrt(a)))
+
+
+def frem(a: Array, b: Array) -> Array:
+    """Remainder of truncated division: exact."""
+    rest = np.fmod(widen(a), widen(b))
+    return _narrowed(np.asarray(rest), a.dtype) if a.dtype != F64 else canonical(np.asarray(rest))
+
+
+# Signs, order ---------------------------------------------------------------------------------
+
+
+def _sign(a: Array) -> Any:
+    return np.array(1 << (8 * a.dtype.itemsize - 1), f"u{a.dtype.itemsize}")
+
+
+def fneg(a: Array) -> Array:
+    """The sign bit flipped."""
+    return from_raw(np.asarray(raw(a) ^ _sign(a)), a.dtype)
+
+
+def fabs(a: Array) -> Array:
+    """The sign bit cleared."""
+    return from_raw(np.asarray(raw(a) & ~_sign(a)), a.dtype)
+
+
+def copysign(a: Array, b: Array) -> Array:
+    """Bits of `a` with the sign bit of `b`."""
+    return from_raw(np.asarray((raw(a) & ~_sign(a)) | (raw(b) & _sign(b))), a.dtype)
+
+
+def _extreme(compare: Kernel, zeros: Kernel) -> Kernel:
+    """Minimum or maximum; of two zeros the bits are combined by `zeros`."""
+
+    def kernel(a: Array, b: Array) -> Array:
+        narrowed = a.dtype in _NARROW
+        found = compare(a.astype(F32), b.astype(F32)) if narrowed else compare(a, b)
+        found = canonical(np.asarray(found))
+        result = found.astype(a.dtype) if narrowed else found
+        both = (a == 0) & (b == 0)
+        if both.any():
+            result = np.where(both, from_raw(np.asarray(zeros(raw(a), raw(b))), a.dtype), result)
+        return result
+
+    return kernel
+
+
+fminnum = _extreme(np.fmin, np.bitwise_or)
+fmaxnum = _extreme(np.fmax, np.bitwise_and)
+
+
+def clampf(value: Array, low: Array, high: Array, *, nan: str = "all") -> Array:
+    """`value` between `low` and `high`."""
+    held = fminnum(fmaxnum(value, low), high)
+    return canonical(np.where(np.isnan(value), value, held)) if nan == "all" else held
+
+
+# Rounding to integers -------------------------------------------------------------------------
+
+
+def _integral(compute: Kernel) -> Kernel:
+    def kernel(a: Array) -> Array:
+        wide = a.astype(F32) if a.dtype in _NARROW else a
+        return canonical(np.asarray(compute(wide))).astype(a.dtype, copy=False)
+
+    return kernel
+
+
+def half_away(a: Array) -> Array:
+    """Nearest integer, halves away from zero."""
+    whole = np.trunc(a)
+    step = np.abs(a - whole) >= 0.5
+    return np.copysign(np.abs(whole) + step.astype(a.dtype), a)
+
+
+KERNELS: dict[str, Kernel] = {
+    "fadd": _arithmetic(np.add, exact.two_sum, lambda a, b: a + b),
+    "fsub": _arithmetic(np.subtract, lambda a, b: exact.two_sum(a, -b), lambda a, b: a - b),
+    "fmul": _arithmetic(np.multiply, exact.two_product, lambda a, b: a * b),
+    "fdiv": _arithmetic(np.divide, exact.quotient, lambda a, b: a / b),
+    "frem": frem,
+    "fma": fma,
+    "fneg": fneg,
+    "fabs": fabs,
+    "copysign": copysign,
+    "fminimum": _extreme(np.minimum, np.bitwise_or),
+    "fmaximum": _extreme(np.maximum, np.bitwise_and),
+    "fminnum": fminnum,
+    "fmaxnum": fmaxnum,
+    "clampf": clampf,
+    "sqrt": sqrt,
+    "floor": _integral(np.floor),
+    "ceil": _integral(np.ceil),
+    "ftrunc": _integral(np.trunc),
+    "fround": _integral(half_away),
+    "frint": _integral(np.rint),
+}
+"""By mnemonic."""
+
+
+def _ordered(compute: Kernel) -> Kernel:
+    return lambda a, b: compute(a, b) & ~_unordered(a, b)
+
+
+def _or_nan(compute: Kernel) -> Kernel:
+    return lambda a, b: compute(a, b) | _unordered(a, b)
+
+
+def _unordered(a: Array, b: Array) -> Array:
+    return np.isnan(a) | np.isnan(b)
+
+
+RELATIONS: dict[str, Kernel] = {
+    "false": lambda a, b: np.zeros(a.shape, np.bool_),
+    "true": lambda a, b: np.ones(a.shape, np.bool_),
+    "ord": lambda a, b: ~_unordered(a, b),
+    "uno": _unordered,
+    "oeq": np.equal,
+    "ogt": np.greater,
+    "oge": np.greater_equal,
+    "olt": np.less,
+    "ole": np.less_equal,
+    "one": _ordered(np.not_equal),
+    "ueq": _or_nan(np.equal),
+    "ugt": _or_nan(np.greater),
+    "uge": _or_nan(np.greater_equal),
+    "ult": _or_nan(np.less),
+    "ule": _or_nan(np.less_equal),
+    "une": np.not_equal,
+}
+"""Float relations by the word of `fcmp`."""

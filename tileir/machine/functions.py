@@ -1,0 +1,56 @@
+"""The mathematical functions by mnemonic, for every float type.
+
+f32 and narrower are computed in f64 and rounded once, so they lie within half a unit (and a
+hair); f64 lies within the bound its op states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tileir.machine import exponential, special, trigonometric
+from tileir.machine.formats import F64, canonical, round_to, widen
+from tileir.machine.tensor import Array
+
+Kernel = Callable[..., Array]
+
+
+def _rounded(compute: Kernel) -> Kernel:
+    def kernel(*operands: Array) -> Array:
+        result = compute(*map(widen, operands))
+        dtype = operands[0].dtype
+        return canonical(result) if dtype == F64 else round_to(result, dtype)
+
+    return kernel
+
+
+_F64: dict[str, Kernel] = {
+    "exp": exponential.exp,
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "log": exponential.log,
+    "log2": exponential.log2,
+    "log10": exponential.log10,
+    "log1p": exponential.log1p,
+    "pow": exponential.power,
+    "sinh": exponential.sinh,
+    "cosh": exponential.cosh,
+    "tanh": exponential.tanh,
+    "asinh": exponential.asinh,
+    "acosh": exponential.acosh,
+    "atanh": exponential.atanh,
+    "sin": trigonometric.sin,
+    "cos": trigonometric.cos,
+    "tan": trigonometric.tan,
+    "asin": trigonometric.asin,
+    "acos": trigonometric.acos,
+    "atan": trigonometric.atan,
+    "atan2": trigonometric.atan2,
+    "erf": special.erf,
+    "erfc": special.erfc,
+    "cbrt": special.cbrt,
+    "rsqrt": special.rsqrt,
+}
+
+KERNELS: dict[str, Kernel] = {name: _rounded(compute) for name, compute in _F64.items()}
+"""By mnemonic."""

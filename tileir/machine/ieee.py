@@ -1,0 +1,300 @@
+"""The machine that `evaluate` runs on: IEEE numbers, two's complement, undefined lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tileir.machine import casts, floats, folds, functions, integers, products
+from tileir.machine.descriptors import Descriptors
+from tileir.machine.shapes import Shapes, lanes_of
+from tileir.machine.tensor import Array, Lanes, Tensor, constant, dtype_of, either, undef
+from tileir.op import Op
+from tileir.types import F4E2M1, F8E8M0, Element, Type, shape_of
+from tileir.values import Constant
+
+Kernel = Callable[..., Any]
+
+
+class Machine(Shapes, Descriptors):
+    """Numbers. Every method takes and returns `Tensor`s of the shapes its op states.
+
+    What a program does beyond computing (memory, grid, calls, output) belongs to a class derived
+    from this one: `load`, `store`, `atomic_rmw`, `atomic_cas`, `atomic_load`, `atomic_store`,
+    `fence`, `call`, `program_id`, `num_programs`, `global_address`, `clock`, `print_`, `assert_`.
+    """
+
+    kernels: dict[str, Kernel] = {**integers.KERNELS, **floats.KERNELS, **functions.KERNELS}
+    conversions: dict[str, Kernel] = casts.KERNELS
+    relations: dict[str, dict[str, Kernel]] = {
+        "icmp": integers.RELATIONS,
+        "fcmp": floats.RELATIONS,
+    }
+
+    def constant(self, literal: Constant) -> Tensor:
+        """A literal's value."""
+        return constant(literal)
+
+    def undef(self, type: Type) -> Tensor:
+        """A value of which nothing is promised."""
+        return undef(type)
+
+    # Elementwise --------------------------------------------------------------------------
+
+    def elementwise(
+        self, name: str, *operands: Tensor, op: Op | None = None, **attributes: Any
+    ) -> Tensor:
+        """The kernel `name` on every element. Lanes undefined in an operand stay so. Raises
+        InterpretError where an operand has no meaning."""
+        lost = either(*operands)
+        arrays = [t.data for t in operands]
+        with np.errstate(all="ignore"):
+            if op is not None:
+                self._check(name, arrays, operands, op)
+            found = self.kernels[name](*arrays, **attributes)
+        if type(found) is tuple:
+            found, broken = found
+            if broken.any():
+                lost = broken if lost is None else broken | lost
+        return Tensor(found if isinstance(found, np.ndarray) else np.asarray(found), lost)
+
+    def _check(
+        self, name: str, arrays: list[Array], operands: tuple[Tensor, ...], op: Op
+    ) -> None:
+        meaningless, code, words = integers.TRAPS[name]
+        lanes = np.asarray(meaningless(*arrays))
+        if lanes.any():
+            self.trap(code, words, lanes, op, *operands)
+
+    def compare(self, name: str, relation: str, lhs: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether the relation holds, and the complement."""
+        lost = either(lhs, rhs)
+        with np.errstate(all="ignore"):
+            holds = np.asarray(self.relations[name][relation](lhs.data, rhs.data))
+        return Tensor(holds, lost), Tensor(np.asarray(~holds), lost)
+
+    def convert(self, name: str, value: Tensor, to: Element, **attributes: Any) -> Tensor:
+        """The cast `name` of every element."""
+        lost = value.undef
+        with np.errstate(all="ignore"):
+            found = self.conversions[name](value.data, dtype_of(to), **attributes)
+        if type(found) is tuple:
+            found, broken = found
+            if broken.any():
+                lost = broken if lost is None else broken | lost
+        return Tensor(np.asarray(found), lost)
+
+    def extern(self, symbol: str, values: tuple[Tensor, ...], op: Op) -> Tensor:
+        """A function of libdevice by its symbol. Raises InterpretError for any other."""
+        name = symbol.removeprefix("__nv_")
+        for known in (name, name.removesuffix("f"), "f" + name.removesuffix("f")):
+            if symbol.startswith("__nv_") and known in self.kernels:
+                return self.elementwise(_ALIASES.get(known, known), *values)
+        raise self.fault("TIR0555", f"{symbol} has no meaning known here", op)
+
+    def inline_asm(self, op: Op, values: tuple[Tensor, ...]) -> Any:
+        """Raises InterpretError: only a GPU knows."""
+        raise self.fault("TIR0555", "inline assembly has no meaning outside a GPU", op)
+
+    # Reductions ---------------------------------------------------------------------------
+
+    def reduce(self, values: tuple[Tensor, ...], axis: int, combiner: str, op: Op) -> Any:
+        """All elements along `axis` combined, as `folds.fold` does."""
+        with np.errstate(all="ignore"):
+            found = folds.fold(values, axis, self._combine(combiner), self.active)
+        return found[0] if len(found) == 1 else found
+
+    def scan(
+        self, values: tuple[Tensor, ...], axis: int, combiner: str, reverse: bool, op: Op
+    ) -> Any:
+        """Inclusive prefixes along `axis`, as `folds.sweep` does."""
+        with np.errstate(all="ignore"):
+            combine = self._combine(combiner)
+            found = folds.sweep(values, axis, combine, self.active, reverse=reverse)
+        if self.active is not None:
+            found = tuple([self.restrict(v, self.active) for v in found])
+        return found[0] if len(found) == 1 else found
+
+    def _combine(self, combiner: str) -> folds.Combine:
+        if combiner[0] == "@":
+            return lambda low, high: self.combine(combiner[1:], low, high)
+        kernel = self.kernels[combiner]
+        return lambda low, high: (
+            Tensor(np.asarray(kernel(low[0].data, high[0].data)), either(low[0], high[0])),
+        )
+
+    def combine(
+        self, symbol: str, low: tuple[Tensor, ...], high: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        """A function of the module on every lane of tiles of one shape: lane by lane, `call`."""
+        shape = low[0].data.shape
+        lanes = [
+            self.call(symbol, tuple([_lane(v, index) for v in (*low, *high)]))  # type: ignore[attr-defined]
+            for index in np.ndindex(shape)
+        ]
+        return tuple([_gathered(column, shape) for column in zip(*lanes, strict=True)])
+
+    def histogram(self, value: Tensor, mask: Tensor | None, type: Type) -> Tensor:
+        """Counts of 0, 1, ..."""
+        (bins,) = shape_of(type)
+        counted = np.ones(value.data.shape, np.bool_) if mask is None else mask.data
+        if self.active is not None:
+            counted = counted & self.active
+        unknown = counted & lanes_of(value)
+        if mask is not None and mask.undef is not None:
+            unknown = unknown | mask.undef
+        chosen = value.data[counted & (value.data >= 0) & (value.data < bins)]
+        counts = np.bincount(chosen.astype(np.int64).reshape(-1), minlength=bins)
+        lost = np.ones(bins, np.bool_) if unknown.any() else None
+        return Tensor(counts.astype(dtype_of(type)), lost)
+
+    # Products -----------------------------------------------------------------------------
+
+    def dot(
+        self, a: Tensor, b: Tensor, c: Tensor, precision: str, signed: tuple[bool, bool]
+    ) -> Tensor:
+        """`a @ b + c`; a result is undefined where its row, its column or its addend is."""
+        with np.errstate(all="ignore"):
+            if c.data.dtype == np.int32:
+                left, right = (_as_signed(t.data, s) for t, s in zip((a, b), signed, strict=True))
+                data = products.integer_dot(left, right, c.data)
+            else:
+                data = products.float_dot(a.data, b.data, c.data, precision)
+        return Tensor(data, _reached(a, b, c))
+
+    def dot_scaled(
+        self,
+        a: Tensor,
+        b: Tensor,
+        c: Tensor,
+        a_scale: Tensor | None,
+        b_scale: Tensor | None,
+        k_pack: tuple[bool, bool],
+    ) -> Tensor:
+        """`a @ b + c` with scales per group of K."""
+        left = _unpacked(a, -1 if k_pack[0] else -2)
+        right = _unpacked(b, -2 if k_pack[1] else -1)
+        with np.errstate(all="ignore"):
+            x = _scaled(left.data, a_scale, False)
+            y = _scaled(right.data, b_scale, True)
+            data = products.float_dot(x, y, c.data, "ieee")
+        lost = _reached(left, right, c)
+        for scale in (a_scale, b_scale):
+            if scale is not None and scale.undef is not None and scale.undef.any():
+                lost = np.ones(c.data.shape, np.bool_)
+        return Tensor(data, lost)
+
+    # Predicates, promises -----------------------------------------------------------------
+
+    def truth(self, condition: Tensor) -> bool:
+        """Of a scalar, as a branch sees it."""
+        return bool(condition.data)
+
+    def restrict(self, value: Tensor, lanes: Lanes) -> Tensor:
+        """`value`, undefined outside `lanes`."""
+        off = ~np.broadcast_to(lanes, value.data.shape)
+        return Tensor(value.data, off if value.undef is None else value.undef | off)
+
+    def assume(self, condition: Tensor, op: Op) -> None:
+        """Report a false promise."""
+        self.trap("TIR0554", "the promise does not hold", ~condition.data, op, condition)
+
+    def hint(self, name: str, value: Tensor, numbers: tuple[int, ...], op: Op) -> Tensor:
+        """`value`, after checking the promise along every dimension."""
+        size = op.inputs[0].type
+        step = getattr(getattr(getattr(size, "element", size), "pointee", None), "bytes", 1)
+        for axis, number in enumerate(numbers):
+            broken = _broken_promise(name, value.data, axis, number, step)
+            if broken is not None and broken.any():
+                self.trap("TIR0554", f"{name} = {number} does not hold", broken, op, value)
+        return value
+
+
+_ALIASES = {"abs": "iabs", "popc": "ctpop", "fmod": "frem", "rint": "frint", "trunc": "ftrunc"}
+
+
+def _lane(value: Tensor, index: tuple[int, ...]) -> Tensor:
+    lost = None if value.undef is None else np.asarray(value.undef[index])
+    return Tensor(np.asarray(value.data[index]), lost)
+
+
+def _gathered(lanes: tuple[Tensor, ...], shape: tuple[int, ...]) -> Tensor:
+    data = np.array([t.data for t in lanes]).reshape(shape)
+    if all(t.undef is None for t in lanes):
+        return Tensor(data)
+    return Tensor(data, np.array([bool(t.undef) for t in lanes]).reshape(shape))
+
+
+def _as_signed(data: Array, is_signed: bool) -> Array:
+    if data.dtype.itemsize == 1 and data.dtype != np.int8:
+        small = data.astype(np.int8)
+        return small if is_signed else small & 0xF
+    return data if is_signed else integers.unsigned(data)
+
+
+def _reached(a: Tensor, b: Tensor, c: Tensor) -> Lanes | None:
+    """Lanes of a product that an undefined element reaches."""
+    lost = c.undef
+    if a.undef is not None and a.undef.any():
+        rows = np.broadcast_to(a.undef.any(-1)[..., None], c.data.shape)
+        lost = rows if lost is None else rows | lost
+    if b.undef is not None and b.undef.any():
+        columns = np.broadcast_to(b.undef.any(-2)[..., None, :], c.data.shape)
+        lost = columns if lost is None else columns | lost
+    return lost
+
+
+def _unpacked(value: Tensor, axis: int) -> Tensor:
+    """Two e2m1 numbers out of each i8, the lower bits first; other factors as they are."""
+    if value.data.dtype != np.int8:
+        return value
+    bits = value.data.view(np.uint8)
+    data = _interleaved(bits & 0xF, bits >> 4, axis).view(dtype_of(F4E2M1))
+    return Tensor(data, None if value.undef is None else np.repeat(value.undef, 2, axis))
+
+
+def _interleaved(low: Array, high: Array, axis: int) -> Array:
+    both = np.stack((low, high), -1 if axis == -1 else -2)
+    shape = list(low.shape)
+    shape[axis] *= 2
+    return np.ascontiguousarray(both).reshape(shape)
+
+
+def _scaled(factors: Array, scale: Tensor | None, columns: bool) -> Array:
+    """Factors times their group's scale, in f64; `columns` where K is the last but one."""
+    wide = factors.astype(np.float64)
+    if scale is None:
+        return wide
+    scales = scale.data.view(dtype_of(F8E8M0)) if scale.data.dtype == np.int8 else scale.data
+    numbers = scales.astype(np.float64)
+    if columns:
+        numbers = np.swapaxes(numbers, -1, -2)
+    axis = -2 if columns else -1
+    return wide * np.repeat(numbers, wide.shape[axis] // numbers.shape[axis], axis)
+
+
+def _broken_promise(name: str, data: Array, axis: int, number: int, step: int) -> Lanes | None:
+    if name == "multiple_of":
+        return _no_multiple(data, axis, number, step)
+    if not data.ndim or data.shape[axis] < 2:
+        return None
+    rows = np.moveaxis(data, axis, 0)
+    rise = rows[1:] - rows[:-1]
+    inside = np.arange(1, len(rows)) % number != 0
+    wanted = 0 if name == "constant_run" else step
+    broken = (rise != wanted) & inside.reshape(-1, *(1,) * (data.ndim - 1))
+    return np.moveaxis(np.concatenate((np.zeros_like(broken[:1]), broken)), 0, axis)
+
+
+def _no_multiple(data: Array, axis: int, number: int, step: int) -> Lanes:
+    """Elements that begin a run, that is, do not follow their neighbour by one step, and are no
+    multiple."""
+    wrong = np.asarray(data % data.dtype.type(number) != 0)
+    if data.ndim and data.shape[axis] > 1:
+        rows, flags = np.moveaxis(data, axis, 0), np.moveaxis(wrong, axis, 0)
+        follows = rows[1:] - rows[:-1] == step
+        flags = np.concatenate((flags[:1], flags[1:] & ~follows))
+        wrong = np.moveaxis(flags, 0, axis)
+    return wrong

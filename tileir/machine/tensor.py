@@ -1,0 +1,88 @@
+"""What a value is while a program runs: a numpy array and the lanes that are undefined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from tileir.types import Pointer, Type, element_of, shape_of
+from tileir.values import Constant
+
+Array = NDArray[Any]
+Lanes = NDArray[np.bool_]
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "i1": np.dtype(np.bool_),
+    "i4": np.dtype(ml_dtypes.int4),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "f4e2m1": np.dtype(ml_dtypes.float4_e2m1fn),
+    "f8e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8e8m0": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+}
+_ADDRESS = np.dtype(np.uint64)
+RAW = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+"""Unsigned integer dtype by bytes."""
+
+
+@attrs.define(eq=False, slots=True, weakref_slot=False)
+class Tensor:
+    """A value: `data` has exactly the tile's shape (rank 0 for a scalar), `undef` marks lanes
+    about which nothing is promised (None: there are none). Neither array is ever written."""
+
+    data: Array
+    undef: Lanes | None = None
+
+
+def dtype_of(type: Type) -> np.dtype[Any]:
+    """The dtype of a type's elements: integers signed, i1 bool, addresses uint64."""
+    element = element_of(type)
+    return _ADDRESS if isinstance(element, Pointer) else _DTYPES[str(element)]
+
+
+def raw(data: Array) -> Array:
+    """The bits of `data` as unsigned integers; one byte for i1, i4 and f4e2m1."""
+    return data.view(RAW[data.dtype.itemsize])
+
+
+def from_raw(bits: Array, dtype: np.dtype[Any]) -> Array:
+    """Inverse of `raw`."""
+    return bits.astype(RAW[dtype.itemsize], copy=False).view(dtype)
+
+
+def constant(literal: Constant) -> Tensor:
+    """A literal's value, filling its tile."""
+    dtype, bits = dtype_of(literal.type), literal.bits
+    if dtype == _DTYPES["i4"]:
+        bits -= (bits >> 3) << 4
+        one = np.array(bits, np.int8).astype(dtype)
+    else:
+        one = np.array(bits, np.uint64).astype(RAW[dtype.itemsize]).view(dtype)
+    return Tensor(np.broadcast_to(one, shape_of(literal.type)))
+
+
+def undef(type: Type) -> Tensor:
+    """A value of which nothing is promised: zeros, every lane marked."""
+    shape = shape_of(type)
+    nothing = np.broadcast_to(np.zeros((), dtype_of(type)), shape)
+    return Tensor(nothing, np.broadcast_to(np.True_, shape))
+
+
+def either(*tensors: Tensor | None) -> Lanes | None:
+    """Lanes undefined in any of `tensors`, all of one shape."""
+    found: Lanes | None = None
+    for tensor in tensors:
+        if tensor is not None and tensor.undef is not None:
+            found = tensor.undef if found is None else found | tensor.undef
+    return found
