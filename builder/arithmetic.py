@@ -44,6 +44,9 @@ def offset(builder: Builder, pointer: Any, index: Any) -> Expr:
     base, steps = operand_of(pointer), operand_of(index)
     assert not isinstance(base, (int, float))
     counted = index_of(steps, base.type)
+    element = element_of(counted.type)
+    if not isinstance(element, Scalar) or not element.is_integer:
+        raise mistake("TIR0808", f"a pointer moves by integers, not by {counted.type}")
     shape = broadcast_shape(shape_of(base.type), shape_of(counted.type))
     return builder.insert("getelementptr", at(builder, base, shape), at(builder, counted, shape))
 

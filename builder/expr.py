@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tileir.builder import arithmetic as rules
-from tileir.builder import tiles
+from tileir.builder import arithmetic as rules, tiles
 from tileir.builder.mistakes import mistake
 from tileir.builder.promotion import at, to_element
 from tileir.builder.wrapped import Wrapped
