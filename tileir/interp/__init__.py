@@ -1,0 +1,16 @@
+"""The reference interpreter: what a kernel means, run on numpy arrays.
+
+    report = tileir.interpret(module, "add", 8, [x, y, z, n])
+
+Every op is run by its `evaluate` on a machine of numbers (`tileir.machine`); this package adds
+the grid, memory with bounds and undefined bytes, promises, atomics with their order, and the
+search for races and deadlocks.
+"""
+
+from __future__ import annotations
+
+from tileir.interp.launch import Interpreter, interpret
+from tileir.interp.races import Race
+from tileir.interp.report import Accesses, Report
+
+__all__ = ["Accesses", "Interpreter", "Race", "Report", "interpret"]

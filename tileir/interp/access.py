@@ -1,0 +1,369 @@
+"""Loads, stores and atomics of the interpreter's machine.
+
+A lane takes part where neither its mask nor its predicate is false. Its address, and the mask
+itself, must be defined. What is stored must be defined unless `allow_undef` is set, and then
+memory remembers that it is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileir.effects import Effects
+from tileir.interp.clocks import InstanceClock, SyncMemory
+from tileir.interp.failures import fail
+from tileir.interp.memory import RAW, Hit, Lanes, Memory, MemoryFault
+from tileir.interp.races import RaceDetector, Touch
+from tileir.interp.report import Accesses
+from tileir.machine import Tensor, dtype_of
+from tileir.op import Op
+from tileir.types import I1, element_of
+
+Raw = NDArray[Any]
+
+_RELEASES = ("release", "acq_rel")
+_ACQUIRES = ("acquire", "acq_rel")
+
+
+class AccessMixin:
+    """`load`, `store` and the atomics; mixed into a machine of numbers."""
+
+    memory: Memory
+    races: RaceDetector
+    sync: SyncMemory
+    clock_of_instance: InstanceClock | None
+    accesses: Accesses
+    allow_undef: bool
+    instance: int
+    version: int
+    """Changes whenever memory does, in kernels that synchronise."""
+    active: Lanes | None
+
+    # Plain accesses ------------------------------------------------------------------------
+
+    def load(self, pointer: Tensor, mask: Tensor | None, other: Tensor | None, op: Op) -> Tensor:
+        """What `pointer` points to in the lanes that take part, `other` where the mask is false,
+        undefined elsewhere."""
+        element = element_of(op.results[0].type)
+        lanes = self._lanes(pointer, mask, op)
+        volatile = getattr(op, "volatile", False)
+        touch = Touch.ATOMIC_READ if volatile else Touch.READ
+        raw, undef = self._gather(pointer.data, lanes, element.bytes, op, touch)
+        self.accesses.loads += 1
+        if volatile:
+            self._synchronise(pointer, lanes, op, reads=True)
+        data = raw != 0 if element is I1 else raw.view(dtype_of(element))
+        if lanes is None:
+            return Tensor(data, undef)
+        return self._fill(data, undef, lanes, mask, other)
+
+    def _fill(
+        self,
+        data: Raw,
+        undef: Lanes | None,
+        lanes: Lanes,
+        mask: Tensor | None,
+        other: Tensor | None,
+    ) -> Tensor:
+        """A masked load's lanes and what stands in the rest."""
+        unknown = ~lanes if undef is None else undef | ~lanes
+        if other is None or mask is None:
+            return Tensor(data, unknown)
+        out = np.where(lanes, data, other.data)
+        unknown &= mask.data
+        if other.undef is not None:
+            unknown |= other.undef & ~mask.data
+        if self.active is not None:
+            unknown |= ~self.active
+        return Tensor(out, unknown if unknown.any() else None)
+
+    def store(self, pointer: Tensor, value: Tensor, mask: Tensor | None, op: Op) -> None:
+        """Write `value` in the lanes that take part."""
+        lanes = self._lanes(pointer, mask, op)
+        self._defined_value(value, lanes, op)
+        size = value.data.dtype.itemsize
+        volatile = getattr(op, "volatile", False)
+        touch = Touch.ATOMIC_WRITE if volatile else Touch.WRITE
+        self._scatter(pointer.data, value, lanes, size, op, touch)
+        self.accesses.stores += 1
+        if volatile:
+            self._synchronise(pointer, lanes, op, reads=False)
+
+    # Atomics -------------------------------------------------------------------------------
+
+    def atomic_load(self, pointer: Tensor, mask: Tensor | None, op: Any) -> Tensor:
+        """A load that orders memory as `op.sem` says."""
+        element = element_of(op.results[0].type)
+        lanes = self._lanes(pointer, mask, op)
+        raw, undef = self._gather(pointer.data, lanes, element.bytes, op, Touch.ATOMIC_READ)
+        self.accesses.atomics += 1
+        self._synchronise(pointer, lanes, op, reads=True)
+        data = raw.view(dtype_of(element))
+        return Tensor(data, undef) if lanes is None else self._fill(data, undef, lanes, mask, None)
+
+    def atomic_store(self, pointer: Tensor, value: Tensor, mask: Tensor | None, op: Any) -> None:
+        """A store that orders memory as `op.sem` says."""
+        lanes = self._lanes(pointer, mask, op)
+        self._defined_value(value, lanes, op)
+        size = value.data.dtype.itemsize
+        self._scatter(pointer.data, value, lanes, size, op, Touch.ATOMIC_WRITE)
+        self.accesses.atomics += 1
+        self._synchronise(pointer, lanes, op, reads=False)
+
+    def atomic_rmw(self, pointer: Tensor, value: Tensor, mask: Tensor | None, op: Any) -> Tensor:
+        """Combine `value` into memory lane by lane; the old values."""
+        kind = op.op.value
+
+        def combine(old: Tensor, lanes: Any) -> tuple[Tensor, Any]:
+            return _UPDATES[kind](self, old, _pick(value, lanes)), slice(None)
+
+        return self._update(pointer, value, mask, op, combine)
+
+    def atomic_cas(
+        self, pointer: Tensor, compare: Tensor, value: Tensor, mask: Tensor | None, op: Any
+    ) -> Tensor:
+        """Exchange where memory holds the bits of `compare`; the old values."""
+        if compare.undef is not None:
+            self._defined_value(compare, self._lanes(pointer, mask, op), op)
+        raw = RAW[value.data.dtype.itemsize]
+
+        def combine(old: Tensor, lanes: Any) -> tuple[Tensor, Any]:
+            same = old.data.view(raw) == _pick(compare, lanes).data.view(raw)
+            return _pick(value, lanes[same]), same
+
+        return self._update(pointer, value, mask, op, combine)
+
+    def _update(
+        self, pointer: Tensor, value: Tensor, mask: Tensor | None, op: Any, combine: Any
+    ) -> Tensor:
+        """Read, combine, write, for each lane in turn where several have one address.
+
+        `combine(old, lanes)` gives the new values and which of the lanes write them.
+        """
+        lanes = self._lanes(pointer, mask, op)
+        self._defined_value(value, lanes, op)
+        shape, dtype = pointer.data.shape, value.data.dtype
+        flat = pointer.data.reshape(-1)
+        chosen = np.arange(flat.size) if lanes is None else np.flatnonzero(lanes)
+        old, wrote = np.zeros(flat.size, dtype), np.zeros(flat.size, np.bool_)
+        for turn in _turns(flat[chosen]):
+            part = chosen[turn]
+            raw, undef = self._gather(flat[part], None, dtype.itemsize, op, Touch.ATOMIC_READ)
+            if undef is not None:
+                raise fail("TIR0505", op, "updates memory that was never written", self)
+            old[part] = before = raw.view(dtype)
+            after, writes = combine(Tensor(before, None), part)
+            self._scatter(flat[part][writes], after, None, dtype.itemsize, op, Touch.ATOMIC_WRITE)
+            wrote[part[writes]] = True
+        self.accesses.atomics += 1
+        self._synchronise(pointer, lanes, op, reads=True, wrote=wrote.reshape(shape))
+        return Tensor(old.reshape(shape), None if lanes is None else ~lanes)
+
+    def fence(self, op: Any) -> None:
+        """Order this instance's accesses; a barrier orders none of another instance."""
+        clock = self._ordering_clock()
+        if clock is not None and hasattr(op, "sem") and op.scope.value != "cta":
+            clock.fence(op.sem.value in _ACQUIRES, op.sem.value in _RELEASES)
+
+    def _synchronise(
+        self,
+        pointer: Tensor,
+        lanes: Lanes | None,
+        op: Any,
+        *,
+        reads: bool,
+        wrote: Lanes | None = None,
+    ) -> None:
+        """Let clocks flow through the addresses that `lanes` of `op` read, and those it `wrote`
+        (None: all of `lanes`, where the op writes)."""
+        clock = self._ordering_clock()
+        if clock is None:
+            return
+        relaxed = not hasattr(op, "sem") or op.scope.value == "cta"
+        sem = "relaxed" if relaxed else op.sem.value
+        if reads:
+            clock_in = pointer.data if lanes is None else pointer.data[lanes]
+            self.sync.read(clock, clock_in.reshape(-1).tolist(), sem in _ACQUIRES)
+        if Effects.WRITE in op.effects:
+            chosen = lanes if wrote is None else wrote
+            out = pointer.data if chosen is None else pointer.data[chosen]
+            if out.size:
+                self.sync.write(clock, out.reshape(-1).tolist(), sem in _RELEASES, reads)
+
+    def _ordering_clock(self) -> InstanceClock | None:
+        """The clock of the running instance, what it logged so far checked."""
+        if self.clock_of_instance is not None:
+            self.races.check(self.clock_of_instance.now)
+        return self.clock_of_instance
+
+    # Lanes and memory ----------------------------------------------------------------------
+
+    def _lanes(self, pointer: Tensor, mask: Tensor | None, op: Op) -> Lanes | None:
+        """The lanes that take part; None for all. Mask and addresses must be defined there."""
+        lanes = self.active
+        if mask is not None:
+            if mask.undef is not None:
+                self._refuse_undef(mask.undef, lanes, op, "TIR0504", "the mask is undefined")
+            lanes = mask.data if lanes is None else lanes & mask.data
+        if lanes is not None and lanes.all():
+            lanes = None
+        if pointer.undef is not None:
+            self._refuse_undef(pointer.undef, lanes, op, "TIR0503", "the address is undefined")
+        return lanes
+
+    def _defined_value(self, value: Tensor, lanes: Lanes | None, op: Op) -> None:
+        if value.undef is None or (self.allow_undef and op.mnemonic == "store"):
+            return
+        self._refuse_undef(value.undef, lanes, op, "TIR0505", "the value is undefined")
+
+    def _refuse_undef(
+        self, undef: Lanes, lanes: Lanes | None, op: Op, code: str, message: str
+    ) -> None:
+        wrong = undef if lanes is None else undef & lanes
+        if wrong.any():
+            raise fail(code, op, message, self, lane=int(wrong.argmax()), shape=wrong.shape)
+
+    def _gather(
+        self, addresses: Any, lanes: Lanes | None, size: int, op: Op, touch: Touch
+    ) -> tuple[Raw, Lanes | None]:
+        """Raw elements at `addresses` (zero in other lanes), and which were never written."""
+        shape = addresses.shape
+        chosen = addresses if lanes is None else addresses[lanes]
+        if not chosen.size:
+            return np.zeros(shape, RAW[size]), None
+        hits = self._locate(chosen, size, op, lanes, shape, write=False)
+        self.accesses.bytes_read += chosen.size * size
+        self._log(hits, size, op, touch)
+        if len(hits) == 1 and hits[0].region.undef is None:
+            hit = hits[0]
+            found = hit.region.view(size)[0].take(hit.index.reshape(chosen.shape))
+            return (found, None) if lanes is None else (_spread(found, lanes), None)
+        found, undef = _gather_hits(hits, chosen.size, size)
+        found, undef = found.reshape(chosen.shape), undef.reshape(chosen.shape)
+        if lanes is not None:
+            found, undef = _spread(found, lanes), _spread(undef, lanes)
+        return found, undef if undef.any() else None
+
+    def _scatter(
+        self, addresses: Any, value: Tensor, lanes: Lanes | None, size: int, op: Op, touch: Touch
+    ) -> None:
+        shape = addresses.shape
+        raw = value.data.view(RAW[size])
+        undef = value.undef
+        if lanes is not None:
+            addresses, raw = addresses[lanes], raw[lanes]
+            undef = None if undef is None else undef[lanes]
+        if not addresses.size:
+            return
+        hits = self._locate(addresses, size, op, lanes, shape, write=True)
+        self.accesses.bytes_written += addresses.size * size
+        self._log(hits, size, op, touch)
+        raw = raw.reshape(-1)
+        for hit in hits:
+            self._write_hit(hit, raw, undef, size, op)
+
+    def _write_hit(self, hit: Hit, raw: Raw, undef: Lanes | None, size: int, op: Op) -> None:
+        view, _ = hit.region.view(size)
+        index = hit.index.reshape(-1)
+        part = raw if hit.lanes is None else raw[hit.lanes]
+        if self.clock_of_instance is not None and not np.array_equal(view.take(index), part):
+            self.version += 1
+        view[index] = part
+        if undef is not None or hit.region.undef is not None:
+            self._mark_undef(hit, index, undef, size)
+        clash = view.take(index) != part
+        if clash.any():
+            where = hit.lanes[clash.argmax()] if hit.lanes is not None else clash.argmax()
+            message = "two lanes write different values to one address"
+            raise fail("TIR0509", op, message, self, lane=int(where))
+
+    def _mark_undef(self, hit: Hit, index: Any, undef: Lanes | None, size: int) -> None:
+        flags = hit.region.flags(hit.region.spoil(), size)
+        if undef is None:
+            flags[index] = 0
+            return
+        part = undef.reshape(-1) if hit.lanes is None else undef.reshape(-1)[hit.lanes]
+        flags[index] = np.where(part, ~flags.dtype.type(0), flags.dtype.type(0))
+
+    def _locate(
+        self, chosen: Any, size: int, op: Op, lanes: Lanes | None, shape: Any, *, write: bool
+    ) -> list[Hit]:
+        try:
+            return self.memory.locate(chosen, size, write=write)
+        except MemoryFault as fault:
+            lane = fault.lane if lanes is None else int(np.flatnonzero(lanes)[fault.lane])
+            raise fail(fault.code, op, fault.message, self, lane=lane, shape=shape) from None
+
+    def _log(self, hits: list[Hit], size: int, op: Op, touch: Touch) -> None:
+        races, clock = self.races, self.clock_of_instance
+        entry = races.entry(op, self.instance, clock.epoch if clock else 0)
+        due = False
+        for hit in hits:
+            due |= races.log(hit.region, hit.index, size, entry, touch)
+        if due:
+            races.check(clock.now if clock else None)
+
+
+def _kernel(name: str) -> Any:
+    return lambda machine, old, value: machine.elementwise(name, old, value)
+
+
+def _increment(machine: Any, old: Tensor, value: Tensor) -> Tensor:
+    below = old.data.view(np.uint32) < value.data.view(np.uint32)
+    return Tensor(np.where(below, old.data + np.int32(1), np.int32(0)))
+
+
+def _decrement(machine: Any, old: Tensor, value: Tensor) -> Tensor:
+    above = old.data.view(np.uint32) > value.data.view(np.uint32)
+    return Tensor(np.where(above | (old.data == 0), value.data, old.data - np.int32(1)))
+
+
+_UPDATES: dict[str, Any] = {
+    **{name: _kernel(name) for name in ("and", "or", "xor", "add", "fadd")},
+    **{name: _kernel(name) for name in ("smax", "smin", "umax", "umin")},
+    "fmax": _kernel("fmaxnum"),
+    "fmin": _kernel("fminnum"),
+    "xchg": lambda machine, old, value: value,
+    "inc": _increment,
+    "dec": _decrement,
+}
+"""The new value of each kind of update, given machine, old value and operand."""
+
+
+def _pick(value: Tensor, lanes: Any) -> Tensor:
+    return Tensor(value.data.reshape(-1)[lanes], None)
+
+
+def _spread(found: Raw, lanes: Lanes) -> Raw:
+    """`found`, the values of the true lanes, at their places; zero elsewhere."""
+    out = np.zeros(lanes.shape, found.dtype)
+    out[lanes] = found
+    return out
+
+
+def _gather_hits(hits: list[Hit], count: int, size: int) -> tuple[Raw, Lanes]:
+    found, undef = np.zeros(count, RAW[size]), np.zeros(count, np.bool_)
+    for hit in hits:
+        index = hit.index.reshape(-1)
+        lanes = slice(None) if hit.lanes is None else hit.lanes
+        found[lanes] = hit.region.view(size)[0].take(index)
+        if hit.region.undef is not None:
+            undef[lanes] = hit.region.flags(hit.region.undef, size)[index] != 0
+    return found, undef
+
+
+def _turns(addresses: Any) -> list[Any]:
+    """Positions in `addresses`, split so that no address occurs twice in one part; the first
+    occurrences come first."""
+    order = np.argsort(addresses, kind="stable")
+    ordered = addresses[order]
+    new = np.ones(len(ordered), np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    if new.all():
+        return [np.arange(len(addresses))] if len(addresses) else []
+    starts = np.flatnonzero(new)
+    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff([*starts, len(ordered)]))
+    return [np.sort(order[rank == turn]) for turn in range(int(rank.max()) + 1)]

@@ -1,0 +1,241 @@
+"""Kernel arguments: numpy arrays become regions of memory, Python numbers become scalars.
+
+A pointer parameter takes an array whose dtype fits the pointee and receives the address of its
+first element; any non-negative strides are allowed, and the bytes between the elements of a
+strided array belong to nothing. Arrays that share memory share a region, at the distances they
+really have; the start of the allocation counts as aligned to any power of two. A pointer to
+pointers takes a sequence of arrays. A scalar parameter takes a number that its type can hold.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import attrs
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from tileir.errors import Diagnostic, InterpretError
+from tileir.interp.memory import Memory, Region
+from tileir.ir import Function, Parameter
+from tileir.machine import Tensor, dtype_of
+from tileir.types import Pointer, Scalar
+
+Array = NDArray[Any]
+
+
+@attrs.frozen(eq=False)
+class Bound:
+    """An array in memory: where, and which parameter it was given to."""
+
+    name: str
+    array: Array
+    region: Region
+    address: int
+
+
+def named_arguments(
+    kernel: Function, arguments: Sequence[Any] | Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments by parameter name, in the order of the parameters. Raises InterpretError."""
+    names = [p.name or str(i) for i, p in enumerate(kernel.parameters)]
+    if isinstance(arguments, Mapping):
+        unknown, missing = set(arguments) - set(names), [n for n in names if n not in arguments]
+        if unknown or missing:
+            raise _error("TIR0510", _mismatch(kernel, unknown, missing), kernel.location)
+        return {name: arguments[name] for name in names}
+    if len(arguments) != len(names):
+        expected = f"{len(names)} arguments ({', '.join(names)})"
+        message = f"@{kernel.name} takes {expected}, not {len(arguments)}"
+        raise _error("TIR0510", message, kernel.location)
+    return dict(zip(names, arguments, strict=True))
+
+
+def _mismatch(kernel: Function, unknown: set[str], missing: list[str]) -> str:
+    parts = []
+    if unknown:
+        parts.append(f"has no parameter {', '.join(sorted(unknown))}")
+    if missing:
+        parts.append(f"is given no {', '.join(missing)}")
+    return f"@{kernel.name} " + " and ".join(parts)
+
+
+def _error(code: str, message: str, location: Any) -> InterpretError:
+    return InterpretError(Diagnostic(code, message, location))
+
+
+@attrs.define(eq=False)
+class Binder:
+    """Puts arrays into memory, those that overlap into one region."""
+
+    memory: Memory
+    bound: list[Bound] = attrs.field(factory=list)
+    tables: list[tuple[Array, list[Array]]] = attrs.field(factory=list)
+
+    def values(self, kernel: Function, arguments: Mapping[str, Any]) -> list[Tensor]:
+        """The value of every parameter. Raises InterpretError for an argument that does not fit."""
+        pairs = list(zip(kernel.parameters, arguments.items(), strict=True))
+        arrays = [(n, a) for p, (n, v) in pairs for a in self._arrays(p, n, v)]
+        self.place(arrays)
+        return [self._value(p, name, value) for p, (name, value) in pairs]
+
+    def place(self, arrays: Sequence[tuple[str, Array]]) -> None:
+        """Make regions of `arrays`, given with names."""
+        groups: list[list[tuple[str, Array]]] = []
+        reach = 0
+        for name, array in sorted(arrays, key=lambda pair: _extent(pair[1])[0]):
+            low, high = _extent(array)
+            if groups and low < reach:
+                groups[-1].append((name, array))
+            else:
+                groups.append([(name, array)])
+                reach = 0
+            reach = max(reach, high)
+        order = {id(a): i for i, (_, a) in enumerate(arrays)}
+        for group in sorted(groups, key=lambda g: min(order[id(a)] for _, a in g)):
+            self._add_region(sorted(group, key=lambda pair: order[id(pair[1])]))
+
+    def _add_region(self, group: list[tuple[str, Array]]) -> None:
+        origin = min(_extent(a)[0] for _, a in group)
+        spans = [byte_bounds(a) if a.size else (_pointer(a),) * 2 for _, a in group]
+        low, high = min(s[0] for s in spans), max(s[1] for s in spans)
+        names = "/".join(dict.fromkeys(name for name, _ in group))
+        holes = _holes(group, low, high)
+        frozen = [name for name, a in group if not a.flags.writeable]
+        denied = f"the array {frozen[0]} is read-only" if frozen else ""
+        keep = tuple(a for _, a in group)
+        region = self.memory.add(
+            names, _bytes_at(low, high - low), low - origin, denied_write=denied, holes=holes,
+            keep=keep,
+        )  # fmt: skip
+        for name, array in group:
+            address = region.base + _pointer(array) - origin
+            self.bound.append(Bound(name, array, region, address))
+
+    def _arrays(self, parameter: Parameter, name: str, value: Any) -> list[Array]:
+        """The arrays that `value` brings; a pointer table is one more."""
+        type_ = parameter.type
+        if not isinstance(type_, Pointer):
+            return []
+        if isinstance(type_.pointee, Pointer) and not isinstance(value, np.ndarray):
+            inner = type_.pointee.pointee
+            items = [_fit(parameter, f"{name}[{i}]", x, inner) for i, x in enumerate(value)]
+            table = np.zeros(len(items), np.uint64)
+            self.tables.append((table, items))
+            return [table, *items]
+        return [_fit(parameter, name, value, type_.pointee)]
+
+    def _value(self, parameter: Parameter, name: str, value: Any) -> Tensor:
+        if not isinstance(parameter.type, Pointer):
+            return scalar(parameter, name, value)
+        if not isinstance(value, np.ndarray):
+            table, items = self.tables.pop(0)
+            table[:] = [self.address(item) for item in items]
+            value = table
+        return Tensor(np.array(self.address(value), np.uint64), None)
+
+    def address(self, array: Array) -> int:
+        """Where `array` was placed."""
+        return next(b.address for b in self.bound if b.array is array)
+
+    def undefined(self) -> dict[str, NDArray[np.bool_]]:
+        """Per array, True where an element holds no defined value."""
+        found: dict[str, NDArray[np.bool_]] = {}
+        for bound in self.bound:
+            array = bound.array
+            flags = np.zeros(array.shape, np.bool_)
+            if bound.region.undef is not None and array.size:
+                start = bound.address - bound.region.start
+                shape, strides = (*array.shape, array.itemsize), (*array.strides, 1)
+                parts = as_strided(bound.region.undef[start:], shape, strides)
+                flags = parts.any(axis=-1)
+            found[bound.name] = flags
+        return found
+
+
+def scalar(parameter: Parameter, name: str, value: Any) -> Tensor:
+    """The number `value` as the parameter's type. Raises InterpretError where it does not fit."""
+    type_ = parameter.type
+    if not isinstance(type_, Scalar):
+        raise _error("TIR0511", f"{name}: the host cannot give a {type_}", parameter.location)
+    number = value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
+    wanted = (int, float) if type_.is_float else (int,)
+    if not isinstance(number, wanted) or not _holds(type_, number):
+        message = f"{name} must be a number that {type_} holds, not {value!r}"
+        raise _error("TIR0511", message, parameter.location)
+    dtype = dtype_of(type_)
+    if type_.is_integer and number >= 1 << (type_.bits - 1) and type_.bits > 1:
+        number -= 1 << type_.bits
+    return Tensor(np.array(number).astype(dtype), None)
+
+
+def _holds(type_: Scalar, number: float) -> bool:
+    if type_.is_float:
+        return True
+    if type_.bits == 1:
+        return number in (0, 1)
+    return -(1 << (type_.bits - 1)) <= number < 1 << type_.bits
+
+
+def _fit(parameter: Parameter, name: str, value: Any, pointee: Any) -> Array:
+    """`value` as an array that a pointer to `pointee` may address."""
+    if not isinstance(value, np.ndarray):
+        message = f"{name} must be a numpy array of {pointee}, not {type(value).__name__}"
+        raise _error("TIR0511", message, parameter.location)
+    if not fits_dtype(value.dtype, pointee):
+        message = f"{name} must be an array of {pointee}, not of {value.dtype}"
+        raise _error("TIR0511", message, parameter.location)
+    if any(s < 0 for s in value.strides):
+        message = f"{name} has negative strides; give a copy"
+        raise _error("TIR0511", message, parameter.location)
+    return value
+
+
+def fits_dtype(dtype: np.dtype[Any], pointee: Any) -> bool:
+    """The element's own dtype, the unsigned integer of its size, or bool for bytes."""
+    if isinstance(pointee, Pointer):
+        return dtype == np.uint64
+    own = dtype_of(cast(Scalar, pointee))
+    raw = dtype.kind == "u" and dtype.itemsize == own.itemsize
+    return dtype == own or raw or (dtype == np.bool_ and own.itemsize == 1)
+
+
+# Where arrays lie ----------------------------------------------------------------------------
+
+
+def _pointer(array: Array) -> int:
+    return cast(int, array.__array_interface__["data"][0])
+
+
+def _extent(array: Array) -> tuple[int, int]:
+    """First address and end of the allocation that `array` is a view of."""
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    low, high = byte_bounds(root) if root.size else (_pointer(root),) * 2
+    mine = byte_bounds(array) if array.size else (low, high)
+    return min(low, mine[0]), max(high, mine[1])
+
+
+def _bytes_at(address: int, count: int) -> NDArray[np.uint8]:
+    """The memory itself; whoever calls keeps the arrays that own it."""
+    if not count:
+        return np.empty(0, np.uint8)
+    return np.frombuffer((ctypes.c_uint8 * count).from_address(address), np.uint8)
+
+
+def _holes(group: list[tuple[str, Array]], low: int, high: int) -> NDArray[np.uint8] | None:
+    """One flag per byte from `low` to `high` that belongs to no element, or None."""
+    if len(group) == 1 and (group[0][1].flags.c_contiguous or group[0][1].flags.f_contiguous):
+        return None
+    holes = np.ones(high - low, np.uint8)
+    for _, array in group:
+        if array.size:
+            start = _pointer(array) - low
+            shape, strides = (*array.shape, array.itemsize), (*array.strides, 1)
+            as_strided(holes[start:], shape, strides)[...] = 0
+    return holes if holes.any() else None

@@ -1,0 +1,101 @@
+"""Vector clocks: what happens before what, by C++ release and acquire.
+
+The clock of instance p holds, per instance q, up to which epoch q's accesses happen before
+p's next one. A release publishes the clock with the element written; an acquire that reads it
+joins it. Read-modify-writes continue the release sequence they read from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from tileir.interp.races import Clock
+
+
+@attrs.frozen(eq=False)
+class Published:
+    """A clock as it was when something was released."""
+
+    clock: Clock
+
+    def __or__(self, other: Published | None) -> Published:
+        if other is None or other is self:
+            return self
+        return Published(np.maximum(self.clock, other.clock))
+
+
+@attrs.define(eq=False)
+class InstanceClock:
+    """The clock of one instance, and what its fences have yet to order.
+
+    `released` is its clock at its last release fence, carried by later relaxed writes; `seen`
+    joins what relaxed reads have read, taken over by the next acquire fence.
+    """
+
+    instance: int
+    now: Clock
+    released: Published | None = None
+    seen: Published | None = None
+
+    @classmethod
+    def of(cls, instance: int, instances: int) -> InstanceClock:
+        now = np.zeros(instances, np.int32)
+        now[instance] = 1
+        return cls(instance, now)
+
+    @property
+    def epoch(self) -> int:
+        return int(self.now[self.instance])
+
+    def join(self, published: Published | None) -> None:
+        if published is not None:
+            np.maximum(self.now, published.clock, out=self.now)
+
+    def publish(self) -> Published:
+        """The clock to release; what follows belongs to the next epoch."""
+        published = Published(self.now.copy())
+        self.now[self.instance] += 1
+        return published
+
+    def fence(self, acquire: bool, release: bool) -> None:
+        if acquire:
+            self.join(self.seen)
+        if release:
+            self.released = self.publish()
+
+
+@attrs.define(eq=False)
+class SyncMemory:
+    """The clocks that atomic writes have published, by address."""
+
+    published: dict[int, Published] = attrs.field(factory=dict)
+
+    def read(self, clock: InstanceClock, addresses: Sequence[int], acquire: bool) -> None:
+        """An atomic read of `addresses` by the instance of `clock`."""
+        distinct = {id(c): c for c in map(self.published.get, addresses) if c is not None}
+        found: Published | None = None
+        for published in distinct.values():
+            found = published | found
+        if acquire:
+            clock.join(found)
+        elif found is not None:
+            clock.seen = found | clock.seen
+
+    def write(
+        self, clock: InstanceClock, addresses: Sequence[int], release: bool, rmw: bool
+    ) -> None:
+        """An atomic write; `rmw` when it also read, and so continues release sequences."""
+        mine = clock.publish() if release else clock.released
+        joined: dict[int, Published | None] = {}
+        for address in addresses:
+            old = self.published.get(address) if rmw else None
+            if id(old) not in joined:
+                joined[id(old)] = old if mine is None else mine | old
+            new = joined[id(old)]
+            if new is None:
+                self.published.pop(address, None)
+            else:
+                self.published[address] = new

@@ -1,0 +1,85 @@
+"""The machine a launch runs on: a machine of numbers, with memory and a place in the grid."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from tileir.errors import Diagnostic, InterpretError
+from tileir.interp.access import AccessMixin
+from tileir.interp.clocks import InstanceClock, SyncMemory
+from tileir.interp.instance import InstanceMixin
+from tileir.interp.memory import Memory
+from tileir.interp.races import RaceDetector
+from tileir.interp.report import Report
+from tileir.ir import Module
+from tileir.machine import Machine
+
+UNLIMITED = 1 << 62
+"""Ops that may run where there is no limit."""
+
+
+class LaunchMixin(AccessMixin, InstanceMixin):
+    """State of a launch, and which instance runs now."""
+
+    def enter_launch(
+        self,
+        module: Module,
+        grid: tuple[int, int, int],
+        memory: Memory,
+        races: RaceDetector,
+        addresses: Mapping[str, int],
+        report: Report,
+        pausing: set[str],
+        allow_undef: bool,
+    ) -> None:
+        """Set everything that holds for the whole launch."""
+        self.functions, self.grid, self.memory, self.races = module.functions, grid, memory, races
+        self.addresses, self.pausing, self.allow_undef = addresses, pausing, allow_undef
+        self.accesses, self.printed = report.accesses, report.printed
+        self.codes, self.sync = {}, SyncMemory()
+        self.clocks: dict[int, InstanceClock] = {}
+        self.clock_of_instance = None
+        self.active = None
+        self.budget, self.ticks, self.version, self.depth, self.instance = UNLIMITED, 0, 0, 0, 0
+        self.ids = (0, 0, 0)
+
+    def enter(self, number: int) -> None:
+        """Go on with the instance `number`; axis 0 of the grid runs fastest."""
+        if self.clock_of_instance is not None:
+            self.races.check(self.clock_of_instance.now)
+        x, y, _ = self.grid
+        self.instance, self.ids = number, (number % x, number // x % y, number // (x * y))
+        self.clock_of_instance = self.clocks.get(number)
+
+    def start_clock(self, number: int) -> None:
+        """The running instance `number` takes part in the order of accesses from here on."""
+        count = self.grid[0] * self.grid[1] * self.grid[2]
+        self.clock_of_instance = self.clocks[number] = InstanceClock.of(number, count)
+
+    def stop_clock(self, number: int) -> None:
+        """The running instance `number` is at its end."""
+        self.races.check(self.clocks.pop(number).now)
+        self.clock_of_instance = None
+
+
+class _Ieee(LaunchMixin, Machine):
+    """IEEE numbers."""
+
+
+def make_machine(numbers: str) -> Any:
+    """A machine of the given numbers. Raises InterpretError for an unknown name."""
+    if numbers == "ieee":
+        return _Ieee()
+    if numbers == "ring":
+        return _ring_class()()
+    message = f"numbers are ieee or ring, not {numbers}"
+    raise InterpretError(Diagnostic("TIR0510", message))
+
+
+@functools.cache
+def _ring_class() -> type:
+    from tileir.machine.ring import RingMachine  # seldom used
+
+    return type("Ring", (LaunchMixin, RingMachine), {})

@@ -1,0 +1,177 @@
+"""What a program instance sees besides numbers and memory: its place in the grid, calls,
+promises, printing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tileir.effects import Effects
+from tileir.errors import Diagnostic, InterpretError, TileirError
+from tileir.interp.failures import fail, program
+from tileir.interp.lanes import call_lanes
+from tileir.interp.memory import Lanes
+from tileir.interp.program import Code, prepare
+from tileir.interp.promises import check_parameters
+from tileir.interp.running import run
+from tileir.ir import Function
+from tileir.machine import Tensor
+from tileir.op import Op
+
+MAX_DEPTH = 128
+"""Nested calls of device functions."""
+
+
+class InstanceMixin:
+    """Program ids, calls, promises and output; mixed into a machine of numbers."""
+
+    functions: Mapping[str, Function]
+    pausing: set[str]
+    codes: dict[str, Code]
+    addresses: Mapping[str, int]
+    grid: tuple[int, int, int]
+    ids: tuple[int, int, int]
+    active: Lanes | None
+    ticks: int
+    budget: int
+    printed: list[str]
+    depth: int
+
+    def program_id(self, axis: int) -> Tensor:
+        return Tensor(np.array(self.ids[axis], np.int32), None)
+
+    def num_programs(self, axis: int) -> Tensor:
+        return Tensor(np.array(self.grid[axis], np.int32), None)
+
+    def clock(self) -> Tensor:
+        """A counter that rises with every reading."""
+        self.ticks += 1
+        return Tensor(np.array(self.ticks, np.int64), None)
+
+    def global_address(self, name: str) -> Tensor:
+        return Tensor(np.array(self.addresses[name], np.uint64), None)
+
+    # Calls ---------------------------------------------------------------------------------
+
+    def code_of(self, name: str) -> Code:
+        """The function `name`, prepared."""
+        code = self.codes.get(name)
+        if code is None:
+            function = self.functions.get(name)
+            if function is None or function.is_declaration:
+                message = f"@{name} is called and defined nowhere"
+                raise InterpretError(Diagnostic("TIR0512", message))
+            code = self.codes[name] = prepare(function, self, self.pausing)
+        return code
+
+    def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        """Call a device function that does not pause: its result, or a tuple of several."""
+        code = self.code_of(name)
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise InterpretError(Diagnostic("TIR0513", f"@{name}: calls nest too deeply"))
+        active, self.active = self.active, None
+        try:
+            check_parameters(code.function, arguments, self)
+            results = run(code, arguments, self)  # type: ignore[arg-type]
+        finally:
+            self.active = active
+            self.depth -= 1
+        return results[0] if len(results) == 1 else results
+
+    def combine(
+        self, name: str, low: tuple[Tensor, ...], high: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        """Call a function of scalars once per element of `low` and `high`, of one shape."""
+        active, self.active = self.active, None
+        try:
+            return call_lanes(self.code_of(name), (*low, *high), self)
+        finally:
+            self.active = active
+
+    # Predicates ----------------------------------------------------------------------------
+
+    def enabled(self, predicate: Tensor, op: Op) -> bool:
+        """Whether an op under the scalar `predicate` runs; under an undefined one, an op without
+        effects does not."""
+        if predicate.undef is not None and predicate.undef.any():
+            self._refuse_effects(op)
+            return False
+        return bool(predicate.data)
+
+    def lanes(self, predicate: Tensor, op: Op) -> Lanes:
+        """The lanes in which an op under the tile `predicate` runs."""
+        if predicate.undef is None:
+            return predicate.data
+        if predicate.undef.any():
+            self._refuse_effects(op, int(predicate.undef.argmax()), predicate.data.shape)
+        return predicate.data & ~predicate.undef
+
+    def _refuse_effects(self, op: Op, lane: int | None = None, shape: Any = None) -> None:
+        if op.effects & ~Effects.READ:
+            raise fail("TIR0504", op, "the predicate is undefined", self, lane=lane, shape=shape)
+
+    def truth(self, condition: Tensor) -> bool:
+        """Of a scalar that a branch depends on."""
+        if condition.undef is not None and condition.undef.any():
+            raise InterpretError(Diagnostic("TIR0506", "the condition is undefined"))
+        return bool(condition.data)
+
+    # Assertions and output -------------------------------------------------------------------
+
+    def assert_(self, op: Any, condition: Tensor) -> None:
+        self._demand(condition, op, "TIR0514", op.message or "the assertion is false")
+
+    def _demand(self, condition: Tensor, op: Op, code: str, message: str) -> None:
+        wrong = ~condition.data
+        if condition.undef is not None:
+            wrong = wrong | condition.undef
+        if self.active is not None:
+            wrong = wrong & self.active
+        if wrong.any():
+            raise fail(code, op, message, self, lane=int(wrong.argmax()), shape=wrong.shape)
+
+    def print_(self, op: Any, values: tuple[Tensor, ...]) -> None:
+        """Add a line to the report: program ids, prefix, values."""
+        shown = (self._show(value, op.hex) for value in values)
+        text = " ".join(part for part in (op.prefix, *shown) if part)
+        self.printed.append(f"{program(self)} {text}")
+
+    def _show(self, value: Tensor, hexadecimal: bool) -> str:
+        def one(index: tuple[int, ...]) -> str:
+            off = self.active is not None and not np.broadcast_to(self.active, shape)[index]
+            if off or (value.undef is not None and value.undef[index]):
+                return "-" if off else "undef"
+            item = value.data[index]
+            return hex(int(item)) if hexadecimal and item.dtype.kind in "iu" else str(item)
+
+        shape = value.data.shape
+        texts = np.array([one(i) for i in np.ndindex(shape)], object).reshape(shape)
+        return str(texts.tolist()).replace("'", "") if shape else texts.item()
+
+    # Errors --------------------------------------------------------------------------------
+
+    def located(self, error: Exception, op: Op) -> TileirError:
+        """`error`, raised while `op` ran, with the op's place; a caller's place as a note."""
+        if isinstance(error, NotImplementedError):
+            return fail("TIR0515", op, str(error) or "has no meaning here", self)
+        if isinstance(error, RecursionError):
+            return fail("TIR0513", op, "calls nest too deeply", self)
+        assert isinstance(error, TileirError)
+        first, *rest = error.diagnostics
+        if first.location is not None or not op.location:
+            return error
+        text = first.message
+        if "(program " not in text:
+            text = f"{op.mnemonic}: {text} (program {program(self)})"
+        located = Diagnostic(first.code, text, op.location, notes=first.notes)
+        return type(error)(located, *rest)
+
+    def spent(self, op: Op) -> InterpretError:
+        return fail("TIR0516", op, "the limit of executed ops is reached", self)
+
+    def unreachable(self) -> None:
+        """Reaching `unreachable` breaks the program's promise."""
+        raise InterpretError(Diagnostic("TIR0507", "reached, against the program's promise"))

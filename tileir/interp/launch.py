@@ -1,0 +1,227 @@
+"""Launching a kernel in the interpreter."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.errors import Diagnostic, InterpretError
+from tileir.interp.arguments import Binder, named_arguments
+from tileir.interp.failures import place
+from tileir.interp.globals import place_globals
+from tileir.interp.host import make_machine
+from tileir.interp.memory import Memory
+from tileir.interp.program import pausing_functions
+from tileir.interp.promises import check_arguments, check_parameters
+from tileir.interp.races import Race, RaceDetector
+from tileir.interp.report import Report
+from tileir.interp.running import run, steps
+from tileir.interp.schedule import Deadlock, Steps, run_coroutines
+from tileir.ir import Function, Module
+from tileir.linker import link, undefined
+
+MAX_RACES = 100
+"""Races kept in a report."""
+
+
+def interpret(
+    module: Module,
+    kernel: str | None,
+    grid: int | Sequence[int],
+    arguments: Sequence[Any] | Mapping[str, Any],
+    *,
+    seed: int = 0,
+    allow_races: bool = False,
+    allow_undef: bool = False,
+    uninitialised: Sequence[str] = (),
+    globals: Mapping[str, Any] | None = None,
+    numbers: str = "ieee",
+    limit: int | None = None,
+) -> Report:
+    """Run `kernel` (None: the only one) once per program instance of `grid`, 1 to 3 extents.
+
+    `arguments`, by position or by name, are numpy arrays for pointers (changed in place; any
+    strides, see `tileir.interp.arguments`) and numbers for scalars. `globals` gives arrays that
+    hold module globals. `uninitialised` names array arguments and globals whose contents are
+    undefined at the start.
+
+    `seed` chooses the order of instances (0: in order where the kernel does not synchronise).
+    `allow_races` puts races into the report instead of raising. `allow_undef` lets plain stores
+    write undefined values, which the report then marks. `numbers` is the machine: `ieee`, or
+    `ring` for exact integers in place of floats. `limit` bounds the number of ops executed.
+
+    Raises InterpretError for a program that has no meaning on these arguments, with the op's
+    place: out of bounds, misaligned, undefined where it is seen, a broken promise, division by
+    zero, a race, a deadlock, a failed assertion.
+    """
+    if any(True for _ in undefined(module)):
+        module = link(module)
+    function = _kernel(module, kernel)
+    extents = _grid(grid)
+    launch = _Launch(module, function, extents, allow_races)
+    launch.bind(arguments, globals or {}, uninitialised, numbers, allow_undef)
+    if limit is not None:
+        launch.machine.budget = limit
+    launch.run(seed)
+    return launch.finish(allow_undef)
+
+
+@attrs.frozen
+class Interpreter:
+    """The interpreter as an executor (`tileir.executor`)."""
+
+    name: str = "interpreter"
+
+    def launch(
+        self,
+        module: Module,
+        kernel: str | None,
+        grid: int | Sequence[int],
+        arguments: Sequence[Any] | Mapping[str, Any],
+        **options: Any,
+    ) -> Report:
+        """`interpret`."""
+        return interpret(module, kernel, grid, arguments, **options)
+
+
+def _kernel(module: Module, name: str | None) -> Function:
+    try:
+        return module.kernel(name)
+    except KeyError as error:
+        raise InterpretError(Diagnostic("TIR0512", str(error.args[0]))) from None
+
+
+def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
+    extents = (grid,) if isinstance(grid, int) else tuple(int(n) for n in grid)
+    if not 1 <= len(extents) <= 3 or min(extents) < 0:
+        message = f"a grid has one to three extents of 0 or more, not {grid}"
+        raise InterpretError(Diagnostic("TIR0510", message))
+    x, y, z = (*extents, 1, 1)[:3]
+    return x, y, z
+
+
+@attrs.define(eq=False)
+class _Launch:
+    """One launch: the machine, what it ran on, and what it found."""
+
+    module: Module
+    function: Function
+    grid: tuple[int, int, int]
+    allow_races: bool
+    report: Report = attrs.field(init=False)
+    memory: Memory = attrs.field(factory=Memory)
+    binder: Binder = attrs.field(init=False)
+    machine: Any = None
+    values: list[Any] = attrs.field(factory=list)
+    races: RaceDetector = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.report = Report(self.function.name, self.grid)
+        self.binder = Binder(self.memory)
+        self.races = RaceDetector(self._found)
+
+    def bind(
+        self,
+        arguments: Sequence[Any] | Mapping[str, Any],
+        given: Mapping[str, Any],
+        uninitialised: Sequence[str],
+        numbers: str,
+        allow_undef: bool,
+    ) -> None:
+        """Put arguments and globals into memory and make the machine."""
+        named = named_arguments(self.function, arguments)
+        self.values = self.binder.values(self.function, named)
+        addresses = place_globals(self.module, self.binder, given)
+        for region in self.memory.regions.values():
+            if not set(region.name.split("/")).isdisjoint(uninitialised):
+                region.spoil()[:] = 0xFF
+        pausing = pausing_functions(self.module)
+        self.machine = make_machine(numbers)
+        self.machine.enter_launch(
+            self.module, self.grid, self.memory, self.races, addresses, self.report,
+            pausing, allow_undef,
+        )  # fmt: skip
+        check_arguments(self.function, self.binder)
+        check_parameters(self.function, self.values, self.machine)
+
+    def run(self, seed: int) -> None:
+        """Run all instances."""
+        code = self.machine.code_of(self.function.name)
+        arguments = tuple(self.values)
+        count = self.report.instances
+        numbers = list(range(count))
+        if seed:
+            random.Random(seed).shuffle(numbers)
+        with np.errstate(all="ignore"):
+            if code.pauses:
+                self._interleave(code, arguments, iter(numbers), seed)
+            else:
+                for number in numbers:
+                    self.machine.enter(number)
+                    run(code, arguments, self.machine)
+                self.races.check()
+
+    def _interleave(self, code: Any, arguments: Any, numbers: Iterator[int], seed: int) -> None:
+        machine = self.machine
+
+        def start(number: int) -> Steps:
+            machine.start_clock(number)
+            yield from steps(code, arguments, machine)
+            machine.stop_clock(number)
+
+        try:
+            run_coroutines(numbers, start, machine.enter, lambda: machine.version, seed)
+        except Deadlock as deadlock:
+            raise self._deadlock(deadlock) from None
+
+    def _deadlock(self, deadlock: Deadlock) -> InterpretError:
+        notes = tuple(
+            Diagnostic("TIR0518", f"program {self.ids(n)} waits before {op.mnemonic}", op.location)
+            for n, op in deadlock.waiting[:16]
+        )
+        count = len(deadlock.waiting)
+        message = f"deadlock: {count} program instances wait and no schedule lets one go on"
+        return InterpretError(
+            Diagnostic("TIR0518", message, deadlock.waiting[0][1].location, notes=notes)
+        )
+
+    def ids(self, number: int) -> tuple[int, int, int]:
+        """Program ids of the instance `number`; axis 0 runs fastest."""
+        x, y, _ = self.grid
+        return number % x, number // x % y, number // (x * y)
+
+    def _found(self, race: Race) -> None:
+        if self.allow_races:
+            if len(self.report.races) < MAX_RACES:
+                self.report.races.append(race)
+            return
+        first, second = race.first, race.second
+        message = (
+            f"race on {race.region} + {race.offset} bytes: program {self.ids(second.instance)} "
+            f"{race.second_touch.value} it in {place(second.op)}, and nothing orders that against "
+            f"program {self.ids(first.instance)}"
+        )
+        what = f"which {race.first_touch.value} it in {place(first.op)}"
+        note = Diagnostic("TIR0517", what, first.op.location)
+        raise InterpretError(
+            Diagnostic("TIR0517", f"{message}, {what}", second.op.location, notes=(note,))
+        )
+
+    def finish(self, allow_undef: bool) -> Report:
+        """Fill in the report."""
+        counts: Counter[str] = Counter()
+        for code in self.machine.codes.values():
+            for block in code.blocks:
+                if block.runs:
+                    for op in block.block.ops:
+                        counts[op.mnemonic] += block.runs
+        self.report.ops = dict(counts)
+        self.report.accesses = self.machine.accesses
+        if allow_undef:
+            self.report.undefined = self.binder.undefined()
+        return self.report

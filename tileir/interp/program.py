@@ -1,0 +1,356 @@
+"""A function prepared for running: per block a tuple of closures over a list of value slots.
+
+Each op becomes one closure `step(frame)` that reads its operands' slots, calls `op.evaluate`
+and writes its results' slots. Values that live inside one block share slots once they are dead,
+so that a long kernel holds no more tiles than are live. Slot 0 is always None: the operand that
+is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias, cast
+
+import attrs
+
+from tileir.effects import Effects
+from tileir.ir import Block, Function, Module
+from tileir.op import FieldKind, Op, Successor
+from tileir.types import Tile
+from tileir.values import Constant, Operand, Undef, Value
+
+Frame: TypeAlias = list[Any]
+Step: TypeAlias = Callable[[Frame], Any]
+
+_MANY = (FieldKind.VARIADIC, FieldKind.PAIRS)
+_READ = (FieldKind.OPERAND, FieldKind.OPTIONAL, *_MANY)
+
+
+@attrs.define(eq=False)
+class Edge:
+    """A branch taken: the block to go on in and the slots to copy into its parameters."""
+
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+    block: BlockCode
+
+
+@attrs.frozen
+class CallSite:
+    """A call of a function that may pause, by slots; `predicate` is 0 where it has none."""
+
+    callee: str
+    arguments: tuple[int, ...]
+    results: tuple[int, ...]
+    predicate: int
+    disabled: tuple[Any, ...]
+    """The results where the predicate is false."""
+
+
+@attrs.define(eq=False)
+class BlockCode:
+    """One block: `parts` are runs of steps, each but the last ending before a pausing op."""
+
+    block: Block
+    parts: tuple[tuple[Step, ...], ...] = ()
+    pauses: tuple[tuple[Op, Step, CallSite | None], ...] = ()
+    steps: tuple[Step, ...] = ()
+    """All steps in order, for instances that never pause."""
+    leave: Step = attrs.field(default=lambda frame: None)
+    edges: dict[int, Edge] = attrs.field(factory=dict)
+    """By identity of the successor that the terminator's `evaluate` returns."""
+    condition: int = 0
+    """Slot of the terminator's first operand."""
+    runs: int = 0
+    weight: int = 0
+    """Ops in the block."""
+
+    def op_of(self, step: Step) -> Op:
+        """The op that `step` was made from."""
+        if step is self.leave:
+            return self.block.terminator
+        return self.block.ops[self.steps.index(step)]
+
+
+@attrs.define(eq=False)
+class Code:
+    """A function ready to run; `template` holds its literals and is copied for each call."""
+
+    function: Function
+    template: Frame
+    parameters: tuple[int, ...]
+    entry: BlockCode
+    blocks: tuple[BlockCode, ...]
+    pauses: bool
+    """Whether running it may stop at a synchronising op."""
+
+
+def pausing_functions(module: Module) -> set[str]:
+    """Names of the functions that synchronise, themselves or through calls."""
+    callers: dict[str, set[str]] = {}
+    pausing: list[str] = []
+    for name, function in module.functions.items():
+        for op in function.ops:
+            if op.mnemonic == "call":
+                callers.setdefault(cast(Any, op).callee, set()).add(name)
+            elif Effects.SYNC in op.effects:
+                pausing.append(name)
+    found: set[str] = set()
+    while pausing:
+        name = pausing.pop()
+        if name not in found:
+            found.add(name)
+            pausing.extend(callers.get(name, ()))
+    return found
+
+
+def prepare(function: Function, machine: Any, pausing: set[str]) -> Code:
+    """`function` as closures that run on `machine`."""
+    return _Preparation(function, machine, pausing).code()
+
+
+@attrs.define(eq=False)
+class _Preparation:
+    function: Function
+    machine: Any
+    pausing: set[str]
+    template: Frame = attrs.field(factory=lambda: [None])
+    slots: dict[Operand, int] = attrs.field(factory=dict)
+    free: list[int] = attrs.field(factory=list)
+
+    def code(self) -> Code:
+        parameters = tuple([self._define(p.value) for p in self.function.parameters])
+        shared = _values_across_blocks(self.function)
+        codes = {label: BlockCode(block) for label, block in self.function.blocks.items()}
+        for block in self.function.blocks.values():
+            for value in block.parameters:
+                self._define(value)
+        for value in shared:
+            self._define(value)
+        for code in codes.values():
+            self._fill(code, codes, shared)
+        name = self.function.name
+        blocks = tuple(codes.values())
+        return Code(
+            self.function, self.template, parameters, blocks[0], blocks, name in self.pausing
+        )
+
+    def _define(self, value: Value) -> int:
+        slot = self.slots.get(value)
+        if slot is None:
+            slot = self.free.pop() if self.free else self._extend(None)
+            self.slots[value] = slot
+        return slot
+
+    def _extend(self, value: Any) -> int:
+        self.template.append(value)
+        return len(self.template) - 1
+
+    def _slot(self, operand: Operand | None) -> int:
+        if operand is None:
+            return 0
+        slot = self.slots.get(operand)
+        if slot is None:
+            slot = self.slots[operand] = self._extend(self._literal(operand))
+        return slot
+
+    def _literal(self, operand: Operand) -> Any:
+        if isinstance(operand, Constant):
+            return self.machine.constant(operand)
+        assert isinstance(operand, Undef)
+        return self.machine.undef(operand.type)
+
+    # One block -----------------------------------------------------------------------------
+
+    def _fill(self, code: BlockCode, codes: Mapping[str, BlockCode], shared: set[Value]) -> None:
+        dying = _last_uses(code.block, shared)
+        steps: list[Step] = []
+        parts: list[tuple[Step, ...]] = []
+        pauses: list[tuple[Op, Step, CallSite | None]] = []
+        start = 0
+        for number, op in enumerate(code.block.ops[:-1]):
+            step = self._step(op)
+            if self._may_pause(op):
+                parts.append(tuple(steps[start:]))
+                pauses.append((op, step, self._call_site(op)))
+                start = len(steps) + 1
+            steps.append(step)
+            self.free.extend(self.slots[v] for v in dying.get(number, ()))
+        code.parts = (*parts, tuple(steps[start:]))
+        code.pauses, code.steps = tuple(pauses), tuple(steps)
+        code.weight = len(code.block.ops)
+        self._end(code, codes)
+        self.free.extend(self.slots[v] for v in dying.get(len(steps), ()))
+
+    def _may_pause(self, op: Op) -> bool:
+        if op.mnemonic == "call":
+            return cast(Any, op).callee in self.pausing
+        return Effects.SYNC in op.effects
+
+    def _call_site(self, op: Op) -> CallSite | None:
+        if op.mnemonic != "call":
+            return None
+        call = cast(Any, op)
+        arguments = tuple([self._slot(v) for v in call.arguments])
+        results = tuple([self._slot(r) for r in op.results])
+        disabled = tuple([self.machine.undef(r.type) for r in op.results])
+        return CallSite(call.callee, arguments, results, self._slot(op.predicate), disabled)
+
+    def _end(self, code: BlockCode, codes: Mapping[str, BlockCode]) -> None:
+        last = code.block.terminator
+        for successor in last.successors:
+            code.edges[id(successor)] = self._edge(successor, codes)
+        read, evaluate, machine = self._reader(last), last.evaluate, self.machine
+        code.condition = self._slot(last.inputs[0]) if last.inputs else 0
+        edges = code.edges
+
+        def leave(frame: Frame) -> Any:
+            result = evaluate(machine, *read(frame))
+            return edges[id(result)] if isinstance(result, Successor) else result
+
+        code.leave = leave
+        if len(edges) == 1 and not last.inputs:
+            only = next(iter(edges.values()))
+            code.leave = lambda frame: only
+
+    def _edge(self, successor: Successor, codes: Mapping[str, BlockCode]) -> Edge:
+        target = codes[successor.label]
+        sources = tuple([self._slot(v) for v in successor.arguments])
+        targets = tuple([self._slot(v) for v in target.block.parameters])
+        return Edge(sources, targets, target)
+
+    # One op --------------------------------------------------------------------------------
+
+    def _step(self, op: Op) -> Step:
+        step = self._plain_step(op)
+        return step if op.predicate is None else self._predicated(op, step)
+
+    def _plain_step(self, op: Op) -> Step:
+        fields = op.fields(*_READ)
+        if len(op.results) != 1 or any(f.kind in _MANY for f in fields):
+            return self._general_step(op)
+        slots = [self._slot(getattr(op, f.name)) for f in fields]
+        return _fixed_step(op.evaluate, self.machine, slots, self._define(op.results[0]))
+
+    def _general_step(self, op: Op) -> Step:
+        read, evaluate, machine = self._reader(op), op.evaluate, self.machine
+        results = tuple([self._define(r) for r in op.results])
+
+        def step(frame: Frame) -> None:
+            found = evaluate(machine, *read(frame))
+            if len(results) == 1 and not isinstance(found, tuple):
+                found = (found,)
+            for slot, value in zip(results, found or (), strict=True):
+                frame[slot] = value
+
+        return step
+
+    def _reader(self, op: Op) -> Callable[[Frame], list[Any]]:
+        """What reads the arguments of `evaluate` out of a frame."""
+        readers: list[Callable[[Frame], Any]] = []
+        for field in op.fields(*_READ):
+            value = getattr(op, field.name)
+            readers.append(self._tuple_reader(value) if field.kind in _MANY else self._one(value))
+        return lambda frame: [read(frame) for read in readers]
+
+    def _one(self, operand: Operand | None) -> Callable[[Frame], Any]:
+        slot = self._slot(operand)
+        return lambda frame: frame[slot]
+
+    def _tuple_reader(self, operands: tuple[Operand, ...]) -> Callable[[Frame], Any]:
+        slots = [self._slot(v) for v in operands]
+        return lambda frame: tuple([frame[slot] for slot in slots])
+
+    def _predicated(self, op: Op, step: Step) -> Step:
+        """`step` under the op's predicate: not run at all where a scalar one is false."""
+        machine, slot = self.machine, self._slot(op.predicate)
+        results = [(self.slots[r], machine.undef(r.type)) for r in op.results]
+        tiled = isinstance(cast(Operand, op.predicate).type, Tile)
+        trim = [] if op.predicate_follows_operand else [s for s, _ in results]
+
+        def run(frame: Frame) -> None:
+            predicate = frame[slot]
+            if not tiled:
+                if machine.enabled(predicate, op):
+                    step(frame)
+                    return
+                for result, undef in results:
+                    frame[result] = undef
+                return
+            machine.active = machine.lanes(predicate, op)
+            try:
+                step(frame)
+                for result in trim:
+                    frame[result] = machine.restrict(frame[result], machine.active)
+            finally:
+                machine.active = None
+
+        return run
+
+
+def _fixed_step(evaluate: Any, machine: Any, slots: list[int], result: int) -> Step:
+    """A step of one result and a fixed number of operands, without building a list."""
+    if len(slots) == 1:
+        (a,) = slots
+
+        def step1(frame: Frame) -> None:
+            frame[result] = evaluate(machine, frame[a])
+
+        return step1
+    if len(slots) == 2:
+        a, b = slots
+
+        def step2(frame: Frame) -> None:
+            frame[result] = evaluate(machine, frame[a], frame[b])
+
+        return step2
+    if len(slots) == 3:
+        a, b, c = slots
+
+        def step3(frame: Frame) -> None:
+            frame[result] = evaluate(machine, frame[a], frame[b], frame[c])
+
+        return step3
+
+    def step(frame: Frame) -> None:
+        frame[result] = evaluate(machine, *[frame[s] for s in slots])
+
+    return step
+
+
+# Liveness ------------------------------------------------------------------------------------
+
+
+def _values_across_blocks(function: Function) -> set[Value]:
+    """Values that another block than the defining one reads."""
+    home: dict[Value, Block] = {}
+    for block in function.blocks.values():
+        for op in block.ops:
+            for result in op.results:
+                home[result] = block
+    return {
+        value
+        for block in function.blocks.values()
+        for value in _reads(block)
+        if isinstance(value, Value) and home.get(value, block) is not block
+    }
+
+
+def _reads(block: Block) -> Iterator[Operand]:
+    return (value for op in block.ops for value in op.operands)
+
+
+def _last_uses(block: Block, shared: set[Value]) -> dict[int, list[Value]]:
+    """Values of the block alone, by the number of the op after which they are dead."""
+    last: dict[Value, int] = {}
+    for number, op in enumerate(block.ops):
+        for result in op.results:
+            if result not in shared:
+                last[result] = number
+        for value in op.operands:
+            if value in last:
+                last[value] = number  # type: ignore[index]
+    dying: dict[int, list[Value]] = {}
+    for value, number in last.items():
+        dying.setdefault(number, []).append(value)
+    return dying

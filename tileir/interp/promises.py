@@ -1,0 +1,67 @@
+"""Promises about parameters: aligned, multiple_of, noalias, readonly, writeonly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.lib.array_utils import byte_bounds
+
+from tileir.errors import Diagnostic, InterpretError
+from tileir.interp.arguments import Binder, Bound
+from tileir.ir import Function, Parameter
+from tileir.types import Pointer
+
+
+def check_arguments(kernel: Function, binder: Binder) -> None:
+    """Check `noalias` of a kernel's arrays, and hold the kernel to `readonly`, `writeonly`:
+    of a region that is reached through such parameters alone. Raises InterpretError."""
+    facts = {p.name or str(i): p for i, p in enumerate(kernel.parameters)}
+    bound = [b for b in binder.bound if b.name in facts]
+    for one in bound:
+        if facts[one.name].attributes.noalias:
+            _check_alias(kernel, facts[one.name], one, bound)
+    for region in {b.region for b in bound}:
+        through = [facts[b.name] for b in bound if b.region is region]
+        names = ", ".join(f"%{p.name}" for p in through)
+        if all(p.attributes.readonly for p in through):
+            region.denied_write = f"{names} is promised readonly"
+        if all(p.attributes.writeonly for p in through):
+            region.denied_read = f"{names} is promised writeonly"
+
+
+def _check_alias(kernel: Function, parameter: Parameter, one: Bound, bound: list[Bound]) -> None:
+    low, high = _span(one)
+    for other in bound:
+        start, end = _span(other)
+        if other is not one and other.region is one.region and start < high and low < end:
+            message = f"%{parameter.name} is promised noalias, but shares memory with "
+            text = f"@{kernel.name}'s {message}%{other.name}"
+            raise InterpretError(Diagnostic("TIR0507", text, parameter.location))
+
+
+def _span(bound: Bound) -> tuple[int, int]:
+    low, high = byte_bounds(bound.array) if bound.array.size else (0, 0)
+    return bound.address, bound.address + high - low
+
+
+def check_parameters(function: Function, arguments: Sequence[Any], host: Any) -> None:
+    """Check `aligned` and `multiple_of` of the arguments of a call. Raises InterpretError."""
+    for parameter, value in zip(function.parameters, arguments, strict=True):
+        facts = parameter.attributes
+        if facts.aligned > 1 or facts.multiple_of > 1:
+            _check_one(function, parameter, value)
+
+
+def _check_one(function: Function, parameter: Parameter, value: Any) -> None:
+    facts = parameter.attributes
+    number = int(value.data) if value.data.ndim == 0 else None
+    if number is None or (value.undef is not None and value.undef.any()):
+        return
+    for word, divisor in (("aligned", facts.aligned), ("multiple_of", facts.multiple_of)):
+        if divisor > 1 and number % divisor:
+            name = f"@{function.name}'s %{parameter.name}"
+            offset = number % (1 << 40)
+            found = f"address offset {offset}" if isinstance(parameter.type, Pointer) else number
+            message = f"{name} is promised {word}({divisor}), but is {found}"
+            raise InterpretError(Diagnostic("TIR0507", message, parameter.location))

@@ -1,0 +1,247 @@
+"""Shadow memory: which instance touched an element last, and whether two did so unordered.
+
+Every access is logged as (entry, indices) and checked in batches: an entry names the op, the
+program instance and its epoch. Two accesses of one element by two instances conflict when one
+of them writes, not both are atomic, and neither happens before the other. Happens-before is
+what atomics and fences make it (C++ release/acquire, vector clocks); in kernels without any
+there is none between instances, and the whole launch is checked in a few large batches.
+
+The shadow keeps the last writer, the last atomic access and the last two readers of an element,
+so a race with an earlier access can go unnoticed in kernels that synchronise; what is reported
+is always a race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from tileir.interp.memory import Indices, Region
+from tileir.op import Op
+
+Entries = NDArray[np.int32]
+Clock = NDArray[np.int32]
+
+BATCH = 1 << 21
+"""Elements logged before a batch is checked."""
+
+
+class Touch(Enum):
+    """How an access touches memory."""
+
+    READ = "reads"
+    WRITE = "writes"
+    ATOMIC_READ = "atomically reads"
+    ATOMIC_WRITE = "atomically writes"
+
+
+@attrs.frozen(slots=True)
+class Entry:
+    """One access: the op, the instance (its linear number) and the instance's epoch."""
+
+    op: Op
+    instance: int
+    epoch: int
+
+
+@attrs.frozen
+class Race:
+    """Two unordered accesses to one element, `offset` bytes into the array `region`."""
+
+    region: str
+    offset: int
+    first: Entry
+    first_touch: Touch
+    second: Entry
+    second_touch: Touch
+
+
+@attrs.define(eq=False)
+class Shadow:
+    """Last accesses of every granule of `size` bytes of one region; -1 is nobody.
+
+    `other` is the last reader by another instance than `reader`.
+    """
+
+    size: int
+    writer: Entries
+    atomic: Entries
+    reader: Entries
+    other: Entries
+    watcher: Entries
+    """The last atomic reader."""
+
+    @classmethod
+    def of(cls, region: Region, size: int) -> Shadow:
+        count = len(region.view(size)[0]) + 1
+        return cls(size, *(np.full(count, -1, np.int32) for _ in range(5)))
+
+    def refined(self, region: Region, size: int) -> Shadow:
+        """The same in granules of a smaller `size`."""
+        fine, times = Shadow.of(region, size), self.size // size
+        lead = (region.view(self.size)[1] - region.view(size)[1]) // size
+        for name in ("writer", "atomic", "reader", "other", "watcher"):
+            old, new = np.repeat(getattr(self, name), times), getattr(fine, name)
+            part = new[lead : lead + len(old)]
+            part[:] = old[: len(part)]
+        return fine
+
+    def prior(self, touch: Touch) -> tuple[tuple[Touch, Entries], ...]:
+        """The earlier accesses that `touch` may conflict with."""
+        written, atomic = (Touch.WRITE, self.writer), (Touch.ATOMIC_WRITE, self.atomic)
+        read = (Touch.READ, self.reader), (Touch.READ, self.other)
+        watched = (Touch.ATOMIC_READ, self.watcher)
+        return {
+            Touch.READ: (written, atomic),
+            Touch.ATOMIC_READ: (written,),
+            Touch.ATOMIC_WRITE: (written, *read),
+            Touch.WRITE: (written, atomic, *read, watched),
+        }[touch]
+
+    def last(self, touch: Touch) -> Entries:
+        """Where `touch` is remembered, but for plain reads."""
+        return {
+            Touch.WRITE: self.writer,
+            Touch.ATOMIC_WRITE: self.atomic,
+            Touch.ATOMIC_READ: self.watcher,
+        }[touch]
+
+
+@attrs.define(eq=False)
+class _Log:
+    """Accesses of one kind to one region, in elements of `size` bytes."""
+
+    size: int
+    indices: list[Indices] = attrs.field(factory=list)
+    entries: list[int] = attrs.field(factory=list)
+
+    def joined(self) -> tuple[Indices, Entries]:
+        flat = [index.reshape(-1) for index in self.indices]
+        counts = [len(index) for index in flat]
+        return np.concatenate(flat), np.repeat(np.array(self.entries, np.int32), counts)
+
+
+@attrs.define(eq=False)
+class RaceDetector:
+    """The log of accesses and the shadow of every region; `found` is called with each race."""
+
+    found: Callable[[Race], None]
+    entries: list[Entry] = attrs.field(factory=list)
+    instances: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
+    epochs: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
+    """Of the entries up to the last check."""
+    noted: int = 0
+    pending: dict[tuple[Region, Touch, int], _Log] = attrs.field(factory=dict)
+    reads: dict[Region, list[_Log]] = attrs.field(factory=dict)
+    shadows: dict[Region, Shadow] = attrs.field(factory=dict)
+    logged: int = 0
+
+    def entry(self, op: Op, instance: int, epoch: int = 0) -> int:
+        """The number under which the accesses of `op` are logged."""
+        self.entries.append(Entry(op, instance, epoch))
+        return len(self.entries) - 1
+
+    def log(self, region: Region, index: Indices, size: int, entry: int, touch: Touch) -> bool:
+        """Note an access; True when a batch is due (`check`)."""
+        log = self.pending.get((region, touch, size))
+        if log is None:
+            log = self.pending[(region, touch, size)] = _Log(size)
+        log.indices.append(index)
+        log.entries.append(entry)
+        self.logged += index.size
+        return self.logged >= BATCH
+
+    def check(self, clock: Clock | None = None) -> None:
+        """Check what was logged: by one instance with vector `clock`, or by any number of
+        instances that nothing orders."""
+        self._note_entries()
+        pending, self.pending, self.logged = self.pending, {}, 0
+        for (region, touch, _), log in pending.items():
+            if touch is Touch.READ and region not in self.shadows:
+                self._postpone(region, log)
+            else:
+                self._examine(region, touch, log, clock)
+
+    def _note_entries(self) -> None:
+        """Copy what entries say into the arrays."""
+        new, end = self.entries[self.noted :], len(self.entries)
+        while end > len(self.instances):
+            self.instances = np.concatenate([self.instances, self.instances])
+            self.epochs = np.concatenate([self.epochs, self.epochs])
+        self.instances[self.noted : end] = [e.instance for e in new]
+        self.epochs[self.noted : end] = [e.epoch for e in new]
+        self.noted = end
+
+    def _postpone(self, region: Region, log: _Log) -> None:
+        """Keep the reads of a region nobody has written yet: most are never needed."""
+        kept = self.reads.setdefault(region, [])
+        kept.append(log)
+        if len(kept) > 8 and sum(len(x.entries) for x in kept) > BATCH >> 8:
+            self._shadow(region, log.size)
+
+    def _examine(self, region: Region, touch: Touch, log: _Log, clock: Clock | None) -> None:
+        shadow, cells, entries = self._cells(region, log)
+        for prior_touch, last in shadow.prior(touch):
+            self._conflicts(
+                region, shadow, cells, (prior_touch, last[cells]), (touch, entries), clock
+            )
+        if touch is Touch.READ:
+            self._mark_read(shadow, cells, entries)
+            return
+        last = shadow.last(touch)
+        last[cells] = entries
+        if touch is Touch.WRITE:
+            self._conflicts(region, shadow, cells, (touch, last[cells]), (touch, entries), clock)
+
+    def _shadow(self, region: Region, size: int) -> Shadow:
+        shadow = self.shadows.get(region)
+        if shadow is None:
+            self.shadows[region] = Shadow.of(region, size)
+            for log in self.reads.pop(region, ()):
+                self._mark_read(*self._cells(region, log))
+            shadow = self.shadows[region]
+        if size < shadow.size:
+            shadow = self.shadows[region] = shadow.refined(region, size)
+        return shadow
+
+    def _cells(self, region: Region, log: _Log) -> tuple[Shadow, Indices, Entries]:
+        """The shadow of `region`, the granules that the log's elements cover, and by whom."""
+        shadow = self._shadow(region, log.size)
+        index, entries = log.joined()
+        if log.size == shadow.size:
+            return shadow, index, entries
+        times = log.size // shadow.size
+        lead = (region.view(log.size)[1] - region.view(shadow.size)[1]) // shadow.size
+        wide = index[:, None] * times + np.arange(times) + lead
+        return shadow, wide.reshape(-1), np.repeat(entries, times)
+
+    def _mark_read(self, shadow: Shadow, cells: Indices, entries: Entries) -> None:
+        for _ in range(2):
+            prior = shadow.reader[cells]
+            others = (prior >= 0) & (self.instances[prior] != self.instances[entries])
+            shadow.other[cells[others]] = prior[others]
+            shadow.reader[cells] = entries
+
+    def _conflicts(
+        self,
+        region: Region,
+        shadow: Shadow,
+        cells: Indices,
+        first: tuple[Touch, Entries],
+        second: tuple[Touch, Entries],
+        clock: Clock | None,
+    ) -> None:
+        prior, entries = first[1], second[1]
+        owner = self.instances[prior]
+        conflict = (prior >= 0) & (owner != self.instances[entries])
+        if clock is not None:
+            conflict &= clock[owner] < self.epochs[prior]
+        if conflict.any():
+            lane = int(conflict.argmax())
+            offset = region.view(shadow.size)[1] - region.start + int(cells[lane]) * shadow.size
+            a, b = self.entries[int(prior[lane])], self.entries[int(entries[lane])]
+            self.found(Race(region.name, offset, a, first[0], b, second[0]))

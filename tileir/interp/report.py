@@ -1,0 +1,46 @@
+"""What a launch did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from tileir.interp.races import Race
+
+
+@attrs.define
+class Accesses:
+    """Memory accesses of all instances, in lanes that were not masked off."""
+
+    loads: int = 0
+    stores: int = 0
+    atomics: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    """By plain stores and atomics alike."""
+
+
+@attrs.define
+class Report:
+    """What a launch did.
+
+    `ops` counts executed ops by mnemonic (predicated-off ones too). `races` is filled with
+    `allow_races`, `undefined` with `allow_undef`: per array argument, True where an element
+    holds no defined value. `printed` are the lines of `print` ops, in the order of execution.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    accesses: Accesses = attrs.field(factory=Accesses)
+    ops: Mapping[str, int] = attrs.field(factory=dict)
+    races: list[Race] = attrs.field(factory=list)
+    undefined: dict[str, NDArray[np.bool_]] = attrs.field(factory=dict)
+    printed: list[str] = attrs.field(factory=list)
+
+    @property
+    def instances(self) -> int:
+        """Number of program instances."""
+        return self.grid[0] * self.grid[1] * self.grid[2]

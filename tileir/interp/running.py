@@ -1,0 +1,105 @@
+"""Running prepared code: straight through, or as a generator that pauses before SYNC ops."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from tileir.errors import InterpretError
+from tileir.interp.program import BlockCode, CallSite, Code, Edge, Frame, Step
+from tileir.interp.schedule import Pause, Steps
+from tileir.op import Op
+
+
+class Host(Protocol):
+    """What running needs of the machine besides what `evaluate` does."""
+
+    budget: int
+    """Ops that may still run."""
+
+    def code_of(self, name: str) -> Code: ...
+    def enabled(self, predicate: Any, op: Op) -> bool: ...
+    def spent(self, op: Op) -> InterpretError: ...
+    def located(self, error: Exception, op: Op) -> InterpretError: ...
+
+
+def run(code: Code, arguments: tuple[Any, ...], host: Host) -> tuple[Any, ...]:
+    """Call a function that does not pause. Returns its results."""
+    frame = _enter(code, arguments)
+    block = code.entry
+    while True:
+        _count(block, host)
+        step: Step = block.leave
+        try:
+            for step in block.steps:
+                step(frame)
+            step = block.leave
+            left = step(frame)
+        except (InterpretError, NotImplementedError, RecursionError) as error:
+            raise host.located(error, block.op_of(step)) from None
+        if not isinstance(left, Edge):
+            return left
+        block = _follow(left, frame)
+
+
+def steps(
+    code: Code, arguments: tuple[Any, ...], host: Host, outer: tuple[Frame, ...] = ()
+) -> Steps:
+    """Call a function as a generator that pauses before each synchronising op; `outer` are the
+    frames of its callers. Its value is the function's results."""
+    frame = _enter(code, arguments)
+    frames = (*outer, frame)
+    block = code.entry
+    while True:
+        _count(block, host)
+        step: Step = block.leave
+        try:
+            for part, pause in zip(block.parts, (*block.pauses, None), strict=True):
+                for step in part:
+                    step(frame)
+                if pause is None:
+                    break
+                op, step, site = pause
+                if site is not None:
+                    yield from _call(site, op, frame, frames, host)
+                else:
+                    yield Pause(op, frames)
+                    step(frame)
+            step = block.leave
+            left = step(frame)
+        except (InterpretError, NotImplementedError, RecursionError) as error:
+            raise host.located(error, block.op_of(step)) from None
+        if not isinstance(left, Edge):
+            return left
+        block = _follow(left, frame)
+
+
+def _enter(code: Code, arguments: tuple[Any, ...]) -> Frame:
+    frame = code.template.copy()
+    for slot, value in zip(code.parameters, arguments, strict=True):
+        frame[slot] = value
+    return frame
+
+
+def _count(block: BlockCode, host: Host) -> None:
+    block.runs += 1
+    host.budget -= block.weight
+    if host.budget < 0:
+        raise host.spent(block.block.terminator)
+
+
+def _follow(edge: Edge, frame: Frame) -> BlockCode:
+    values = [frame[slot] for slot in edge.sources]
+    for slot, value in zip(edge.targets, values, strict=True):
+        frame[slot] = value
+    return edge.block
+
+
+def _call(site: CallSite, op: Op, frame: Frame, frames: tuple[Frame, ...], host: Host) -> Steps:
+    """Call a function that may pause, from a caller that may."""
+    if site.predicate and not host.enabled(frame[site.predicate], op):
+        results = site.disabled
+    else:
+        arguments = tuple([frame[slot] for slot in site.arguments])
+        results = yield from steps(host.code_of(site.callee), arguments, host, frames)
+    for slot, value in zip(site.results, results, strict=True):
+        frame[slot] = value

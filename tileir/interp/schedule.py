@@ -1,0 +1,135 @@
+"""Running program instances: in turn, or as coroutines that may wait for each other.
+
+An instance of a kernel that synchronises is a generator that stops before each atomic, volatile
+access, fence or barrier. The scheduler picks the next instance at random from a seed. An
+instance is stuck when it comes back to the same place with the same values while memory stood
+still; when every live one is, no schedule can help: that is a deadlock.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.op import Op
+
+Steps: TypeAlias = Generator["Pause", None, Any]
+
+WINDOW = 64
+"""Instances live at once; more are started only when all of these are stuck."""
+
+
+@attrs.frozen(slots=True)
+class Pause:
+    """Where an instance waits: before `op`, with the values of its frames."""
+
+    op: Op
+    frames: tuple[list[Any], ...]
+
+
+class Deadlock(Exception):
+    """Every live instance waits for something none of them will do."""
+
+    def __init__(self, waiting: list[tuple[int, Op]]) -> None:
+        super().__init__(waiting)
+        self.waiting = waiting
+
+
+@attrs.define(eq=False)
+class _Live:
+    """One started instance; `snapshot` is what it looked like at `version` of memory."""
+
+    number: int
+    steps: Steps
+    pause: Pause | None = None
+    snapshot: tuple[Op, list[Any]] | None = None
+    version: int = -1
+    visits: int = 0
+    stuck: bool = False
+
+
+def run_coroutines(
+    numbers: Iterator[int],
+    start: Callable[[int], Steps],
+    enter: Callable[[int], None],
+    version: Callable[[], int],
+    seed: int,
+) -> None:
+    """Run every instance of `numbers` to its end, interleaved by `seed`.
+
+    `enter(number)` is called before an instance goes on; `version()` changes with memory.
+    Raises Deadlock.
+    """
+    choose = random.Random(seed)
+    live: list[_Live] = []
+    window = WINDOW
+    while True:
+        _fill(live, numbers, window, start)
+        if not live:
+            return
+        at = choose.randrange(len(live))
+        one = live[at]
+        enter(one.number)
+        one.pause = next(one.steps, None)
+        if one.pause is None:
+            live[at] = live[-1]
+            live.pop()
+            continue
+        if _is_stuck(one, version()) and all(x.stuck and x.version == version() for x in live):
+            started = len(live)
+            window = _fill(live, numbers, started + WINDOW, start)
+            if len(live) == started:
+                raise Deadlock([(x.number, x.pause.op) for x in live if x.pause])
+
+
+def _fill(
+    live: list[_Live], numbers: Iterator[int], window: int, start: Callable[[int], Steps]
+) -> int:
+    """Start instances until `window` are live or none is left. Returns `window`."""
+    while len(live) < window:
+        number = next(numbers, None)
+        if number is None:
+            break
+        live.append(_Live(number, start(number)))
+    return window
+
+
+def _is_stuck(one: _Live, version: int) -> bool:
+    """Whether `one` has come back to where it was, memory unchanged since.
+
+    The snapshot is renewed at every power of two of visits, so that a loop is found wherever it
+    is entered (Brent).
+    """
+    pause = one.pause
+    assert pause is not None
+    if one.version != version:
+        one.version, one.snapshot, one.visits, one.stuck = version, None, 0, False
+    if one.stuck:
+        return True
+    one.visits += 1
+    if one.snapshot is not None and one.snapshot[0] is pause.op:
+        one.stuck = _same(one.snapshot[1], _flat(pause))
+    if not one.stuck and one.visits & (one.visits - 1) == 0:
+        one.snapshot = (pause.op, _flat(pause))
+    return one.stuck
+
+
+def _flat(pause: Pause) -> list[Any]:
+    return [value for frame in pause.frames for value in frame]
+
+
+def _same(old: list[Any], new: list[Any]) -> bool:
+    return len(old) == len(new) and all(
+        a is b or _key(a) == _key(b) for a, b in zip(old, new, strict=True)
+    )
+
+
+def _key(value: Any) -> Any:
+    """What tells one value from another: bits and undef lanes."""
+    data, undef = getattr(value, "data", None), getattr(value, "undef", None)
+    if data is None or not hasattr(data, "tobytes"):
+        return value
+    return data.tobytes(), None if undef is None else undef.tobytes()

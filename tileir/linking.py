@@ -1,0 +1,92 @@
+"""What the linker asks of symbols: their types, whether two are equal, and new names."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from tileir.ir import Block, Function, Global, Module
+from tileir.op import FieldKind, Op
+from tileir.values import Value
+
+_S = TypeVar("_S", Function, Global)
+
+
+def type_of(symbol: Function | Global) -> str:
+    """The type of a symbol as text: `i32 (f32*, i32)`, `constant f32[16]`."""
+    if isinstance(symbol, Global):
+        return f"{'constant ' if symbol.constant else ''}{symbol.element}[{symbol.count}]"
+    results = ", ".join(map(str, symbol.results)) or "void"
+    parameters = ", ".join(str(p.type) for p in symbol.parameters)
+    return f"{'kernel ' if symbol.kernel else ''}{results} ({parameters})"
+
+
+def fingerprint(function: Function) -> Hashable:
+    """Equal for two functions that differ in names of values, locations and comments alone."""
+    numbers: dict[Any, int] = {p.value: i for i, p in enumerate(function.parameters)}
+    labels = {label: i for i, label in enumerate(function.blocks)}
+    for block in function.blocks.values():
+        for value in (*block.parameters, *(r for op in block.ops for r in op.results)):
+            numbers[value] = len(numbers)
+    body = tuple(
+        (tuple(p.type for p in b.parameters), tuple(_op_key(op, numbers, labels) for op in b.ops))
+        for b in function.blocks.values()
+    )
+    attributes = tuple(p.attributes for p in function.parameters)
+    return type_of(function), attributes, tuple(sorted(function.attributes.items())), body
+
+
+def _op_key(op: Op, numbers: Mapping[Any, int], labels: Mapping[str, int]) -> Hashable:
+    def operand(value: Any) -> Any:
+        return ("%", numbers.get(value)) if isinstance(value, Value) else value
+
+    inputs = tuple(operand(v) for v in op.operands)
+    edges = tuple((labels.get(s.label), len(s.arguments)) for s in op.successors)
+    counted = (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS)
+    shape = tuple(_presence(getattr(op, f.name)) for f in op.fields(*counted))
+    kinds = (FieldKind.ATTRIBUTE, FieldKind.SYMBOL, FieldKind.RESULT_TYPE)
+    facts = tuple(getattr(op, f.name) for f in op.fields(*kinds))
+    types = tuple(r.type for r in op.results)
+    return op.mnemonic, inputs, shape, edges, facts, types, op.predicate is not None
+
+
+def _presence(field: Any) -> int:
+    return len(field) if isinstance(field, tuple) else int(field is not None)
+
+
+def rename_symbols(module: Module, changes: Mapping[str, str]) -> Module:
+    """`module` with symbols renamed, in their definitions and wherever ops name them."""
+
+    def renamed(symbols: Mapping[str, _S]) -> dict[str, _S]:
+        pairs = ((changes.get(name, name), symbol) for name, symbol in symbols.items())
+        return {n: s if s.name == n else attrs.evolve(s, name=n) for n, s in pairs}
+
+    functions = {name: _rename_in(f, changes) for name, f in renamed(module.functions).items()}
+    return module.evolve(functions=functions, globals=renamed(module.globals))
+
+
+def _rename_in(function: Function, changes: Mapping[str, str]) -> Function:
+    blocks: dict[str, Block] = {}
+    for label, block in function.blocks.items():
+        ops = tuple([_rename_op(op, changes) for op in block.ops])
+        same = all(a is b for a, b in zip(ops, block.ops, strict=True))
+        blocks[label] = block if same else attrs.evolve(block, ops=ops)
+    return function.with_blocks(blocks)
+
+
+def _rename_op(op: Op, changes: Mapping[str, str]) -> Op:
+    named = {name: changes[old] for name, old in symbol_fields(op) if old in changes}
+    return op.evolve(**named) if named else op
+
+
+def symbol_fields(op: Op) -> Iterator[tuple[str, str]]:
+    """Fields of `op` that name a symbol, with the symbol's name."""
+    for field in op.fields(FieldKind.SYMBOL, FieldKind.ATTRIBUTE):
+        named = field.kind is FieldKind.SYMBOL
+        if field.attribute is not None:
+            named = field.attribute.form in ("symbol", "combiner")
+        value = getattr(op, field.name)
+        if named and type(value) is str:
+            yield field.name, value

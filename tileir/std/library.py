@@ -1,0 +1,136 @@
+"""Instances of the templates of `std.tir`."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from typing import Any
+
+import attrs
+
+from tileir.errors import Diagnostic, LinkError
+from tileir.ir import Function
+
+_HEADER = re.compile(r"define linkonce (?P<results>[^@]*?) @(?P<name>\w+)\((?P<parameters>.*)\)")
+_VARIABLE = re.compile(r"\$(\w+)")
+_SPLIT = re.compile(r",\s*(?![^<(]*[>)])")
+
+
+@attrs.frozen
+class Template:
+    """One function of `std.tir`: its name, the types of its header, its text."""
+
+    name: str
+    results: tuple[str, ...]
+    parameters: tuple[str, ...]
+    text: str
+
+    def bind(self, results: Sequence[str], parameters: Sequence[str]) -> dict[str, str] | None:
+        """What the variables stand for where the header has these types; None where it has not."""
+        wanted = (*self.results, *self.parameters)
+        given = (*results, *parameters)
+        if len(results) != len(self.results) or len(wanted) != len(given):
+            return None
+        found: dict[str, str] = {}
+        for pattern, text in zip(wanted, given, strict=True):
+            match = re.fullmatch(_as_expression(pattern), text)
+            if match is None:
+                return None
+            for variable, value in match.groupdict().items():
+                if found.setdefault(variable, value) != value:
+                    return None
+        return found
+
+    def instance(self, symbol: str, bound: dict[str, str]) -> str:
+        """The text of a module that defines this function as `symbol`."""
+        text = _VARIABLE.sub(lambda m: bound[m[1]], self.text)
+        return text.replace(f"@{self.name}(", f"@{symbol}(", 1)
+
+
+def names() -> tuple[str, ...]:
+    """Names of the library's functions."""
+    return tuple(dict.fromkeys(t.name for t in _templates()))
+
+
+def define(declared: Function) -> Function | None:
+    """The definition of a declaration; None where the library has none of that name and type."""
+    results = tuple(map(str, declared.results))
+    parameters = tuple(str(p.type) for p in declared.parameters)
+    return _instance(declared.name, results, parameters)
+
+
+def function(
+    name: str, results: str | Sequence[str], parameters: Sequence[str], symbol: str | None = None
+) -> Function:
+    """The library function `name` at the given types, called `symbol` (default: `name`).
+
+    Raises LinkError (TIR0338) where there is none.
+    """
+    wanted = (results,) if isinstance(results, str) else tuple(results)
+    found = _instance(symbol or name, wanted, tuple(parameters), name)
+    if found is None:
+        types = f"({', '.join(wanted)}) ({', '.join(parameters)})"
+        known = ", ".join(names())
+        message = f"the library has no {name} of type {types}; its functions are: {known}"
+        raise LinkError(Diagnostic("TIR0338", message))
+    return found
+
+
+def _instance(
+    symbol: str, results: tuple[str, ...], parameters: tuple[str, ...], name: str | None = None
+) -> Function | None:
+    base = name or symbol.partition(".")[0]
+    for template in _templates():
+        bound = template.bind(results, parameters) if template.name == base else None
+        if bound is not None:
+            # The reader is a part of its own that the IR does not depend on.
+            textual: Any = importlib.import_module("tileir.textual")
+            module = textual.parse(template.instance(symbol, bound))
+            return module.functions[symbol]
+    return None
+
+
+@functools.cache
+def _templates() -> tuple[Template, ...]:
+    text = resources.files("tileir.std").joinpath("std.tir").read_text(encoding="utf-8")
+    head, *parts = re.split(r"(?m)^(?=define )", text)
+    version = next(line for line in head.splitlines() if line.startswith("tir "))
+    return tuple(_template(version, part) for part in parts)
+
+
+def _template(version: str, part: str) -> Template:
+    match = _HEADER.match(part)
+    assert match is not None, part
+    body = part[: part.index("\n}") + 2]
+    return Template(
+        match["name"],
+        tuple(_types(match["results"].strip().removeprefix("(").removesuffix(")"))),
+        tuple(p.rpartition(" ")[0] for p in _types(match["parameters"])),
+        f"{version}\n\n{body}\n",
+    )
+
+
+def _types(text: str) -> Iterator[str]:
+    return (part.strip() for part in _SPLIT.split(text) if part.strip())
+
+
+def _as_expression(pattern: str) -> str:
+    """A regular expression of the types that a type with variables stands for."""
+    out, end = "", 0
+    for variable in _VARIABLE.finditer(pattern):
+        out += re.escape(pattern[end : variable.start()])
+        what = _ELEMENTS[variable[1][0]]
+        seen = f"(?P<{variable[1]}>" in out
+        out += f"(?P={variable[1]})" if seen else f"(?P<{variable[1]}>{what})"
+        end = variable.end()
+    return out + re.escape(pattern[end:])
+
+
+_INTEGER, _FLOAT, _EXTENTS = r"i(?:8|16|32|64)", r"(?:bf16|f16|f32|f64)", r"(?:<[\d, ]+>)?"
+_ELEMENTS = {
+    "N": r"\d+", "I": _INTEGER, "F": _FLOAT, "X": _FLOAT + _EXTENTS, "Y": _INTEGER + _EXTENTS
+}  # fmt: skip
+"""What a variable may stand for, by its first letter."""
