@@ -1,0 +1,220 @@
+"""The library itself against xDSL: reading, printing, verifying, building, start-up, size.
+
+    python benchmarks/library.py [--out FILE.json] [--rounds 5]
+
+Both sides do the same work in one run: a function of N elementwise ops on tiles, each on the two
+before it, in each library's own text. Variants are measured in random order in every round; a
+figure is the median of the rounds, a ratio the quotient of medians. Prints a row per task with
+what xDSL did, what tileir did, and the ratio; writes all rounds as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+Task = Callable[[], float]
+OPS = 4000
+LARGE = 32_000
+PIPELINE = "simplify,fold,cse,licm,simplify-cfg,dce"
+_MIX = (("fadd", "addf"), ("fmul", "mulf"), ("fsub", "subf"), ("fmaximum", "maximumf"))
+
+
+def tileir_text(count: int) -> str:
+    """`count` ops in `.tir`, with what makes them a kernel around them."""
+    lines = [
+        "tir 1.0", "", "define kernel void @k(f32* %p) {", "entry:",
+        "  %range = make_range i32<64>", "  %ps = splat f32*<64> %p",
+        "  %q = getelementptr f32*<64> %ps, %range",
+        "  %a = load f32<64> %q", "  %b = fneg f32<64> %a",
+    ]  # fmt: skip
+    names = ["a", "b"]
+    for index in range(count):
+        mnemonic = _MIX[index % 4][0]
+        lines.append(f"  %v{index} = {mnemonic} f32<64> %{names[-1]}, %{names[-2]}")
+        names.append(f"v{index}")
+    return "\n".join([*lines, f"  store %q, %{names[-1]}", "  ret", "}", ""])
+
+
+def xdsl_text(count: int) -> str:
+    """`count` ops in MLIR's text, as a function of two tensors."""
+    kind = "tensor<64xf32>"
+    lines = ["builtin.module {", f"func.func @k(%a: {kind}, %b: {kind}) -> {kind} {{"]
+    names = ["a", "b"]
+    for index in range(count):
+        mnemonic = _MIX[index % 4][1]
+        lines.append(f"  %v{index} = arith.{mnemonic} %{names[-1]}, %{names[-2]} : {kind}")
+        names.append(f"v{index}")
+    return "\n".join([*lines, f"  func.return %{names[-1]} : {kind}", "}", "}", ""])
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that `work` takes, without collections of garbage that others made."""
+    gc.collect()
+    start = perf_counter()
+    work()
+    return perf_counter() - start
+
+
+def tileir_tasks() -> dict[str, Task]:
+    """Seconds per op of each task."""
+    import tileir
+    from tileir.builder import F32, Builder, pointer
+    from tileir.textual import parse, print_module
+
+    text = tileir_text(OPS)
+    module = parse(text)
+
+    def build() -> None:
+        b = Builder()
+        with b.kernel("k", p=pointer(F32)) as (p,):
+            place = p + b.arange(64)
+            before = place.load()
+            last = b.fneg(before)
+            methods = [getattr(b, name) for name, _ in _MIX]
+            for index in range(OPS):
+                before, last = last, methods[index % 4](last, before)
+            place.store(last)
+        b.module()
+
+    return {
+        "parse": lambda: timed(lambda: parse(text)) / OPS,
+        "print": lambda: timed(lambda: print_module(module)) / OPS,
+        "verify": lambda: timed(lambda: tileir.verify(module)) / OPS,
+        "build": lambda: timed(build) / OPS,
+    }
+
+
+def xdsl_tasks() -> dict[str, Task]:
+    """Seconds per op of the same tasks."""
+    from xdsl.builder import Builder, InsertPoint
+    from xdsl.context import Context
+    from xdsl.dialects import arith, builtin, func
+    from xdsl.ir import Block
+    from xdsl.parser import Parser
+
+    context = Context()
+    for dialect in (builtin.Builtin, func.Func, arith.Arith):
+        context.load_dialect(dialect)
+    text = xdsl_text(OPS)
+    module = Parser(context, text).parse_module()
+    kind = builtin.TensorType(builtin.f32, [64])
+    classes = (arith.AddfOp, arith.MulfOp, arith.SubfOp, arith.MaximumfOp)
+
+    def build() -> None:
+        block = Block(arg_types=[kind, kind])
+        builder = Builder(InsertPoint.at_end(block))
+        before, last = block.args
+        for index in range(OPS):
+            before, last = last, builder.insert(classes[index % 4](last, before)).results[0]
+
+    return {
+        "parse": lambda: timed(lambda: Parser(context, text).parse_module()) / OPS,
+        "print": lambda: timed(lambda: str(module)) / OPS,
+        "verify": lambda: timed(module.verify) / OPS,
+        "build": lambda: timed(build) / OPS,
+    }
+
+
+def start_up(command: str, text: str, arguments: tuple[str, ...] = ()) -> Task:
+    """Seconds that `command` of this environment takes on a file holding `text`."""
+    folder = tempfile.mkdtemp()
+    path = Path(folder) / "empty"
+    path.write_text(text)
+    words = [str(Path(sys.executable).parent / command), str(path), *arguments]
+    return lambda: timed(lambda: subprocess.run(words, check=True, capture_output=True))
+
+
+_LARGE_RUN = """
+import resource, sys
+from time import perf_counter
+import tileir
+from tileir.textual import parse
+from tileir.passmanager import run_pipeline
+text = sys.stdin.read()
+start = perf_counter()
+module = parse(text)
+parsed = perf_counter()
+tileir.verify(module)
+verified = perf_counter()
+run_pipeline(module, sys.argv[1])
+done = perf_counter()
+size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(parsed - start, verified - parsed, done - verified, size / 1024)
+"""
+
+
+def large_kernel() -> dict[str, float]:
+    """Seconds and peak megabytes for a kernel of 32,000 ops, in a process of its own."""
+    run = subprocess.run(
+        [sys.executable, "-c", _LARGE_RUN, PIPELINE],
+        input=tileir_text(LARGE), text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    parse, verify, optimise, size = map(float, run.stdout.split())
+    total = parse + verify + optimise
+    return {"parse": parse, "verify": verify, "optimise": optimise, "total": total, "MB": size}
+
+
+def measure(rounds: int) -> dict[str, dict[str, list[float]]]:
+    """Every round's figure by task and library, variants in random order."""
+    ours, theirs = tileir_tasks(), xdsl_tasks()
+    ours["start-up"] = start_up("tileir-opt", "tir 1.0\n")
+    theirs["start-up"] = start_up("xdsl-opt", "builtin.module {}\n")
+    figures: dict[str, dict[str, list[float]]] = {t: {"xdsl": [], "tileir": []} for t in ours}
+    for name, task in ours.items():  # once unmeasured, so that both sides are warm
+        task(), theirs[name]()
+    chance = random.Random(0)
+    for _ in range(rounds):
+        variants = [(n, "tileir", t) for n, t in ours.items()]
+        variants += [(n, "xdsl", t) for n, t in theirs.items()]
+        chance.shuffle(variants)
+        for name, library, task in variants:
+            figures[name][library].append(task())
+    return figures
+
+
+def show(figures: dict[str, dict[str, list[float]]], large: dict[str, float]) -> None:
+    """Print a row per task."""
+    print(f"{'task':10} {'xDSL 0.74':>16} {'tileir':>16} {'ratio':>7}")
+    for name, by_library in figures.items():
+        theirs, ours = (statistics.median(by_library[x]) for x in ("xdsl", "tileir"))
+        cells = [f"{x * 1e3:.0f} ms" if name == "start-up" else _rate(name, x)
+                 for x in (theirs, ours)]  # fmt: skip
+        print(f"{name:10} {cells[0]:>16} {cells[1]:>16} {theirs / ours:>6.1f}x")
+    print(
+        f"\n{LARGE:,} ops: parse {large['parse']:.2f} s, verify {large['verify']:.2f} s, "
+        f"{PIPELINE} {large['optimise']:.2f} s, together {large['total']:.2f} s, "
+        f"peak {large['MB']:.0f} MB"
+    )
+
+
+def _rate(name: str, seconds: float) -> str:
+    return f"{seconds * 1e6:.2f} us/op" if name == "build" else f"{1 / seconds:,.0f} ops/s"
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/library.json")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    figures, large = measure(options.rounds), large_kernel()
+    show(figures, large)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    machine = {"python": platform.python_version(), "processor": platform.machine()}
+    result = {"machine": machine, "ops": OPS, "seconds": figures, "large": large}
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
