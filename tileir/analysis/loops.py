@@ -187,7 +187,8 @@ def _induction(
     step = _step(op, parameter) if op is not None and op.predicate is None else None
     if step is None or not is_invariant(function, loop, step):
         return None
-    return InductionVariable(parameter, start, step, op, op.mnemonic == "sub")
+    update: Any = op
+    return InductionVariable(parameter, start, step, update, update.mnemonic == "sub")
 
 
 def _step(op: Any, parameter: Value) -> Operand | None:

@@ -1,0 +1,123 @@
+"""Affine forms: addresses as base + sums of index times stride, and masks as bounds on them.
+
+%row = program_id; %cols = make_range; %p = %x + %row * %stride + %cols
+affine(f).of(%p)  =  base %x, offset  program_id * %stride + lane 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tileir.analysis.affine_rules import MASK_RULES, RULES, relabel
+from tileir.analysis.cache import cached
+from tileir.analysis.cfg import cfg
+from tileir.analysis.forms import Affine, Bound, Facts, Form
+from tileir.analysis.loops import InductionVariable, induction_variables, loops
+from tileir.analysis.polynomial import Iteration, number, symbol
+from tileir.analysis.ranges import Ranges, ranges
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import I1, Descriptor, Pointer, Scalar, element_of
+from tileir.values import Constant, Operand, Value
+
+__all__ = ["Affine", "AffineForms", "Bound", "affine", "relabel"]
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class AffineForms:
+    """The affine forms of a function's integers and pointers, and the bounds its masks check."""
+
+    forms: Mapping[Value, Form]
+
+    def of(self, operand: Operand) -> Affine | None:
+        """The form of an integer or pointer, scalar or tile; None where it has none."""
+        found = _read(self.forms, operand)
+        return found if isinstance(found, Affine) else None
+
+    def bounds(self, mask: Operand) -> tuple[Bound, ...] | None:
+        """The comparisons that hold together exactly where `mask` is true; None where it is made
+        of anything else. `true` has no bounds."""
+        found = _read(self.forms, mask)
+        return found if isinstance(found, tuple) else None
+
+
+@cached
+def affine(function: Function) -> AffineForms:
+    """The affine forms of `function`."""
+    forms: dict[Value, Form] = {}
+    for parameter in function.parameters:
+        forms[parameter.value] = opaque(parameter.value)
+    bounds = ranges(function)
+    moving = _moving(function)
+    for label in cfg(function).order:
+        block = function.blocks[label]
+        for value in block.parameters:
+            forms[value] = _of_parameter(forms, value, label, moving.get(value))
+        for op in block.ops:
+            if op.results:
+                forms.update(zip(op.results, _transfer(forms, op, bounds), strict=True))
+    return AffineForms(forms)
+
+
+def _moving(function: Function) -> dict[Value, InductionVariable]:
+    return {
+        variable.value: variable
+        for loop in loops(function).by_header.values()
+        for variable in induction_variables(function, loop)
+    }
+
+
+def opaque(value: Value) -> Form:
+    """A value standing for itself: a base pointer, or a scalar integer."""
+    if isinstance(value.type, Pointer):
+        return Affine(value, number(0))
+    if isinstance(value.type, Scalar) and value.type.is_integer and value.type is not I1:
+        return Affine(None, symbol(value))
+    return None
+
+
+def _read(forms: Mapping[Value, Form], operand: Operand) -> Form:
+    if isinstance(operand, Value):
+        return forms.get(operand)
+    element = element_of(operand.type)
+    if not isinstance(operand, Constant) or not isinstance(element, Scalar):
+        return None
+    if element is I1:
+        return () if operand.bits else None
+    return Affine(None, number(int(operand.value))) if element.is_integer else None
+
+
+def _of_parameter(
+    forms: Mapping[Value, Form], value: Value, label: str, variable: InductionVariable | None
+) -> Form:
+    """An induction variable is its start plus iterations times its step."""
+    if variable is None:
+        return opaque(value)
+    start, step = _read(forms, variable.start), _read(forms, variable.step)
+    if not isinstance(start, Affine) or not isinstance(step, Affine) or step.base is not None:
+        return opaque(value)
+    moved = step.offset * symbol(Iteration(label))
+    offset = start.offset - moved if variable.falling else start.offset + moved
+    wraps = () if variable.update.mnemonic == "getelementptr" else (variable.update,)
+    assuming = start.assuming | step.assuming | frozenset(wraps)
+    return opaque(value) if offset.too_large else Affine(start.base, offset, assuming)
+
+
+def _transfer(forms: Mapping[Value, Form], op: Op, bounds: Ranges) -> Sequence[Form]:
+    rules: Mapping[str, Any] = MASK_RULES if _makes_mask(op) else RULES
+    rule = rules.get(op.mnemonic)
+    if rule is None or op.predicate is not None or isinstance(op.results[0].type, Descriptor):
+        return [opaque(v) for v in op.results]
+    facts: Facts = [_read(forms, v) for v in op.inputs]
+    made: Form = rule(op, facts, bounds)
+    if isinstance(made, Affine) and made.offset.too_large:
+        made = None
+    first = opaque(op.results[0]) if made is None else made
+    return [first, *(opaque(v) for v in op.results[1:])]
+
+
+def _makes_mask(op: Op) -> bool:
+    return element_of(op.results[0].type) is I1

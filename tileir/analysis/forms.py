@@ -1,0 +1,44 @@
+"""What the affine analysis knows of a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import attrs
+
+from tileir.analysis.polynomial import Lane, Polynomial
+from tileir.op import Op
+from tileir.values import Value
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Affine:
+    """`base` + `offset`: an integer (no base), or a pointer, `offset` in elements.
+
+    The form holds of true integers as long as none of the ops `assuming` wraps as a signed
+    operation; there the hardware's value is the form modulo 2^n at best.
+    """
+
+    base: Value | None
+    offset: Polynomial
+    assuming: frozenset[Op] = frozenset()
+
+    def stride(self, dimension: int) -> Polynomial | None:
+        """Distance of neighbours along `dimension` of the tile; None where it varies."""
+        return self.offset.coefficient(Lane(dimension))
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Bound:
+    """A comparison of two integers of a mask, lane by lane: `left` `relation` `right`."""
+
+    left: Affine
+    relation: str
+    right: Affine
+
+
+Form: TypeAlias = Affine | tuple[Bound, ...] | None
+"""An integer or pointer; the bounds that make up a mask; nothing."""
+
+Facts: TypeAlias = Sequence[Form]

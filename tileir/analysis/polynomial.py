@@ -1,0 +1,152 @@
+"""Integer polynomials over lanes, iterations and scalars: what addresses are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from tileir.values import Value
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Lane:
+    """The index of an element along a dimension of its tile."""
+
+    dimension: int
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Iteration:
+    """How often the loop with `header` has gone round: 0 the first time."""
+
+    header: str
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class ProgramIndex:
+    """`program_id` along `axis`."""
+
+    axis: int
+
+
+Symbol: TypeAlias = Lane | Iteration | ProgramIndex | Value
+"""What a polynomial is over; a `Value` is a scalar integer of which no more is known."""
+
+Monomial: TypeAlias = tuple[Symbol, ...]
+"""A product of symbols, in a fixed order; () is 1."""
+
+_MOST_TERMS = 32
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Polynomial:
+    """A sum of products of symbols with integer coefficients, none of them 0."""
+
+    terms: Mapping[Monomial, int]
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        return _sum(self, other, 1)
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return _sum(self, other, -1)
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        found: dict[Monomial, int] = {}
+        for left, a in self.terms.items():
+            for right, b in other.terms.items():
+                product = tuple(sorted((*left, *right), key=_order))
+                found[product] = found.get(product, 0) + a * b
+        return _normal(found)
+
+    @property
+    def constant(self) -> int | None:
+        """The number it always is, if it has no symbols."""
+        if not self.terms:
+            return 0
+        return self.terms.get(()) if len(self.terms) == 1 else None
+
+    @property
+    def too_large(self) -> bool:
+        """Whether it has too many terms to be of use."""
+        return len(self.terms) > _MOST_TERMS
+
+    def coefficient(self, symbol: Symbol) -> Polynomial | None:
+        """What `symbol` is multiplied with; None where it occurs other than linearly."""
+        found: dict[Monomial, int] = {}
+        for monomial, factor in self.terms.items():
+            count = monomial.count(symbol)
+            if count > 1:
+                return None
+            if count:
+                rest = tuple(s for s in monomial if s != symbol)
+                found[rest] = factor
+        return Polynomial(found)
+
+    def without(self, symbol: Symbol) -> Polynomial:
+        """The terms in which `symbol` does not occur."""
+        return Polynomial({m: c for m, c in self.terms.items() if symbol not in m})
+
+    def map_lanes(self, place: Callable[[int], int | None]) -> Polynomial:
+        """Lanes of dimension d become those of `place(d)`, or 0 where that is None."""
+        found: dict[Monomial, int] = {}
+        for monomial, factor in self.terms.items():
+            moved = _moved(monomial, place)
+            if moved is not None:
+                found[moved] = found.get(moved, 0) + factor
+        return _normal(found)
+
+    def evaluate(self, of: Callable[[Symbol], int]) -> int:
+        """Its number, given that of each symbol."""
+        total = 0
+        for monomial, factor in self.terms.items():
+            for symbol in monomial:
+                factor *= of(symbol)
+            total += factor
+        return total
+
+
+def number(value: int) -> Polynomial:
+    """The constant `value`."""
+    return Polynomial({(): value} if value else {})
+
+
+def symbol(which: Symbol) -> Polynomial:
+    """One symbol."""
+    return Polynomial({(which,): 1})
+
+
+def _order(which: Symbol) -> tuple[int, str, int]:
+    match which:
+        case Lane(dimension):
+            return (0, "", dimension)
+        case Iteration(header):
+            return (1, header, 0)
+        case ProgramIndex(axis):
+            return (2, "", axis)
+        case _:
+            return (3, "", id(which))
+
+
+def _normal(terms: Mapping[Monomial, int]) -> Polynomial:
+    return Polynomial({m: c for m, c in terms.items() if c})
+
+
+def _sum(left: Polynomial, right: Polynomial, sign: int) -> Polynomial:
+    found = dict(left.terms)
+    for monomial, factor in right.terms.items():
+        found[monomial] = found.get(monomial, 0) + sign * factor
+    return _normal(found)
+
+
+def _moved(monomial: Monomial, place: Callable[[int], int | None]) -> Monomial | None:
+    found: list[Symbol] = []
+    for which in monomial:
+        if isinstance(which, Lane):
+            to = place(which.dimension)
+            if to is None:
+                return None
+            which = Lane(to)
+        found.append(which)
+    return tuple(sorted(found, key=_order))
