@@ -5,11 +5,12 @@
     option   = name "=" word
 
     cse,licm{max-depth=2},dce
+    default
     inline,func{name=softmax}(simplify,cse),repeat{times=4}(simplify,dce)
 
 `func(...)` runs its passes one after the other on each function (on one, given `name`) before it
 goes on to the next; `repeat(...)` runs its passes until they change nothing, `times` at most. A
-pass of functions outside `func` runs on every function.
+pass of functions outside `func` runs on every function. `default` is `tileir.passes.PIPELINE`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import attrs
 
 from tileir.errors import Diagnostic, Location, PassError
+from tileir.passes import PIPELINE
 from tileir.passmanager.registry import Option, Pass, lookup
 
 GROUPS: dict[str, tuple[Option, ...]] = {
@@ -95,11 +97,18 @@ class _Reader:
     def nodes(self, depth: int) -> tuple[Node, ...]:
         if depth > _MAX_DEPTH:
             raise self.error(f"at most {_MAX_DEPTH} levels of nesting")
-        found = [self.node(depth)]
+        found = [*self.alias(depth)]
         while self.peek() == ",":
             self.at += 1
-            found.append(self.node(depth))
+            found.extend(self.alias(depth))
         return tuple(found)
+
+    def alias(self, depth: int) -> tuple[Node, ...]:
+        """The node here, or those that the word `default` stands for."""
+        if self.peek() != "default":
+            return (self.node(depth),)
+        self.at += 1
+        return tuple(Node(name, {}, lookup(name)) for name in PIPELINE)
 
     def node(self, depth: int) -> Node:
         name = self.word("a pass")

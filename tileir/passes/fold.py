@@ -1,0 +1,119 @@
+"""Constant folding: ops of literals are evaluated by their own meaning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tileir.effects import Effects
+from tileir.errors import InterpretError
+from tileir.field import READING, SEVERAL, FieldKind
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.passmanager.registry import pass_
+from tileir.rewrite import Answer, Replace, Walk, rewrite
+from tileir.types import Tile, Type, element_of
+from tileir.values import Constant, Operand, Undef, Value
+
+if TYPE_CHECKING:
+    from tileir.machine import Machine, Tensor
+
+MAX_ELEMENTS = 1 << 16
+"""Tiles larger than this are folded only by elementwise ops, which need one element."""
+
+
+@pass_("fold")
+def fold(function: Function) -> Function:
+    """Replace ops whose operands are literals by what they evaluate to.
+
+    The value comes from `Op.evaluate`, so folding cannot disagree with the interpreter. A literal
+    has the same bits in every element, so results that differ from element to element are left,
+    as are ops that trap. Undefined lanes take the value of the others.
+
+    before:
+        define kernel void @f(f32* %p) {
+        entry:
+          %a = fadd f32 1.0, 2.0
+          %b = fdiv f32 %a, 4.0
+          store %p, %b
+          ret
+        }
+    after:
+        define kernel void @f(f32* %p) {
+        entry:
+          store %p, 0.75
+          ret
+        }
+    """
+    return rewrite(function, fold_op)
+
+
+def fold_op(op: Op, walk: Walk) -> Answer:
+    """What `op` evaluates to, where its operands are literals and its results uniform."""
+    inputs = op.inputs
+    for operand in inputs:
+        if type(operand) is Value:
+            return op
+    if not inputs or not op.results or not _foldable(op):
+        return op
+    return _evaluated(op) or op
+
+
+def _foldable(op: Op) -> bool:
+    if op.effects not in (Effects.PURE, Effects.TRAP) or op.fields(FieldKind.SYMBOL):
+        return False
+    if isinstance(getattr(op, "combiner", None), str):
+        return False
+    return op.elementwise or all(_size(v.type) <= MAX_ELEMENTS for v in (*op.inputs, *op.results))
+
+
+def _evaluated(op: Op) -> Replace | None:
+    from tileir.machine import Machine  # numpy is loaded only where values are computed
+
+    machine = Machine()
+    try:
+        answer = op.evaluate(machine, *_arguments(op))
+    except (InterpretError, NotImplementedError):
+        return None
+    tensors = answer if isinstance(answer, tuple) else (answer,)
+    literals = [_literal(t, r.type) for t, r in zip(tensors, op.results, strict=True)]
+    if any(literal is None for literal in literals):
+        return None
+    return Replace(tuple(v for v in literals if v is not None))
+
+
+def _arguments(op: Op) -> list[Any]:
+    """One tensor per operand field; single elements where the op works element by element."""
+    found: list[Any] = []
+    for field in op.fields(*READING):
+        value = getattr(op, field.name)
+        if field.kind in SEVERAL:
+            found.append(tuple(_tensor(v, scalar=op.elementwise) for v in value))
+        else:
+            found.append(None if value is None else _tensor(value, scalar=op.elementwise))
+    return found
+
+
+def _tensor(operand: Operand, *, scalar: bool) -> Tensor:
+    from tileir.machine.tensor import constant, undef
+
+    type = element_of(operand.type) if scalar else operand.type
+    return constant(Constant(type, operand.bits)) if isinstance(operand, Constant) else undef(type)
+
+
+def _literal(tensor: Tensor, type: Type) -> Operand | None:
+    """The literal of `type` with the bits that all defined elements have; None where they
+    differ."""
+    from tileir.machine.tensor import raw
+
+    defined = raw(tensor.data).ravel()
+    if tensor.undef is not None:
+        defined = defined[~tensor.undef.ravel()]
+        if not defined.size:
+            return Undef(type)
+    if (defined != defined[0]).any():
+        return None
+    return Constant(type, int(defined[0]) & ((1 << element_of(type).bits) - 1))  # type: ignore[union-attr]
+
+
+def _size(type: Type) -> int:
+    return type.size if isinstance(type, Tile) else 1

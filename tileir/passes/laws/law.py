@@ -1,0 +1,258 @@
+"""A law: an equation that holds wherever its left side has a meaning, and its use as a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, cast
+
+import attrs
+
+from tileir.errors import VerifyError
+from tileir.field import FieldKind
+from tileir.op import Op, lookup
+from tileir.passes.laws.terms import Apply, Name, Number, Term, parse_equation
+from tileir.rewrite import Answer, Replace, Rule, Walk
+from tileir.types import I1, Scalar, Type, element_of
+from tileir.values import Constant, Operand, constant, encode
+
+Bound: TypeAlias = dict[str, Operand]
+"""What the names of a law stand for."""
+
+PERMISSIONS = frozenset({"overflow", "fast"})
+"""Attributes that only permit: a law may match any value of them, and what it puts in has none."""
+
+
+@attrs.frozen
+class Law:
+    """Wherever `left` matches, and `where` holds of what its names stand for, `right` has the
+    same value, or one where `left` has none. `let` computes further literals of the right side
+    from those matched, None where there is no such number."""
+
+    text: str
+    where: Callable[[Bound], bool] | None = None
+    let: Mapping[str, Callable[[Bound], int | float | None]] = attrs.field(factory=dict)
+    left: Apply = attrs.field(init=False)
+    right: tuple[Term, ...] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        left, right = parse_equation(self.text)
+        object.__setattr__(self, "left", left)
+        object.__setattr__(self, "right", right)
+
+    def __call__(self, op: Op, walk: Walk) -> Replace | None:
+        """What stands for `op`; None where the law does not apply."""
+        bound = self.match(op, walk)
+        return None if bound is None else self.build(op, bound, walk)
+
+    def match(self, op: Op, walk: Walk) -> Bound | None:
+        """What the names stand for where `op` is an instance of the left side."""
+        for arguments in _orders(self.left, type(op)):
+            bound: Bound = {}
+            if _match_op(self.left, arguments, op, bound, walk) and (
+                self.where is None or self.where(bound)
+            ):
+                return bound
+        return None
+
+    def build(self, op: Op, bound: Bound, walk: Walk) -> Replace | None:
+        """The right side in place of `op`; None where no ops of these types can form it."""
+        for name, compute in self.let.items():
+            number = compute(bound)
+            if number is None:
+                return None
+            bound[name] = constant(op.results[0].type, number)
+        builder = Builder(bound, walk.definition, op)
+        try:
+            values = tuple(
+                builder.operand(term, result.type)
+                for term, result in zip(self.right, op.results, strict=True)
+            )
+        except VerifyError:
+            return None
+        fits = all(v.type is r.type for v, r in zip(values, op.results, strict=True))
+        return Replace(values, tuple(builder.ops)) if fits else None
+
+
+class Builder:
+    """Makes the ops of a term; they carry the predicate of the op they stand for."""
+
+    def __init__(
+        self, bound: Bound, definition: Callable[[Operand], Op | None], model: Op | None = None
+    ) -> None:
+        self.bound = bound
+        self.definition = definition
+        self.model = model
+        self.ops: list[Op] = []
+
+    def operand(self, term: Term, type: Type | None) -> Operand:
+        """The operand `term` stands for, adding what it needs to `ops`. `type` is that of
+        literals, and of ops that state their result."""
+        if isinstance(term, Number):
+            return constant(cast(Type, type), term.value)
+        if isinstance(term, Name):
+            found = self.bound[term.name]
+            if term.index is None:
+                return found
+            return cast(Op, self.definition(found)).results[term.index]
+        op = self._apply(term, type)
+        self.ops.append(op)
+        if term.name is not None:
+            self.bound[term.name] = op.results[term.index]
+        return op.results[term.index]
+
+    def _apply(self, term: Apply, type: Type | None) -> Op:
+        cls = cast("type[Op]", lookup(term.mnemonic))
+        types: dict[str, Type] = {}
+        if type is not None and cls.results_ and cls.elementwise:
+            cls.results_[term.index].match(type, types)
+        given: dict[str, Any] = {}
+        fields = [f for f in cls.schema if f.kind not in (FieldKind.ATTRIBUTE,)]
+        terms = list(term.arguments)
+        late: list[tuple[Any, Term]] = []
+        for field in fields:
+            if field.kind is FieldKind.RESULT_TYPE:
+                given[field.name] = type
+            elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
+                given[field.name] = tuple(self.operand(t, type) for t in terms)
+            elif not terms:
+                break
+            elif isinstance(terms[0], Number):
+                late.append((field, terms.pop(0)))
+            else:
+                given[field.name] = value = self.operand(terms.pop(0), None)
+                field.pattern.match(value.type, types)
+        for field, literal in late:
+            given[field.name] = self.operand(literal, field.pattern.build(types))
+        attributes = {
+            f.name: _attribute(f.attribute, term.attributes[f.spelling])
+            for f in cls.fields(FieldKind.ATTRIBUTE)
+            if term.attributes.get(f.spelling) is not None
+        }
+        return cls(**given, **attributes, predicate=self._predicate(cls, type))
+
+    def _predicate(self, cls: type[Op], type: Type | None) -> Operand | None:
+        predicate = None if self.model is None else self.model.predicate
+        if predicate is None or not cls.predicable:
+            return None
+        return predicate
+
+
+def rules(
+    laws: Iterable[Law],
+    first: Iterable[Rule] = (),
+    named: Mapping[str, Rule] | None = None,
+) -> Rule:
+    """One rule that tries `first` on every op, then the rule `named` after its mnemonic, then the
+    laws of its mnemonic, in order."""
+    table: dict[str, list[Law]] = {}
+    for law in laws:
+        table.setdefault(law.left.mnemonic, []).append(law)
+    general, special = tuple(first), named or {}
+
+    def rule(op: Op, walk: Walk) -> Answer:
+        for attempt in general:
+            answer = attempt(op, walk)
+            if answer is not op:
+                return answer
+        attempt = special.get(op.mnemonic)
+        answer = op if attempt is None else attempt(op, walk)
+        if answer is not op:
+            return answer
+        for law in table.get(op.mnemonic, ()):
+            found = law(op, walk)
+            if found is not None:
+                return found
+        return op
+
+    return rule
+
+
+def _orders(left: Apply, cls: type[Op]) -> tuple[tuple[Term, ...], ...]:
+    """The arguments in the orders worth matching: literals stand on the right already."""
+    arguments = left.arguments
+    if not cls.commutative or len(arguments) < 2 or _is_literal(arguments[1]):
+        return (arguments,)
+    return (arguments, (arguments[1], arguments[0], *arguments[2:]))
+
+
+def _is_literal(term: Term) -> bool:
+    return isinstance(term, Number) or (isinstance(term, Name) and term.literal)
+
+
+def _match_op(
+    term: Apply, arguments: tuple[Term, ...], op: Op, bound: Bound, walk: Walk
+) -> bool:
+    inputs = op.inputs
+    if len(inputs) != len(arguments):
+        return False
+    for part, operand in zip(arguments, inputs, strict=True):
+        if not _match(part, operand, bound, walk):
+            return False
+    return _match_attributes(term, op)
+
+
+def _match(term: Term, operand: Operand, bound: Bound, walk: Walk) -> bool:
+    if isinstance(term, Number):
+        return type(operand) is Constant and operand.bits == _bits(term.value, operand.type)
+    if isinstance(term, Name):
+        return _match_name(term, operand, bound, walk)
+    op = walk.definition(operand)
+    if op is None or op.mnemonic != term.mnemonic or op.results[term.index] is not operand:
+        return False
+    for arguments in _orders(term, type(op)):
+        trial = dict(bound)
+        if _match_op(term, arguments, op, trial, walk):
+            bound.update(trial)
+            if term.name is not None:
+                bound[term.name] = operand
+            return True
+    return False
+
+
+def _match_name(term: Name, operand: Operand, bound: Bound, walk: Walk) -> bool:
+    if term.index is not None:
+        op = walk.definition(bound.get(term.name))
+        return op is not None and op.results[term.index] is operand
+    if term.literal and type(operand) is not Constant:
+        return False
+    known = bound.setdefault(term.name, operand)
+    return known is operand or (type(operand) is Constant and known == operand)
+
+
+def _match_attributes(term: Apply, op: Op) -> bool:
+    for field in type(op).fields(FieldKind.ATTRIBUTE):
+        if field.name in PERMISSIONS:
+            continue
+        wanted = term.attributes.get(field.spelling, ...)
+        if wanted is None or (wanted is ... and field.default is attrs.NOTHING):
+            continue
+        value = getattr(op, field.name)
+        expected = field.default if wanted is ... else _attribute(field.attribute, wanted)
+        if value != expected:
+            return False
+    return True
+
+
+def _attribute(kind: Any, word: Any) -> Any:
+    if kind.enum is not None:
+        return kind.enum(word)
+    return {"true": True, "false": False}.get(word, word) if kind.form == "bool" else int(word)
+
+
+def _bits(value: int | float | bool, type: Type) -> int | None:
+    element = element_of(type)
+    if not isinstance(element, Scalar):
+        return value if _is_zero(value) else None
+    fits = element is I1 if isinstance(value, bool) else element.is_float is isinstance(value, float)
+    if not fits:
+        return None
+    try:
+        return encode(element, value)
+    except OverflowError:
+        return None
+
+
+def _is_zero(value: int | float | bool) -> bool:
+    """Whether `value` is the integer 0, the null pointer's address."""
+    return type(value) is int and value == 0
+

@@ -1,0 +1,94 @@
+"""Algebraic simplification and constant folding."""
+
+from __future__ import annotations
+
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.passes.fold import fold_op
+from tileir.passes.laws.floats import FLOATS
+from tileir.passes.laws.integers import INTEGERS
+from tileir.passes.laws.law import Law, rules
+from tileir.passmanager.registry import pass_
+from tileir.rewrite import Answer, Walk, rewrite
+from tileir.values import Constant, Operand, Undef
+
+LAWS: tuple[Law, ...] = (*INTEGERS, *FLOATS)
+"""The table of laws; each is tested as it stands there."""
+
+
+@pass_("simplify")
+def simplify(function: Function) -> Function:
+    """Apply the laws of algebra and fold constants, to a fixpoint in one walk.
+
+    A literal moves to the right of a commutative op, ops of literals are evaluated, and every law
+    of `LAWS` is applied from left to right. No law makes a program longer, defines less than it
+    did, or ignores a NaN, a signed zero or a rounding; `fast` attributes permit none of what is
+    done here. Ops that lose their readers are left to `dce`.
+
+    before:
+        define kernel void @f(i32* %p, i32 %n) {
+        entry:
+          %a = add i32 3, %n
+          %b = add i32 %a, 4
+          %c = mul i32 %b, 1
+          %d = sub i32 %c, 7
+          store %p, %d
+          ret
+        }
+    after:
+        define kernel void @f(i32* %p, i32 %n) {
+        entry:
+          %a = add i32 %n, 3
+          %b = add i32 %n, 7
+          store %p, %n
+          ret
+        }
+    """
+    return rewrite(function, RULE)
+
+
+def literal_on_the_right(op: Op, walk: Walk) -> Answer:
+    """op(C, x) = op(x, C) for every commutative op."""
+    if not op.commutative:
+        return op
+    first, second = op.inputs[:2]
+    if type(first) is Constant and type(second) is not Constant:
+        left, right = op.schema[0].name, op.schema[1].name
+        return op.evolve(**{left: second, right: first})
+    return op
+
+
+def chosen_arm(op: Op, walk: Walk) -> Answer:
+    """select(p, undef, y) = y and select(p, x, undef) = x: what is undefined may be either."""
+    _, then, otherwise = op.inputs
+    if type(then) is Undef:
+        return otherwise
+    return then if type(otherwise) is Undef else op
+
+
+def live_arms(op: Op, walk: Walk) -> Answer:
+    """psi without arms that never decide: those whose predicate is false, those before one that
+    is always true, and those of no defined value. A single value stands for the whole."""
+    flat = op.inputs
+    arms = [(p, v) for p, v in zip(flat[::2], flat[1::2], strict=True) if not _literal(p, 0)]
+    last = max((i for i, (p, _) in enumerate(arms) if _literal(p, 1)), default=0)
+    arms = [(p, v) for p, v in arms[last:] if type(v) is not Undef or len(arms) == 1]
+    if not arms:
+        return Undef(op.results[0].type)
+    if all(v is arms[0][1] or v == arms[0][1] for _, v in arms):
+        return arms[0][1]
+    if 2 * len(arms) == len(flat):
+        return op
+    name = op.schema[0].name
+    return op.evolve(**{name: tuple(operand for arm in arms for operand in arm)})
+
+
+def _literal(operand: Operand, bits: int) -> bool:
+    return type(operand) is Constant and operand.bits == bits
+
+
+RULE = rules(
+    LAWS,
+    first=(literal_on_the_right, fold_op),
+    named={"select": chosen_arm, "psi": live_arms},
+)

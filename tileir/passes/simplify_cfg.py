@@ -1,0 +1,266 @@
+"""Simplification of the control-flow graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from tileir.analysis.cfg import cfg
+from tileir.analysis.uses import uses
+from tileir.ir import Block, Function
+from tileir.op import Op, Successor
+from tileir.ops.control import Branch, CondBranch, Unreachable
+from tileir.passes.edges import map_edges, without_arguments
+from tileir.passmanager.registry import pass_
+from tileir.rewrite import rewrite
+from tileir.values import Constant, Operand, Value
+
+
+@pass_("simplify-cfg")
+def simplify_cfg(function: Function) -> Function:
+    """Fold branches, drop what no path reaches, and leave no block without a reason.
+
+        BRANCH     a branch on a literal, to one place twice, or to nowhere else but
+                   `unreachable`, is a jump
+        REACH      blocks that the entry does not reach go
+        PARAMETER  a parameter that every edge gives the same value is that value
+        THREAD     an edge to a block that only jumps on leads where that does
+        MERGE      a block and its only successor are one, if it is the only predecessor
+
+    Repeated until nothing changes. A jump that carries loop options is not threaded through.
+
+    before:
+        define kernel void @f(i32* %p, i32 %n) {
+        entry:
+          br test
+        test:
+          %m = phi i32 [%n, entry]
+          cond_br true, then, otherwise
+        then:
+          br join
+        otherwise:
+          br join
+        join:
+          %x = phi i32 [1, then], [2, otherwise]
+          %y = add i32 %x, %m
+          store %p, %y
+          ret
+        }
+    after:
+        define kernel void @f(i32* %p, i32 %n) {
+        entry:
+          %y = add i32 1, %n
+          store %p, %y
+          ret
+        }
+    """
+    while True:
+        before = function
+        for step in STEPS:
+            function = step(function)
+        if function is before:
+            return function
+
+
+def fold_branches(function: Function) -> Function:
+    """BRANCH: a `cond_br` with one way to go is a `br`."""
+    hopeless = {
+        label for label, block in function.blocks.items() if isinstance(block.ops[0], Unreachable)
+    }
+    return _with_terminators(function, lambda op: _folded(op, hopeless))
+
+
+def drop_unreachable(function: Function) -> Function:
+    """REACH: only blocks that the entry reaches stay."""
+    reached = cfg(function).number
+    return function.with_blocks({k: v for k, v in function.blocks.items() if k in reached})
+
+
+def drop_parameters(function: Function) -> Function:
+    """PARAMETER: a parameter is its argument where all edges pass the same, or pass on the
+    parameter itself."""
+    known: dict[Value, Operand] = {}
+    passed = _passed(function)
+    changed = True
+    while changed:
+        changed = False
+        for label in cfg(function).order[1:]:
+            for index, parameter in enumerate(function.blocks[label].parameters):
+                if parameter not in known:
+                    only = _only(parameter, index, passed[label], known)
+                    if only is not None:
+                        known[parameter] = only
+                        changed = True
+    return _substituted(function, known) if known else function
+
+
+def thread_jumps(function: Function) -> Function:
+    """THREAD: edges to blocks that hold nothing but a `br` lead to its target."""
+    empty = {
+        label: block
+        for label, block in list(function.blocks.items())[1:]
+        if len(block.ops) == 1 and _jumps_only(block) and not _read_elsewhere(function, block)
+    }
+    if not empty:
+        return function
+    return drop_unreachable(_with_terminators(function, lambda op: _threaded(op, empty)))
+
+
+def merge_blocks(function: Function) -> Function:
+    """MERGE: append a block to its only predecessor, which jumps nowhere else."""
+    graph = cfg(function)
+    absorbed: dict[str, str] = {}
+    env: dict[Value, Operand] = {}
+    for label in graph.order[1:]:
+        before = graph.predecessors[label]
+        terminator = function.blocks[before[0]].terminator
+        if len(before) == 1 and len(terminator.successors) == 1:
+            absorbed[before[0]] = label
+            arguments = terminator.successors[0].arguments
+            env.update(zip(function.blocks[label].parameters, arguments, strict=True))
+    if not absorbed:
+        return function
+    gone = set(absorbed.values())
+    kept = {
+        label: _chain(function, label, absorbed)
+        for label in function.blocks
+        if label not in gone
+    }
+    return rewrite(function.with_blocks(kept), {}, replaced=_resolved(env))
+
+
+STEPS: tuple[Callable[[Function], Function], ...] = (
+    fold_branches, drop_unreachable, drop_parameters, thread_jumps, merge_blocks,
+)  # fmt: skip
+"""What one round does, in order."""
+
+
+def _folded(op: Op, hopeless: set[str]) -> Op:
+    if not isinstance(op, CondBranch):
+        return op
+    then, otherwise = op.then, op.otherwise
+    if isinstance(op.condition, Constant):
+        target = then if op.condition.bits else otherwise
+    elif then == otherwise or otherwise.label in hopeless:
+        target = then
+    elif then.label in hopeless:
+        target = otherwise
+    else:
+        return op
+    return Branch(
+        target, stages=op.stages, unroll=op.unroll, location=op.location, comments=op.comments
+    )
+
+
+def _with_terminators(function: Function, change: Callable[[Op], Op]) -> Function:
+    blocks: dict[str, Block] = {}
+    for label, block in function.blocks.items():
+        new = change(block.terminator)
+        same = new is block.terminator
+        blocks[label] = block if same else attrs.evolve(block, ops=(*block.ops[:-1], new))
+    return function.with_blocks(blocks)
+
+
+def _passed(function: Function) -> dict[str, list[tuple[Operand, ...]]]:
+    """The arguments of every edge, by the block it leads to."""
+    found: dict[str, list[tuple[Operand, ...]]] = {label: [] for label in function.blocks}
+    for block in function.blocks.values():
+        for edge in block.successors:
+            found[edge.label].append(edge.arguments)
+    return found
+
+
+def _only(
+    parameter: Value, index: int, passed: list[tuple[Operand, ...]], known: Mapping[Value, Operand]
+) -> Operand | None:
+    """What all edges pass as argument `index`, besides the parameter itself; None where they
+    differ."""
+    only: Operand | None = None
+    for arguments in passed:
+        argument = arguments[index]
+        while type(argument) is Value and argument in known:
+            argument = known[argument]
+        if argument is parameter or argument == only:
+            continue
+        if only is not None:
+            return None
+        only = argument
+    return only
+
+
+def _resolved(env: dict[Value, Operand]) -> dict[Value, Operand]:
+    """`env` with chains of replacements followed to their ends."""
+    found: dict[Value, Operand] = {}
+    for value, operand in env.items():
+        path: list[Value] = []
+        while type(operand) is Value and operand in env and operand not in found:
+            path.append(operand)
+            operand = env[operand]
+        end = found.get(operand, operand) if type(operand) is Value else operand
+        found.update(dict.fromkeys((value, *path), end))
+    return found
+
+
+def _substituted(function: Function, known: dict[Value, Operand]) -> Function:
+    """`function` without the parameters in `known`, which stand for other operands."""
+    keeping = {
+        label: tuple(p not in known for p in block.parameters)
+        for label, block in function.blocks.items()
+        if any(p in known for p in block.parameters)
+    }
+    blocks: dict[str, Block] = {}
+    for label, block in function.blocks.items():
+        last = without_arguments(block.terminator, keeping)
+        parameters = tuple(p for p in block.parameters if p not in known)
+        if last is not block.terminator or label in keeping:
+            block = attrs.evolve(block, parameters=parameters, ops=(*block.ops[:-1], last))
+        blocks[label] = block
+    return rewrite(function.with_blocks(blocks), {}, replaced=_resolved(known))
+
+
+def _jumps_only(block: Block) -> bool:
+    op = block.terminator
+    plain = isinstance(op, Branch) and op.stages is None and op.unroll is None
+    return plain and op.successors[0].label != block.label
+
+
+def _read_elsewhere(function: Function, block: Block) -> bool:
+    """Whether a parameter of `block` is read by any other block: then it cannot be left out."""
+    readers = uses(function)
+    return any(
+        reader is not block.terminator for p in block.parameters for reader in readers.get(p, ())
+    )
+
+
+def _threaded(op: Op, empty: Mapping[str, Block]) -> Op:
+    """`op` with its edges led past `empty` blocks, unless two would then pass one block different
+    arguments."""
+    new = map_edges(op, lambda edge: _end(edge, empty))
+    passed: dict[str, Successor] = {}
+    for edge in new.successors:
+        if passed.setdefault(edge.label, edge) != edge:
+            return op
+    return new
+
+
+def _end(edge: Successor, empty: Mapping[str, Block]) -> Successor:
+    seen: set[str] = set()
+    while edge.label in empty and edge.label not in seen:
+        seen.add(edge.label)
+        block = empty[edge.label]
+        env = dict(zip(block.parameters, edge.arguments, strict=True))
+        edge = block.terminator.remap(env).successors[0]
+    return edge
+
+
+def _chain(function: Function, label: str, absorbed: Mapping[str, str]) -> Block:
+    """Block `label` with the blocks after it that are only reached through it."""
+    block = function.blocks[label]
+    if label not in absorbed:
+        return block
+    ops, at = list(block.ops), label
+    while at in absorbed:
+        at = absorbed[at]
+        ops[-1:] = function.blocks[at].ops
+    return attrs.evolve(block, ops=ops)

@@ -1,0 +1,120 @@
+"""The command `tileir-opt`: run passes over `.tir` files and print what they make of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tileir.errors import TileirError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from tileir.ir import Module
+
+EMITS = ("tir", "llvm", "ptx", "cubin")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line `arguments` (default: the process's); the exit status.
+
+    0: done; 1: an error in the input, or diagnostics that were not expected; 2: a wrong command
+    line.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["bisect"]:
+        from tileir.tools.opt_bisect import main as command
+
+        return _guarded(lambda: command(words[1:]))
+    from tileir.tools.opt_options import parser
+
+    options = parser().parse_args(words)
+    return _guarded(lambda: execute(options))
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Do what the parsed command line asks; the exit status."""
+    if options.list_passes:
+        from tileir.tools.opt_options import pass_list
+
+        sys.stdout.write(pass_list())
+        return 0
+    from tileir.tools.files import read_text, write_file
+
+    text = read_text(options.file)
+    if options.verify_diagnostics:
+        from tileir.tools.opt_expect import check
+
+        return check(text, options)
+    parts = split(text) if options.split_input else [text]
+    outputs = [_processed(part, options) for part in parts]
+    write_file(options.output, b"".join(_joined(outputs, options.emit)))
+    return 0
+
+
+SPLIT = "; -----"
+"""The line that separates the modules of one file for `--split-input`."""
+
+
+def split(text: str) -> list[str]:
+    """The parts of `text` between split lines, each with blank lines before it so that line
+    numbers stay those of the file."""
+    parts, start = [], 0
+    lines = text.splitlines(keepends=True)
+    for index, line in enumerate([*lines, SPLIT]):
+        if line.rstrip() == SPLIT:
+            parts.append("\n" * start + "".join(lines[start:index]))
+            start = index + 1
+    return parts
+
+
+def transformed(text: str, options: argparse.Namespace) -> tuple[Module, list[object]]:
+    """The module in `text` after the pipeline asked for, and all warnings and remarks."""
+    from tileir import textual
+
+    name = "<stdin>" if options.file == "-" else options.file
+    module = textual.parse(text, name)
+    pipeline = options.pipeline
+    if options.run_reproducer:
+        from tileir.passmanager.reproducer import replayed
+
+        module, pipeline = replayed(module)
+    if not pipeline:
+        return module, []
+    from tileir.tools.opt_run import run_pipeline
+
+    return run_pipeline(module, pipeline, options)
+
+
+def _processed(text: str, options: argparse.Namespace) -> bytes:
+    module, _ = transformed(text, options)
+    if options.emit == "tir":
+        from tileir.textual import print_module
+
+        return print_module(module).encode()
+    from tileir.tools.opt_emit import emitted
+
+    return emitted(module, options.target, options.emit)
+
+
+def _joined(outputs: list[bytes], emit: str) -> list[bytes]:
+    between = f"{SPLIT}\n".encode() if emit == "tir" else b""
+    return [part for output in outputs for part in (between, output)][1:]
+
+
+def _guarded(command: object) -> int:
+    try:
+        return command()  # type: ignore[operator]
+    except TileirError as error:
+        from tileir.tools.diagnostics import rendered
+
+        sys.stderr.write(rendered(error) + "\n")
+        return 1
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""`tileir-opt --verify-diagnostics`: diagnostics are what comments say, no more and no less.
+
+    ; expected-error {{text}}          on the line of the diagnostic
+    ; expected-error@+1 {{text}}       one line above it
+    ; expected-warning@-2 {{text}}     two lines below it
+    ; expected-remark@above {{text}}   on the line below it
+
+The text is a part of the message or its code. Diagnostics without a place match any line of their
+kind written with `@?`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+
+import attrs
+
+from tileir.errors import Diagnostic, TileirError
+from tileir.tools.opt import split, transformed
+
+_EXPECTED = re.compile(r";\s*expected-(error|warning|remark)(@\?|@above|@[+-]\d+)?\s*\{\{(.*?)\}\}")
+
+
+@attrs.frozen
+class Expectation:
+    """A diagnostic that should appear: severity, line (None: anywhere) and part of its text."""
+
+    severity: str
+    line: int | None
+    text: str
+    written: int
+    """The line of the comment."""
+
+    def fits(self, found: Diagnostic) -> bool:
+        line = found.location.line if found.location else None
+        placed = self.line is None or self.line == line
+        text = f"[{found.code}] {found.message}"
+        return placed and self.severity == found.severity.value and self.text in text
+
+
+def check(text: str, options: argparse.Namespace) -> int:
+    """Compare the diagnostics of every part of `text` with those expected; 1 where they differ."""
+    failures: list[str] = []
+    for part in split(text) if options.split_input else [text]:
+        failures.extend(differences(expectations(part), _diagnostics(part, options)))
+    sys.stderr.writelines(f"{line}\n" for line in failures)
+    return 1 if failures else 0
+
+
+def expectations(text: str) -> list[Expectation]:
+    """What the comments of `text` expect."""
+    return [
+        Expectation(match[1], _line(match[2], number), match[3], number)
+        for number, line in enumerate(text.splitlines(), 1)
+        for match in _EXPECTED.finditer(line)
+    ]
+
+
+def differences(expected: Sequence[Expectation], found: Sequence[Diagnostic]) -> list[str]:
+    """One line for each diagnostic that is missing or was not expected."""
+    left = list(found)
+    missing: list[str] = []
+    for expectation in expected:
+        match = next((d for d in left if expectation.fits(d)), None)
+        if match is None:
+            what = f"no {expectation.severity} with {expectation.text!r}"
+            where = f" at line {expectation.line}" if expectation.line is not None else ""
+            missing.append(f"line {expectation.written}: {what}{where}")
+        else:
+            left.remove(match)
+    return missing + [f"unexpected {diagnostic}" for diagnostic in left]
+
+
+def _diagnostics(text: str, options: argparse.Namespace) -> Sequence[Diagnostic]:
+    from tileir import verify
+
+    try:
+        module, remarks = transformed(text, options)
+        return [*verify(module), *remarks]  # type: ignore[list-item]
+    except TileirError as error:
+        return error.diagnostics
+
+
+def _line(offset: str | None, line: int) -> int | None:
+    if offset == "@?":
+        return None
+    if offset == "@above":
+        return line - 1
+    return line + int(offset[1:] if offset else 0)

@@ -1,0 +1,63 @@
+"""The command line of `tileir-opt`."""
+
+from __future__ import annotations
+
+import argparse
+
+_DESCRIPTION = """Run passes over a .tir module and print the result.
+`tileir-opt bisect FILE -p PIPELINE` finds the pass that changes a result."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of everything but `bisect`."""
+    found = argparse.ArgumentParser(prog="tileir-opt", description=_DESCRIPTION)
+    add = found.add_argument
+    add("file", nargs="?", default="-", metavar="FILE", help="a .tir file; - is standard input")
+    add("-p", "--pipeline", default="", help="e.g. 'default' or 'cse,licm{max-depth=2},dce'")
+    add("-o", "--output", default="-", metavar="OUT", help="written whole or not at all")
+    add("--emit", choices=("tir", "llvm", "ptx", "cubin"), default="tir", help="what to write")
+    add("--target", default="sm_90a", help="for which GPU to emit (default: %(default)s)")
+    _add_printing(found.add_argument_group("printing, on standard error"))
+    _add_checking(found.add_argument_group("checking"))
+    return found
+
+
+def _add_printing(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    names = {"action": "append", "default": [], "metavar": "PASS"}
+    add("--print-before", help="the module before PASS", **names)
+    add("--print-after", help="the module after PASS", **names)
+    add("--print-before-all", action="store_true", help="the module before every pass")
+    add("--print-after-all", action="store_true", help="the module after every pass")
+    add("--print-changed", action="store_true", help="what each pass changed, as a diff")
+    add("--timing", action="store_true", help="seconds per pass")
+    add("--stats", action="store_true", help="what each pass counted")
+    add("--remarks", action="store_true", help="what passes did, and why they did not")
+    add("--list-passes", action="store_true", help="passes and their options, and stop")
+
+
+def _add_checking(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--no-verify", action="store_true", help="do not verify between passes")
+    add("--split-input", action="store_true", help="modules are separated by lines '; -----'")
+    add(
+        "--verify-diagnostics", action="store_true",
+        help="expect exactly the diagnostics of comments '; expected-error@+1 {{text}}'",
+    )  # fmt: skip
+    add("--reproducer", metavar="FILE", help="where to write a module on which a pass fails")
+    add("--run-reproducer", action="store_true", help="run the pipeline that FILE records")
+
+
+def pass_list() -> str:
+    """Every pass with its options, types, defaults and first line of documentation."""
+    from tileir.passes import PIPELINE
+    from tileir.passmanager import all_passes
+
+    lines: list[str] = []
+    for found in all_passes():
+        lines.append(f"{found.name} ({found.level})")
+        lines.append(f"    {found.summary}")
+        lines.extend(
+            f"    {{{o.name}={str(o.default).lower()}}}: {o.type.__name__}" for o in found.options
+        )
+    return "\n".join([*lines, "", f"default = {','.join(PIPELINE)}", ""])

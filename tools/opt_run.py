@@ -1,0 +1,79 @@
+"""Running a pipeline for `tileir-opt`, with what it prints about it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from tileir.errors import Diagnostic, TileirError
+from tileir.ir import Module
+from tileir.passmanager import Observer, Run, run
+from tileir.passmanager.printing import Printing
+from tileir.passmanager.reproducer import Reproducing
+from tileir.textual import print_module
+from tileir.tools.files import write_file
+
+
+def run_pipeline(
+    module: Module, pipeline: str, options: argparse.Namespace
+) -> tuple[Module, list[object]]:
+    """`module` after `pipeline`, and the remarks; prints what `options` ask for."""
+    result = run(
+        module, pipeline, verify=not options.no_verify, observers=_observers(options)
+    )
+    if options.timing:
+        sys.stderr.write(timing(result))
+    if options.stats:
+        sys.stderr.write(statistics(result))
+    if options.remarks:
+        sys.stderr.write(_rendered(result.remarks))
+    return result.module, list(result.remarks)
+
+
+def timing(result: Run) -> str:
+    """A table of seconds per pass, the slowest first."""
+    spent: dict[str, list[float]] = {}
+    for record in result.records:
+        row = spent.setdefault(str(record.step.node), [0.0, 0.0])
+        row[0] += record.seconds
+        row[1] += record.verifying
+    total = sum(map(sum, spent.values()))
+    lines = [f"{'ms':>9} {'verify':>9}  pass"]
+    for name, (seconds, verifying) in sorted(spent.items(), key=lambda item: -item[1][0]):
+        lines.append(f"{seconds * 1e3:9.2f} {verifying * 1e3:9.2f}  {name}")
+    return "\n".join([*lines, f"{total * 1e3:9.2f} {'':9}  all", ""])
+
+
+def statistics(result: Run) -> str:
+    """What passes counted, summed over functions."""
+    counts: dict[tuple[str, str], int] = {}
+    for record in result.records:
+        for what, number in record.statistics.items():
+            key = (str(record.step.node), what)
+            counts[key] = counts.get(key, 0) + number
+    return "".join(f"{number:8} {name}: {what}\n" for (name, what), number in counts.items())
+
+
+def _observers(options: argparse.Namespace) -> Sequence[Observer]:
+    found: list[Observer] = []
+    before = None if options.print_before_all else frozenset(options.print_before)
+    after = None if options.print_after_all else frozenset(options.print_after)
+    if before != frozenset() or after != frozenset() or options.print_changed:
+        write: Any = sys.stderr.write
+        found.append(Printing(print_module, write, before, after, options.print_changed))
+    if options.reproducer:
+        found.append(Reproducing(lambda module: _save(module, options.reproducer)))
+    return found
+
+
+def _save(module: Module, path: str) -> None:
+    write_file(path, print_module(module).encode())
+    sys.stderr.write(f"wrote {path}; replay it with: tileir-opt --run-reproducer {path}\n")
+
+
+def _rendered(remarks: tuple[Diagnostic, ...]) -> str:
+    from tileir.tools.diagnostics import rendered
+
+    return rendered(TileirError(*remarks)) + "\n" if remarks else ""
