@@ -37,7 +37,7 @@ writing, without atomics. An `i1` in memory is a byte, 0 or 1.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tileir.verify import verify  # at once: the package `verify` would hide a lazy function
 
@@ -107,7 +107,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = ("backend", "builder", "frontends", "testing", "textual", "tools")
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """Public names and parts are imported on first use, so that a tool pays for what it uses."""
     if name in _PARTS:
         return _part(name)
