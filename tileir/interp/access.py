@@ -1,4 +1,4 @@
-"""Loads, stores and atomics of the interpreter's machine.
+"""Loads and stores of the interpreter's machine.
 
 A lane takes part where neither its mask nor its predicate is false. Its address, and the mask
 itself, must be defined. What is stored must be defined unless `allow_undef` is set, and then
@@ -7,7 +7,7 @@ memory remembers that it is not.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +15,22 @@ from numpy.typing import NDArray
 from tileir.effects import Effects
 from tileir.interp.clocks import InstanceClock, SyncMemory
 from tileir.interp.failures import fail
-from tileir.interp.memory import RAW, Hit, Lanes, Memory, MemoryFault
+from tileir.interp.memory import RAW, AccessError, Hit, Lanes, Memory
 from tileir.interp.races import RaceDetector, Touch
 from tileir.interp.report import Accesses
 from tileir.machine import Tensor, dtype_of
+from tileir.machine.faults import Faults
 from tileir.op import Op
-from tileir.types import I1, element_of
+from tileir.types import I1, Element, Type, element_of
 
 Raw = NDArray[Any]
 
-_RELEASES = ("release", "acq_rel")
-_ACQUIRES = ("acquire", "acq_rel")
+RELEASES = ("release", "acq_rel")
+ACQUIRES = ("acquire", "acq_rel")
 
 
-class AccessMixin:
-    """`load`, `store` and the atomics; mixed into a machine of numbers."""
+class AccessMixin(Faults):
+    """`load` and `store`; mixed into a machine of numbers."""
 
     memory: Memory
     races: RaceDetector
@@ -40,14 +41,13 @@ class AccessMixin:
     instance: int
     version: int
     """Changes whenever memory does, in kernels that synchronise."""
-    active: Lanes | None
 
     # Plain accesses ------------------------------------------------------------------------
 
     def load(self, pointer: Tensor, mask: Tensor | None, other: Tensor | None, op: Op) -> Tensor:
         """What `pointer` points to in the lanes that take part, `other` where the mask is false,
         undefined elsewhere."""
-        element = element_of(op.results[0].type)
+        element = accessed(op.results[0].type)
         lanes = self._lanes(pointer, mask, op)
         volatile = getattr(op, "volatile", False)
         touch = Touch.ATOMIC_READ if volatile else Touch.READ
@@ -92,82 +92,6 @@ class AccessMixin:
         if volatile:
             self._synchronise(pointer, lanes, op, reads=False)
 
-    # Atomics -------------------------------------------------------------------------------
-
-    def atomic_load(self, pointer: Tensor, mask: Tensor | None, op: Any) -> Tensor:
-        """A load that orders memory as `op.sem` says."""
-        element = element_of(op.results[0].type)
-        lanes = self._lanes(pointer, mask, op)
-        raw, undef = self._gather(pointer.data, lanes, element.bytes, op, Touch.ATOMIC_READ)
-        self.accesses.atomics += 1
-        self._synchronise(pointer, lanes, op, reads=True)
-        data = raw.view(dtype_of(element))
-        return Tensor(data, undef) if lanes is None else self._fill(data, undef, lanes, mask, None)
-
-    def atomic_store(self, pointer: Tensor, value: Tensor, mask: Tensor | None, op: Any) -> None:
-        """A store that orders memory as `op.sem` says."""
-        lanes = self._lanes(pointer, mask, op)
-        self._defined_value(value, lanes, op)
-        size = value.data.dtype.itemsize
-        self._scatter(pointer.data, value, lanes, size, op, Touch.ATOMIC_WRITE)
-        self.accesses.atomics += 1
-        self._synchronise(pointer, lanes, op, reads=False)
-
-    def atomic_rmw(self, pointer: Tensor, value: Tensor, mask: Tensor | None, op: Any) -> Tensor:
-        """Combine `value` into memory lane by lane; the old values."""
-        kind = op.op.value
-
-        def combine(old: Tensor, lanes: Any) -> tuple[Tensor, Any]:
-            return _UPDATES[kind](self, old, _pick(value, lanes)), slice(None)
-
-        return self._update(pointer, value, mask, op, combine)
-
-    def atomic_cas(
-        self, pointer: Tensor, compare: Tensor, value: Tensor, mask: Tensor | None, op: Any
-    ) -> Tensor:
-        """Exchange where memory holds the bits of `compare`; the old values."""
-        if compare.undef is not None:
-            self._defined_value(compare, self._lanes(pointer, mask, op), op)
-        raw = RAW[value.data.dtype.itemsize]
-
-        def combine(old: Tensor, lanes: Any) -> tuple[Tensor, Any]:
-            same = old.data.view(raw) == _pick(compare, lanes).data.view(raw)
-            return _pick(value, lanes[same]), same
-
-        return self._update(pointer, value, mask, op, combine)
-
-    def _update(
-        self, pointer: Tensor, value: Tensor, mask: Tensor | None, op: Any, combine: Any
-    ) -> Tensor:
-        """Read, combine, write, for each lane in turn where several have one address.
-
-        `combine(old, lanes)` gives the new values and which of the lanes write them.
-        """
-        lanes = self._lanes(pointer, mask, op)
-        self._defined_value(value, lanes, op)
-        shape, dtype = pointer.data.shape, value.data.dtype
-        flat = pointer.data.reshape(-1)
-        chosen = np.arange(flat.size) if lanes is None else np.flatnonzero(lanes)
-        old, wrote = np.zeros(flat.size, dtype), np.zeros(flat.size, np.bool_)
-        for turn in _turns(flat[chosen]):
-            part = chosen[turn]
-            raw, undef = self._gather(flat[part], None, dtype.itemsize, op, Touch.ATOMIC_READ)
-            if undef is not None:
-                raise fail("TIR0505", op, "updates memory that was never written", self)
-            old[part] = before = raw.view(dtype)
-            after, writes = combine(Tensor(before, None), part)
-            self._scatter(flat[part][writes], after, None, dtype.itemsize, op, Touch.ATOMIC_WRITE)
-            wrote[part[writes]] = True
-        self.accesses.atomics += 1
-        self._synchronise(pointer, lanes, op, reads=True, wrote=wrote.reshape(shape))
-        return Tensor(old.reshape(shape), None if lanes is None else ~lanes)
-
-    def fence(self, op: Any) -> None:
-        """Order this instance's accesses; a barrier orders none of another instance."""
-        clock = self._ordering_clock()
-        if clock is not None and hasattr(op, "sem") and op.scope.value != "cta":
-            clock.fence(op.sem.value in _ACQUIRES, op.sem.value in _RELEASES)
-
     def _synchronise(
         self,
         pointer: Tensor,
@@ -186,12 +110,12 @@ class AccessMixin:
         sem = "relaxed" if relaxed else op.sem.value
         if reads:
             clock_in = pointer.data if lanes is None else pointer.data[lanes]
-            self.sync.read(clock, clock_in.reshape(-1).tolist(), sem in _ACQUIRES)
+            self.sync.read(clock, clock_in.reshape(-1).tolist(), sem in ACQUIRES)
         if Effects.WRITE in op.effects:
             chosen = lanes if wrote is None else wrote
             out = pointer.data if chosen is None else pointer.data[chosen]
             if out.size:
-                self.sync.write(clock, out.reshape(-1).tolist(), sem in _RELEASES, reads)
+                self.sync.write(clock, out.reshape(-1).tolist(), sem in RELEASES, reads)
 
     def _ordering_clock(self) -> InstanceClock | None:
         """The clock of the running instance, what it logged so far checked."""
@@ -293,7 +217,7 @@ class AccessMixin:
     ) -> list[Hit]:
         try:
             return self.memory.locate(chosen, size, write=write)
-        except MemoryFault as fault:
+        except AccessError as fault:
             lane = fault.lane if lanes is None else int(np.flatnonzero(lanes)[fault.lane])
             raise fail(fault.code, op, fault.message, self, lane=lane, shape=shape) from None
 
@@ -307,34 +231,9 @@ class AccessMixin:
             races.check(clock.now if clock else None)
 
 
-def _kernel(name: str) -> Any:
-    return lambda machine, old, value: machine.elementwise(name, old, value)
-
-
-def _increment(machine: Any, old: Tensor, value: Tensor) -> Tensor:
-    below = old.data.view(np.uint32) < value.data.view(np.uint32)
-    return Tensor(np.where(below, old.data + np.int32(1), np.int32(0)))
-
-
-def _decrement(machine: Any, old: Tensor, value: Tensor) -> Tensor:
-    above = old.data.view(np.uint32) > value.data.view(np.uint32)
-    return Tensor(np.where(above | (old.data == 0), value.data, old.data - np.int32(1)))
-
-
-_UPDATES: dict[str, Any] = {
-    **{name: _kernel(name) for name in ("and", "or", "xor", "add", "fadd")},
-    **{name: _kernel(name) for name in ("smax", "smin", "umax", "umin")},
-    "fmax": _kernel("fmaxnum"),
-    "fmin": _kernel("fminnum"),
-    "xchg": lambda machine, old, value: value,
-    "inc": _increment,
-    "dec": _decrement,
-}
-"""The new value of each kind of update, given machine, old value and operand."""
-
-
-def _pick(value: Tensor, lanes: Any) -> Tensor:
-    return Tensor(value.data.reshape(-1)[lanes], None)
+def accessed(type: Type) -> Element:
+    """The element of what is loaded or stored."""
+    return cast(Element, element_of(type))
 
 
 def _spread(found: Raw, lanes: Lanes) -> Raw:
@@ -353,17 +252,3 @@ def _gather_hits(hits: list[Hit], count: int, size: int) -> tuple[Raw, Lanes]:
         if hit.region.undef is not None:
             undef[lanes] = hit.region.flags(hit.region.undef, size)[index] != 0
     return found, undef
-
-
-def _turns(addresses: Any) -> list[Any]:
-    """Positions in `addresses`, split so that no address occurs twice in one part; the first
-    occurrences come first."""
-    order = np.argsort(addresses, kind="stable")
-    ordered = addresses[order]
-    new = np.ones(len(ordered), np.bool_)
-    new[1:] = ordered[1:] != ordered[:-1]
-    if new.all():
-        return [np.arange(len(addresses))] if len(addresses) else []
-    starts = np.flatnonzero(new)
-    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff([*starts, len(ordered)]))
-    return [np.sort(order[rank == turn]) for turn in range(int(rank.max()) + 1)]

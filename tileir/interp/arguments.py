@@ -73,8 +73,8 @@ class Binder:
     """Puts arrays into memory, those that overlap into one region."""
 
     memory: Memory
-    bound: list[Bound] = attrs.field(factory=list)
-    tables: list[tuple[Array, list[Array]]] = attrs.field(factory=list)
+    bound: list[Bound] = attrs.field(factory=list[Bound])
+    tables: list[tuple[Array, list[Array]]] = attrs.field(factory=list[tuple[Array, list[Array]]])
 
     def values(self, kernel: Function, arguments: Mapping[str, Any]) -> list[Tensor]:
         """The value of every parameter. Raises InterpretError for an argument that does not fit."""
@@ -152,7 +152,7 @@ class Binder:
                 start = bound.address - bound.region.start
                 shape, strides = (*array.shape, array.itemsize), (*array.strides, 1)
                 parts = as_strided(bound.region.undef[start:], shape, strides)
-                flags = parts.any(axis=-1)
+                flags = np.asarray(parts.any(axis=-1))
             found[bound.name] = flags
         return found
 
@@ -201,7 +201,7 @@ def fits_dtype(dtype: np.dtype[Any], pointee: Any) -> bool:
         return dtype == np.uint64
     own = dtype_of(cast(Scalar, pointee))
     raw = dtype.kind == "u" and dtype.itemsize == own.itemsize
-    return dtype == own or raw or (dtype == np.bool_ and own.itemsize == 1)
+    return bool(dtype == own or raw or (dtype == np.bool_ and own.itemsize == 1))
 
 
 # Where arrays lie ----------------------------------------------------------------------------
@@ -225,7 +225,8 @@ def _bytes_at(address: int, count: int) -> NDArray[np.uint8]:
     """The memory itself; whoever calls keeps the arrays that own it."""
     if not count:
         return np.empty(0, np.uint8)
-    return np.frombuffer((ctypes.c_uint8 * count).from_address(address), np.uint8)
+    memory = cast(Any, (ctypes.c_uint8 * count).from_address(address))
+    return np.frombuffer(memory, np.uint8)
 
 
 def _holes(group: list[tuple[str, Array]], low: int, high: int) -> NDArray[np.uint8] | None:

@@ -71,7 +71,7 @@ class InstanceClock:
 class SyncMemory:
     """The clocks that atomic writes have published, by address."""
 
-    published: dict[int, Published] = attrs.field(factory=dict)
+    published: dict[int, Published] = attrs.field(factory=dict[int, Published])
 
     def read(self, clock: InstanceClock, addresses: Sequence[int], acquire: bool) -> None:
         """An atomic read of `addresses` by the instance of `clock`."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tileir.errors import Diagnostic, InterpretError
-from tileir.interp.access import AccessMixin
+from tileir.interp.atomics import AtomicMixin
 from tileir.interp.clocks import InstanceClock, SyncMemory
 from tileir.interp.instance import InstanceMixin
 from tileir.interp.memory import Memory
@@ -20,7 +20,7 @@ UNLIMITED = 1 << 62
 """Ops that may run where there is no limit."""
 
 
-class LaunchMixin(AccessMixin, InstanceMixin):
+class LaunchMixin(AtomicMixin, InstanceMixin):
     """State of a launch, and which instance runs now."""
 
     def enter_launch(

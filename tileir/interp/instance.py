@@ -18,13 +18,14 @@ from tileir.interp.promises import check_parameters
 from tileir.interp.running import run
 from tileir.ir import Function
 from tileir.machine import Tensor
+from tileir.machine.faults import Faults
 from tileir.op import Op
 
 MAX_DEPTH = 128
 """Nested calls of device functions."""
 
 
-class InstanceMixin:
+class InstanceMixin(Faults):
     """Program ids, calls, promises and output; mixed into a machine of numbers."""
 
     functions: Mapping[str, Function]
@@ -33,7 +34,6 @@ class InstanceMixin:
     addresses: Mapping[str, int]
     grid: tuple[int, int, int]
     ids: tuple[int, int, int]
-    active: Lanes | None
     ticks: int
     budget: int
     printed: list[str]
@@ -75,7 +75,7 @@ class InstanceMixin:
         active, self.active = self.active, None
         try:
             check_parameters(code.function, arguments, self)
-            results = run(code, arguments, self)  # type: ignore[arg-type]
+            results = run(code, arguments, self)
         finally:
             self.active = active
             self.depth -= 1

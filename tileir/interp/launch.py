@@ -21,7 +21,7 @@ from tileir.interp.promises import check_arguments, check_parameters
 from tileir.interp.races import Race, RaceDetector
 from tileir.interp.report import Report
 from tileir.interp.running import run, steps
-from tileir.interp.schedule import Deadlock, Steps, run_coroutines
+from tileir.interp.schedule import DeadlockError, Steps, run_coroutines
 from tileir.ir import Function, Module
 from tileir.linker import link, undefined
 
@@ -117,7 +117,7 @@ class _Launch:
     memory: Memory = attrs.field(factory=Memory)
     binder: Binder = attrs.field(init=False)
     machine: Any = None
-    values: list[Any] = attrs.field(factory=list)
+    values: list[Any] = attrs.field(factory=list[Any])
     races: RaceDetector = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -176,10 +176,10 @@ class _Launch:
 
         try:
             run_coroutines(numbers, start, machine.enter, lambda: machine.version, seed)
-        except Deadlock as deadlock:
+        except DeadlockError as deadlock:
             raise self._deadlock(deadlock) from None
 
-    def _deadlock(self, deadlock: Deadlock) -> InterpretError:
+    def _deadlock(self, deadlock: DeadlockError) -> InterpretError:
         notes = tuple(
             Diagnostic("TIR0518", f"program {self.ids(n)} waits before {op.mnemonic}", op.location)
             for n, op in deadlock.waiting[:16]

@@ -21,12 +21,14 @@ Bytes = NDArray[np.uint8]
 Addresses = NDArray[np.uint64]
 Indices = NDArray[np.int64]
 Lanes = NDArray[np.bool_]
+View = tuple[NDArray[Any], int]
+"""Elements, and the address of the first."""
 
 RAW: dict[int, np.dtype[Any]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 """The unsigned integer that moves elements of so many bytes."""
 
 
-class MemoryFault(Exception):
+class AccessError(Exception):
     """An access outside every region, misaligned, or to read-only memory.
 
     `lane` is the flat index of the first offending element of the tile.
@@ -42,8 +44,9 @@ class Region:
     """One allocation: `data` are its bytes at addresses `start` to `start + len(data)`.
 
     `base` is where the allocation that the arrays are views of starts. `denied_read` and
-    `denied_write` say why nobody may read or write it ("" where one may). `holes` marks bytes that belong
-    to no array given, `undef` bytes that were never written; both None where there are none.
+    `denied_write` say why nobody may read or write it ("" where one may). `holes` marks bytes
+    that belong to no array given, `undef` bytes that were never written; both None where there
+    are none.
     """
 
     name: str
@@ -55,9 +58,9 @@ class Region:
     holes: Bytes | None = None
     undef: Bytes | None = None
     keep: tuple[Any, ...] = ()
-    views: dict[int, tuple[NDArray[Any], int]] = attrs.field(factory=dict)
+    views: dict[int, View] = attrs.field(factory=dict[int, View])
 
-    def view(self, size: int) -> tuple[NDArray[Any], int]:
+    def view(self, size: int) -> View:
         """The region as unsigned integers of `size` bytes, and the address of the first."""
         found = self.views.get(size)
         if found is None:
@@ -99,7 +102,7 @@ class Hit:
 class Memory:
     """All regions of a launch."""
 
-    regions: dict[int, Region] = attrs.field(factory=dict)
+    regions: dict[int, Region] = attrs.field(factory=dict[int, Region])
 
     def add(self, name: str, data: Bytes, offset: int = 0, **facts: Any) -> Region:
         """A new region whose bytes start `offset` after the region's base address."""
@@ -111,7 +114,7 @@ class Memory:
     def locate(self, addresses: Addresses, size: int, *, write: bool = False) -> list[Hit]:
         """Where `addresses` (any shape, at least one) fall for accesses of `size` bytes.
 
-        Raises MemoryFault for the first lane that is outside, misaligned or not writable.
+        Raises AccessError for the first lane that is outside, misaligned or not writable.
         """
         hit = self._one_region(addresses, size)
         if hit is None or (hit.region.denied_write if write else hit.region.denied_read):
@@ -157,25 +160,25 @@ class Memory:
             raise self._outside(addresses, int(lanes[outside.argmax()]), size)
         denied = region.denied_write if write else region.denied_read
         if denied:
-            raise MemoryFault("TIR0508", denied, int(lanes[0]))
+            raise AccessError("TIR0508", denied, int(lanes[0]))
         return Hit(region, index, lanes)
 
-    def _outside(self, addresses: Addresses, lane: int, size: int) -> MemoryFault:
+    def _outside(self, addresses: Addresses, lane: int, size: int) -> AccessError:
         address = int(addresses[lane])
         region = self._nearest(address)
         if region is None:
-            return MemoryFault("TIR0501", f"address {address:#x} is in no buffer", lane)
+            return AccessError("TIR0501", f"address {address:#x} is in no buffer", lane)
         place = describe(region, address, size)
         extent = len(region.data)
         hole = " (between its elements)" if region.holes is not None else ""
         message = f"{place} is outside the {extent} bytes of {region.name}{hole}"
-        return MemoryFault("TIR0501", message, lane)
+        return AccessError("TIR0501", message, lane)
 
-    def _misaligned(self, addresses: Addresses, lane: int, size: int) -> MemoryFault:
+    def _misaligned(self, addresses: Addresses, lane: int, size: int) -> AccessError:
         address = int(addresses[lane])
         region = self._nearest(address)
         place = f"{address:#x}" if region is None else describe(region, address, size)
-        return MemoryFault("TIR0502", f"{place} is no multiple of {size} bytes", lane)
+        return AccessError("TIR0502", f"{place} is no multiple of {size} bytes", lane)
 
     def _nearest(self, address: int) -> Region | None:
         """The region at `address`, or whose start lies not far above or below it."""

@@ -57,7 +57,7 @@ class BlockCode:
     steps: tuple[Step, ...] = ()
     """All steps in order, for instances that never pause."""
     leave: Step = attrs.field(default=lambda frame: None)
-    edges: dict[int, Edge] = attrs.field(factory=dict)
+    edges: dict[int, Edge] = attrs.field(factory=dict[int, Edge])
     """By identity of the successor that the terminator's `evaluate` returns."""
     condition: int = 0
     """Slot of the terminator's first operand."""
@@ -115,8 +115,8 @@ class _Preparation:
     machine: Any
     pausing: set[str]
     template: Frame = attrs.field(factory=lambda: [None])
-    slots: dict[Operand, int] = attrs.field(factory=dict)
-    free: list[int] = attrs.field(factory=list)
+    slots: dict[Operand, int] = attrs.field(factory=dict[Operand, int])
+    free: list[int] = attrs.field(factory=list[int])
 
     def code(self) -> Code:
         parameters = tuple([self._define(p.value) for p in self.function.parameters])

@@ -116,8 +116,8 @@ class _Log:
     """Accesses of one kind to one region, in elements of `size` bytes."""
 
     size: int
-    indices: list[Indices] = attrs.field(factory=list)
-    entries: list[int] = attrs.field(factory=list)
+    indices: list[Indices] = attrs.field(factory=list[Indices])
+    entries: list[int] = attrs.field(factory=list[int])
 
     def joined(self) -> tuple[Indices, Entries]:
         flat = [index.reshape(-1) for index in self.indices]
@@ -125,19 +125,25 @@ class _Log:
         return np.concatenate(flat), np.repeat(np.array(self.entries, np.int32), counts)
 
 
+_Kind = tuple[Region, Touch, int]
+"""Region, touch and size of the accesses of one log."""
+
+
 @attrs.define(eq=False)
 class RaceDetector:
     """The log of accesses and the shadow of every region; `found` is called with each race."""
 
     found: Callable[[Race], None]
-    entries: list[Entry] = attrs.field(factory=list)
+    entries: list[Entry] = attrs.field(factory=list[Entry])
     instances: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
     epochs: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
     """Of the entries up to the last check."""
     noted: int = 0
-    pending: dict[tuple[Region, Touch, int], _Log] = attrs.field(factory=dict)
-    reads: dict[Region, list[_Log]] = attrs.field(factory=dict)
-    shadows: dict[Region, Shadow] = attrs.field(factory=dict)
+    pending: dict[tuple[Region, Touch, int], _Log] = attrs.field(
+        factory=dict[tuple[Region, Touch, int], _Log]
+    )
+    reads: dict[Region, list[_Log]] = attrs.field(factory=dict[Region, list[_Log]])
+    shadows: dict[Region, Shadow] = attrs.field(factory=dict[Region, Shadow])
     logged: int = 0
 
     def entry(self, op: Op, instance: int, epoch: int = 0) -> int:

@@ -35,10 +35,10 @@ class Report:
     kernel: str
     grid: tuple[int, int, int]
     accesses: Accesses = attrs.field(factory=Accesses)
-    ops: Mapping[str, int] = attrs.field(factory=dict)
-    races: list[Race] = attrs.field(factory=list)
-    undefined: dict[str, NDArray[np.bool_]] = attrs.field(factory=dict)
-    printed: list[str] = attrs.field(factory=list)
+    ops: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    races: list[Race] = attrs.field(factory=list[Race])
+    undefined: dict[str, NDArray[np.bool_]] = attrs.field(factory=dict[str, NDArray[np.bool_]])
+    printed: list[str] = attrs.field(factory=list[str])
 
     @property
     def instances(self) -> int:

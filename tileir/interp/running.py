@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from tileir.errors import InterpretError
+from tileir.errors import InterpretError, TileirError
 from tileir.interp.program import BlockCode, CallSite, Code, Edge, Frame, Step
 from tileir.interp.schedule import Pause, Steps
 from tileir.op import Op
@@ -19,7 +19,7 @@ class Host(Protocol):
     def code_of(self, name: str) -> Code: ...
     def enabled(self, predicate: Any, op: Op) -> bool: ...
     def spent(self, op: Op) -> InterpretError: ...
-    def located(self, error: Exception, op: Op) -> InterpretError: ...
+    def located(self, error: Exception, op: Op) -> TileirError: ...
 
 
 def run(code: Code, arguments: tuple[Any, ...], host: Host) -> tuple[Any, ...]:
@@ -34,7 +34,7 @@ def run(code: Code, arguments: tuple[Any, ...], host: Host) -> tuple[Any, ...]:
                 step(frame)
             step = block.leave
             left = step(frame)
-        except (InterpretError, NotImplementedError, RecursionError) as error:
+        except (TileirError, NotImplementedError, RecursionError) as error:
             raise host.located(error, block.op_of(step)) from None
         if not isinstance(left, Edge):
             return left
@@ -66,7 +66,7 @@ def steps(
                     step(frame)
             step = block.leave
             left = step(frame)
-        except (InterpretError, NotImplementedError, RecursionError) as error:
+        except (TileirError, NotImplementedError, RecursionError) as error:
             raise host.located(error, block.op_of(step)) from None
         if not isinstance(left, Edge):
             return left

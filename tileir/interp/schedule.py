@@ -30,7 +30,7 @@ class Pause:
     frames: tuple[list[Any], ...]
 
 
-class Deadlock(Exception):
+class DeadlockError(Exception):
     """Every live instance waits for something none of them will do."""
 
     def __init__(self, waiting: list[tuple[int, Op]]) -> None:
@@ -61,7 +61,7 @@ def run_coroutines(
     """Run every instance of `numbers` to its end, interleaved by `seed`.
 
     `enter(number)` is called before an instance goes on; `version()` changes with memory.
-    Raises Deadlock.
+    Raises DeadlockError.
     """
     choose = random.Random(seed)
     live: list[_Live] = []
@@ -82,7 +82,7 @@ def run_coroutines(
             started = len(live)
             window = _fill(live, numbers, started + WINDOW, start)
             if len(live) == started:
-                raise Deadlock([(x.number, x.pause.op) for x in live if x.pause])
+                raise DeadlockError([(x.number, x.pause.op) for x in live if x.pause])
 
 
 def _fill(
