@@ -76,7 +76,7 @@ def _operands(writer: Writer, cls: type[Op], digits: tuple[int, int, int]) -> di
     chosen: dict[str, Any] = {}
     fields = sorted(cls.fields(*_READ), key=lambda f: not isinstance(f.pattern, Var))
     for index, field in enumerate(fields):
-        digit = digits[index % 2] + index // 2
+        digit = digits[index % 2] + 16 * digits[2] + index // 2
         chosen[field.name] = _operand(writer, field, digit, bound)
     if Effects.TRAP in cls.effects_:
         last = fields[-1].name
@@ -95,7 +95,7 @@ def _operand(writer: Writer, field: Field, digit: int, bound: dict[str, Type]) -
         pattern.match(kind, bound)
         return literal(kind, digit)
     pattern.match(value.type, bound)
-    return value
+    return literal(value.type, digit // 16) if digit % 16 == 15 else value
 
 
 def _fits(pattern: Pattern, type: Type, bound: Mapping[str, Type]) -> bool:

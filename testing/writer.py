@@ -77,7 +77,7 @@ class Writer:
     def of_type(self, type: Type, digit: int) -> Operand:
         """A live value of `type`, or a literal for the last digit or where there is none."""
         value = None if digit % 16 == 15 else self.pick(digit, lambda t: t is type)
-        return literal(type, digit) if value is None else value
+        return literal(type, digit // 16) if value is None else value
 
     def tile(self, back: int, element: Element | None = None) -> Value | None:
         """A live tile, of `element` if one is given."""

@@ -2,21 +2,21 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import numpy as np
+from hypothesis import given, settings, strategies as st
 
 import tileir
-from tileir.testing import decode, programs, sample
+from tileir.testing import decode, difference, programs, run, sample
 from tileir.testing.elementwise import elementwise_ops
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100)
 @given(programs())
 def test_programs_verify(program):
     assert tileir.verify(program.module) == ()
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(*[st.integers(0, 10**6)] * 4), max_size=20))
 def test_every_list_of_numbers_is_a_program(statements):
     tileir.verify(decode(statements).module)
@@ -42,3 +42,18 @@ def test_arguments_of_a_seed_are_the_same():
     program = sample(3)
     first, second = program.arguments(5), program.arguments(5)
     assert all((first[name] == second[name]).all() for name in first)
+
+
+@settings(max_examples=60)
+@given(programs(), st.integers(0, 3))
+def test_programs_have_a_meaning(program, seed):
+    """No undefined lane is stored, nothing is out of bounds, no two instances meet."""
+    first, second = run(program, seed), run(program, seed)
+    assert difference(first, second) is None
+
+
+def test_a_difference_names_buffer_and_element():
+    wanted = {"o": np.float32([0.0, 1.0, np.nan])}
+    assert difference({"o": np.float32([0.0, 1.0, np.nan])}, wanted) is None
+    assert difference({"o": np.float32([-0.0, 1.0, np.nan])}, wanted).startswith("o[0]")
+    assert difference({"o": np.float32([0.0, 1.0, 2.0])}, wanted).startswith("o[2]")
