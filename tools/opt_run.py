@@ -20,9 +20,7 @@ def run_pipeline(
     module: Module, pipeline: str, options: argparse.Namespace
 ) -> tuple[Module, list[object]]:
     """`module` after `pipeline`, and the remarks; prints what `options` ask for."""
-    result = run(
-        module, pipeline, verify=not options.no_verify, observers=_observers(options)
-    )
+    result = run(module, pipeline, verify=not options.no_verify, observers=_observers(options))
     if options.timing:
         sys.stderr.write(timing(result))
     if options.stats:

@@ -96,7 +96,7 @@ def nearest(exact: Fraction) -> float:
     try:
         return exact.numerator / exact.denominator
     except OverflowError:
-        return np.copysign(np.inf, exact.numerator)
+        return np.inf if exact > 0 else -np.inf
 
 
 def directed(near: Array, exact_sign: Array, mode: str) -> Array:

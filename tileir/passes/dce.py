@@ -121,4 +121,3 @@ def _swept(block: Block, live: set[Value], dropping: Mapping[str, tuple[bool, ..
     if len(ops) == len(block.ops) and last is ops[-1] and len(parameters) == len(block.parameters):
         return block
     return attrs.evolve(block, parameters=parameters, ops=(*ops[:-1], last))
-

@@ -15,7 +15,7 @@ from tileir.types import Tile, Type, element_of
 from tileir.values import Constant, Operand, Undef, Value
 
 if TYPE_CHECKING:
-    from tileir.machine import Machine, Tensor
+    from tileir.machine import Tensor
 
 MAX_ELEMENTS = 1 << 16
 """Tiles larger than this are folded only by elementwise ops, which need one element."""

@@ -123,9 +123,7 @@ def merge_blocks(function: Function) -> Function:
         return function
     gone = set(absorbed.values())
     kept = {
-        label: _chain(function, label, absorbed)
-        for label in function.blocks
-        if label not in gone
+        label: _chain(function, label, absorbed) for label in function.blocks if label not in gone
     }
     return rewrite(function.with_blocks(kept), {}, replaced=_resolved(env))
 

@@ -191,4 +191,3 @@ def _counts(subject: Function | Module, outcome: Outcome) -> Mapping[str, int]:
 def _size(ir: Function | Module) -> int:
     functions = ir.functions.values() if isinstance(ir, Module) else (ir,)
     return sum(len(block.ops) for f in functions for block in f.blocks.values())
-

@@ -56,7 +56,7 @@ SIGNS = (
     Law("copysign(fabs(x), y) = copysign(x, y)"),
     Law("fabs(copysign(x, y)) = fabs(x)"),
 )
-EXTREMES = tuple(
+SELF_EXTREMES = tuple(
     law
     for op in ("fminimum", "fmaximum", "fminnum", "fmaxnum")
     for law in (
@@ -64,7 +64,9 @@ EXTREMES = tuple(
         Law(f"{op}(z: {op}(x, y), y) = z"),
         Law(f"{op}({op}(x, C), D) = {op}(x, {op}(C, D))"),
     )
-) + (
+)
+EXTREMES = (
+    *SELF_EXTREMES,
     Law("fminimum(x, inf) = x"),
     Law("fmaximum(x, -inf) = x"),
     Law("fminnum(x, nan) = x"),
@@ -77,14 +79,16 @@ WHOLE = tuple(
 )
 """Rounding to a whole number what is one."""
 
-COMPARISON = tuple(
+SELF_COMPARISON = tuple(
     Law(f"fcmp(x, x){{predicate = {word}}} = {'true, false' if holds else 'false, true'}")
     for word, holds in (*_COMPARED_WITH_ITSELF.items(), ("olt", False), ("ogt", False),
                         ("ule", True), ("uge", True))
-) + (
+)  # fmt: skip
+COMPARISON = (
+    *SELF_COMPARISON,
     Law("fcmp(x, y){predicate = false} = false, true"),
     Law("fcmp(x, y){predicate = true} = true, false"),
-)  # fmt: skip
+)
 CASTS = (
     Law("fptrunc(fpext(x)){rounding = *} = x"),
     Law("fpext(fpext(x)) = fpext(x)"),

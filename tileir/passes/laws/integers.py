@@ -141,7 +141,7 @@ BITS = (
     Law("shl(lshr(x, C), C) = and(x, M)", let={"M": _high_bits}),
     Law("shl(ashr(x, C), C) = and(x, M)", let={"M": _high_bits}),
 )
-EXTREMES = tuple(
+SELF_EXTREMES = tuple(
     law
     for op, other in (("smin", "smax"), ("smax", "smin"), ("umin", "umax"), ("umax", "umin"))
     for law in (
@@ -150,24 +150,30 @@ EXTREMES = tuple(
         Law(f"{op}({other}(x, y), y) = y"),
         Law(f"{op}({op}(x, C), D) = {op}(x, {op}(C, D))"),
     )
-) + (
+)
+EXTREMES = (
+    *SELF_EXTREMES,
     Law("umin(x, 0) = 0"),
     Law("umin(x, -1) = x"),
     Law("umax(x, 0) = x"),
     Law("umax(x, -1) = -1"),
 )
-COMPARISON = tuple(
+SELF_COMPARISON = tuple(
     Law(f"icmp(x, x){{predicate = {word}}} = {'true, false' if holds else 'false, true'}")
     for word in _SWAPPED
     for holds in (word in _TRUE_OF_EQUALS,)
-) + tuple(
+)
+SWAPPED_COMPARISON = tuple(
     Law(f"icmp(C, x){{predicate = {word}}} = icmp(x, C){{predicate = {swapped}}}, "
         f"icmp#1(x, C){{predicate = {swapped}}}", where=lambda b: type(b["x"]) is not Constant)
     for word, swapped in _SWAPPED.items()
-) + (
+)  # fmt: skip
+COMPARISON = (
+    *SELF_COMPARISON,
+    *SWAPPED_COMPARISON,
     Law("icmp(x, 0){predicate = ult} = false, true"),
     Law("icmp(x, 0){predicate = uge} = true, false"),
-)  # fmt: skip
+)
 COMPLEMENTS = tuple(
     law
     for cmp in ("icmp", "fcmp")

@@ -123,12 +123,16 @@ class Builder:
                 field.pattern.match(value.type, types)
         for field, literal in late:
             given[field.name] = self.operand(literal, field.pattern.build(types))
-        attributes = {
+        given.update(self.attributes(term, cls))
+        return cls(**given, predicate=self._predicate(cls, type))
+
+    def attributes(self, term: Apply, cls: type[Op]) -> dict[str, Any]:
+        """The attributes that `term` states, by field name."""
+        return {
             f.name: _attribute(f.attribute, term.attributes[f.spelling])
             for f in cls.fields(FieldKind.ATTRIBUTE)
             if term.attributes.get(f.spelling) is not None
         }
-        return cls(**given, **attributes, predicate=self._predicate(cls, type))
 
     def _predicate(self, cls: type[Op], type: Type | None) -> Operand | None:
         predicate = None if self.model is None else self.model.predicate
@@ -179,9 +183,7 @@ def _is_literal(term: Term) -> bool:
     return isinstance(term, Number) or (isinstance(term, Name) and term.literal)
 
 
-def _match_op(
-    term: Apply, arguments: tuple[Term, ...], op: Op, bound: Bound, walk: Walk
-) -> bool:
+def _match_op(term: Apply, arguments: tuple[Term, ...], op: Op, bound: Bound, walk: Walk) -> bool:
     inputs = op.inputs
     if len(inputs) != len(arguments):
         return False
@@ -243,8 +245,8 @@ def _bits(value: int | float | bool, type: Type) -> int | None:
     element = element_of(type)
     if not isinstance(element, Scalar):
         return value if _is_zero(value) else None
-    fits = element is I1 if isinstance(value, bool) else element.is_float is isinstance(value, float)
-    if not fits:
+    fits = element.is_float is isinstance(value, float)
+    if not fits or (isinstance(value, bool) and element is not I1):
         return None
     try:
         return encode(element, value)
@@ -255,4 +257,3 @@ def _bits(value: int | float | bool, type: Type) -> int | None:
 def _is_zero(value: int | float | bool) -> bool:
     """Whether `value` is the integer 0, the null pointer's address."""
     return type(value) is int and value == 0
-
