@@ -6,6 +6,7 @@ from __future__ import annotations
 import attrs
 
 from tileir.ops.arith import Add, Mul
+from tileir.ops.atomic import AtomicKind, AtomicRMW
 from tileir.ops.memory import Load, Store
 from tileir.ops.shape import GetElementPtr, MakeRange, Reshape, Splat
 from tileir.testing.shapes import LARGEST
@@ -17,6 +18,9 @@ SLOTS = 4
 """Tiles a program instance can keep in its scratch memory."""
 REGION = SLOTS * LARGEST
 """Elements per instance of an input or scratch buffer."""
+
+COUNTERS = 8
+"""Elements of the buffer that all instances add to."""
 
 
 @attrs.frozen
@@ -52,6 +56,14 @@ def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], slot: int, 
     else:
         element = base.pointer.type.pointee  # type: ignore[union-attr]
         writer.emit(Load(where, flags, literal(tile(element, shape), mask)))
+
+
+def count(writer: Writer, base: Base, back: int, slot: int) -> None:
+    """Add a scalar to a counter that all instances share; what it was before stays unused, so
+    that their order does not matter."""
+    where = writer.hide(GetElementPtr(base.pointer, constant(I32, slot % COUNTERS)))
+    value = writer.of_type(I32, back)
+    writer.ops.append(AtomicRMW(where, value, op=AtomicKind.ADD))
 
 
 def store_output(writer: Writer, name: str, instance: Value, value: Value) -> Value:

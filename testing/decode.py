@@ -19,8 +19,10 @@ from tileir.ops.control import Return
 from tileir.ops.program import ProgramId
 from tileir.testing import shapes
 from tileir.testing.access import (
+    COUNTERS,
     REGION,
     Base,
+    count,
     load_input,
     load_scratch,
     size_of,
@@ -30,6 +32,7 @@ from tileir.testing.access import (
 from tileir.testing.collective import predicated, reduce, scan
 from tileir.testing.control import Frame, close, open_choice, open_loop
 from tileir.testing.elementwise import elementwise, elementwise_ops
+from tileir.testing.helpers import call, combine, helper
 from tileir.testing.program import Buffer, Program
 from tileir.testing.writer import Writer
 from tileir.types import F32, I32, Scalar, element_of, pointer
@@ -50,9 +53,9 @@ INSTANCES = 3
 _Plain: TypeAlias = Callable[[Writer, int, int, int], None]
 _PLAIN: tuple[_Plain, ...] = (
     shapes.make_range, shapes.splat, shapes.reshape, shapes.expand, shapes.transpose,
-    shapes.join_split, shapes.concatenate, shapes.extract, reduce, scan, predicated,
+    shapes.join_split, shapes.concatenate, shapes.extract, reduce, scan, predicated, call, combine,
 )  # fmt: skip
-_MEMORY, _CONTROL = 4, 3
+_MEMORY, _CONTROL = 5, 3
 _OTHERS = len(_PLAIN) + _MEMORY + _CONTROL
 _WEIGHT = 4
 """How much more often anything else is drawn than one given elementwise op."""
@@ -70,7 +73,7 @@ def decode(statements: Iterable[Statement]) -> Program:
     instance = writer.emit(ProgramId(axis=0)).result
     inputs = {
         name: Base(Value(pointer(element), name), instance)
-        for name, element in (("x", F32), ("k", I32), ("s", F32), ("t", I32))
+        for name, element in (("x", F32), ("k", I32), ("s", F32), ("t", I32), ("c", I32))
     }
     load_input(writer, inputs["k"], shapes.SHAPES[0], 0)
     load_input(writer, inputs["x"], shapes.SHAPES[0], 0)
@@ -127,6 +130,8 @@ def _access(
         load_input(writer, inputs["xk"[c % 2]], (), 16 * b)
     elif kind == 2:
         store_scratch(writer, inputs["st"[c // 4 % 2]], a, b, c)
+    elif kind == 4:
+        count(writer, inputs["c"], a, b)
     else:
         load_scratch(writer, inputs["st"[c // 4 % 2]], shape, b, c)
 
@@ -157,13 +162,15 @@ def _finished(writer: Writer, inputs: dict[str, Base], instance: Value) -> Progr
     writer.finish(Return())
     parameters = tuple(Parameter(value) for value in pointers)
     kernel = Function("generated", parameters, blocks=writer.blocks, kernel=True)
-    return Program(Module({"generated": kernel}), "generated", (INSTANCES,), buffers)
+    functions = {"generated": kernel, **{name: helper(name) for name in writer.called}}
+    return Program(Module(functions), "generated", (INSTANCES,), buffers)
 
 
 def _memory(name: str, base: Base) -> Buffer:
     kind = base.pointer.type
     element = F32 if kind is pointer(F32) else I32
-    return Buffer(element, REGION * INSTANCES, output=name in "st")
+    length = COUNTERS if name == "c" else REGION * INSTANCES
+    return Buffer(element, length, output=name in "stc")
 
 
 def _storable(value: Value) -> bool:

@@ -42,6 +42,8 @@ class Writer:
     live: list[Value] = attrs.field(factory=list)
     blocks: dict[str, Block] = attrs.field(factory=dict)
     labels: int = 0
+    called: dict[str, None] = attrs.field(factory=dict)
+    """Names of the device functions that the program needs, in order of first use."""
 
     def emit(self, op: Op) -> Op:
         """Append `op`; what it defines is live from here on."""

@@ -24,7 +24,18 @@ def test_every_list_of_numbers_is_a_program(statements):
 
 def test_programs_have_loops_branches_memory_and_predicates():
     counts = Counter(op.mnemonic for n in range(60) for op in sample(n).module.kernel().ops)
-    for mnemonic in ("cond_br", "load", "store", "psi", "reduce", "scan", "trans", "select"):
+    for mnemonic in (
+        "cond_br",
+        "load",
+        "store",
+        "psi",
+        "reduce",
+        "scan",
+        "trans",
+        "select",
+        "call",
+        "atomic_rmw",
+    ):
         assert counts[mnemonic] >= 5, mnemonic
 
 
