@@ -56,8 +56,7 @@ class Machine(Shapes, Descriptors):
             found = self.kernels[name](*arrays, **attributes)
         if type(found) is tuple:
             found, broken = found
-            if broken.any():
-                lost = broken if lost is None else broken | lost
+            lost = _lost(lost, broken)
         return Tensor(found if isinstance(found, np.ndarray) else np.asarray(found), lost)
 
     def _check(
@@ -82,8 +81,7 @@ class Machine(Shapes, Descriptors):
             found = self.conversions[name](value.data, dtype_of(to), **attributes)
         if type(found) is tuple:
             found, broken = found
-            if broken.any():
-                lost = broken if lost is None else broken | lost
+            lost = _lost(lost, broken)
         return Tensor(np.asarray(found), lost)
 
     def extern(self, symbol: str, values: tuple[Tensor, ...], op: Op) -> Tensor:
@@ -213,6 +211,13 @@ class Machine(Shapes, Descriptors):
 
 
 _ALIASES = {"abs": "iabs", "popc": "ctpop", "fmod": "frem", "rint": "frint", "trunc": "ftrunc"}
+
+
+def _lost(lost: Lanes | None, broken: Any) -> Lanes | None:
+    """Lanes that were undefined, or are now."""
+    if not broken.any():
+        return lost
+    return np.asarray(broken) if lost is None else np.asarray(broken | lost)
 
 
 def _lane(value: Tensor, index: tuple[int, ...]) -> Tensor:

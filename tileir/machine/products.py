@@ -101,11 +101,11 @@ def pairs(a: Array, b: Array, precision: str) -> list[tuple[Array, Array]]:
 
 def float_dot(a: Array, b: Array, c: Array, precision: str) -> Array:
     """`a @ b + c`, rounded once from f64 to `c`'s format."""
-    total = widen(c)
-    products = [product(x, y) for x, y in pairs(a, b, precision)]
-    for one in products[1:]:
-        products[0] = products[0] + one
-    total = products[0] + total
+    parts = [product(x, y) for x, y in pairs(a, b, precision)]
+    total = parts[0]
+    for larger in parts[1:]:
+        total = total + larger
+    total = np.where(np.isfinite(parts[-1]), total, parts[-1]) + widen(c)
     return canonical(total) if c.dtype == F64 else round_to(total, c.dtype)
 
 

@@ -1,0 +1,167 @@
+"""Matrix products: exact where they can be, within the stated bound elsewhere, and the same bits
+in any order of evaluation."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.machine import Machine, Tensor, dtype_of
+from tileir.machine.products import in_order, product
+from tileir.op import lookup
+from tileir.ops.dot import Format, Precision
+from tileir.ops.matrix import SHAPES, cells
+from tileir.types import BF16, F8E4M3, F8E8M0, F16, F32, F64, I8, Tile
+from tileir.values import Value
+
+MACHINE = Machine()
+DOT: Any = lookup("dot")
+SCALED: Any = lookup("dot_scaled")
+EPS = {"ieee": 0.0, "tf32": 2.0**-10, "tf32x3": 2.0**-20, "bf16x3": 2.0**-14, "bf16x6": 2.0**-21}
+
+
+def random(type: Tile, seed: int) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    dtype = dtype_of(type)
+    if type.element.is_integer:
+        return rng.integers(-8, 8, type.shape).astype(np.int8).astype(dtype)
+    return rng.standard_normal(type.shape).astype(dtype)
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if len(s) > 1])
+def test_float_products_are_within_their_bound(shape: tuple[int, ...]) -> None:
+    ran = 0
+    for op in cells(DOT, shape):
+        a, b, c = (random(v.type, i) for i, v in enumerate(op.inputs))  # type: ignore[arg-type]
+        if c.dtype == np.int32:
+            continue
+        got = op.evaluate(MACHINE, *map(Tensor, (a, b, c))).data
+        assert got.dtype == c.dtype
+        wide = [v.astype(np.float64) for v in (a, b, c)]
+        real = np.matmul(wide[0], wide[1]) + wide[2]
+        size = np.matmul(np.abs(wide[0]), np.abs(wide[1])) + np.abs(wide[2])
+        final = {2: 2.0**-11, 4: 2.0**-24, 8: 2.0**-50}[c.dtype.itemsize]
+        bound = size * (2.1 * EPS[op.precision.value] + 2.0**-48) + np.abs(real) * final * 1.01  # type: ignore[attr-defined]
+        bound += 2.0**-25 if c.dtype.itemsize == 2 else 0.0
+        assert (np.abs(got.astype(np.float64) - real) <= bound).all(), op
+        ran += 1
+    assert ran
+
+
+@pytest.mark.parametrize("element", [F16, BF16, F32])
+def test_one_rounding_of_the_exact_sum(element: Any) -> None:
+    rng = np.random.default_rng(1)
+    a = (rng.standard_normal((4, 9)) * 10.0 ** rng.integers(-4, 4, (4, 9))).astype(dtype_of(element))
+    b = rng.standard_normal((9, 5)).astype(dtype_of(element))
+    c = np.zeros((4, 5), np.float32)
+    got = dot(a, b, c)
+    for i, j in np.ndindex(4, 5):
+        exact = sum((Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a[i], b[:, j], strict=True)),
+                    Fraction(0))  # fmt: skip
+        assert got[i, j] == np.float32(exact.numerator / exact.denominator)
+
+
+def dot(a: Any, b: Any, c: Any, **settings: Any) -> Any:
+    return MACHINE.dot(
+        Tensor(a), Tensor(b), Tensor(c), settings.get("precision", "ieee"), (True, True)
+    ).data
+
+
+def test_slices_add_up_in_any_order_of_columns() -> None:
+    rng = np.random.default_rng(2)
+    a = rng.standard_normal((8, 33)) * 2.0 ** rng.integers(-30, 30, (8, 33))
+    b = rng.standard_normal((33, 8))
+    order = rng.permutation(33)
+    np.testing.assert_array_equal(product(a, b), product(a[:, order], b[order]))
+    np.testing.assert_allclose(product(a, b), in_order(a, b), rtol=1e-9)
+
+
+def test_wide_ranges_keep_small_terms() -> None:
+    a = np.array([[1e30, 1e-30]], np.float32)
+    b = np.array([[0.0], [1.0]], np.float32)
+    assert dot(a, b, np.zeros((1, 1), np.float32))[0, 0] == np.float32(1e-30)
+
+
+def test_infinities_and_nans_stay_in_their_row_and_column() -> None:
+    a = np.ones((2, 3), np.float32)
+    a[0, 1] = np.inf
+    b = np.ones((3, 2), np.float32)
+    b[2, 1] = np.nan
+    for precision in Precision:
+        got = dot(a, b, np.zeros((2, 2), np.float32), precision=precision.value)
+        assert np.isinf(got[0, 0]) and np.isnan(got[:, 1]).all() and got[1, 0] == 3
+
+
+def test_undefined_elements_reach_their_row_or_column() -> None:
+    a, b, c = (Tensor(np.ones((2, 2), np.float32)) for _ in range(3))
+    holes = np.array([[True, False], [False, False]])
+    got = MACHINE.dot(Tensor(a.data, holes), b, c, "ieee", (True, True))
+    assert got.undef is not None and got.undef.tolist() == [[True, True], [False, False]]
+    got = MACHINE.dot(a, Tensor(b.data, holes), c, "ieee", (True, True))
+    assert got.undef is not None and got.undef.tolist() == [[True, False], [True, False]]
+
+
+def scaled(a: Tile, b: Tile, c: Tile, *scales: Tile | None, **attributes: Any) -> Any:
+    values = [None if s is None else Value(s) for s in scales]
+    return SCALED(Value(a), Value(b), Value(c), *values, **attributes)
+
+
+def test_scales_multiply_groups() -> None:
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((4, 64)).astype(dtype_of(F8E4M3))
+    b = rng.standard_normal((64, 4)).astype(dtype_of(F8E4M3))
+    scale = np.array([[1.0, 4.0]] * 4).astype(dtype_of(F8E8M0))
+    op = scaled(
+        Tile(F8E4M3, (4, 64)), Tile(F8E4M3, (64, 4)), Tile(F32, (4, 4)), Tile(F8E8M0, (4, 2)),
+        None, lhs=Format.E4M3, rhs=Format.E4M3,
+    )  # fmt: skip
+    zero = Tensor(np.zeros((4, 4), np.float32))
+    got = op.evaluate(MACHINE, Tensor(a), Tensor(b), zero, Tensor(scale), None).data
+    wide = a.astype(np.float64)
+    wide[:, 32:] *= 4
+    np.testing.assert_allclose(got, wide @ b.astype(np.float64), rtol=1e-6)
+
+
+@pytest.mark.parametrize("k_pack", [True, False])
+def test_packed_e2m1_holds_the_first_number_in_the_low_bits(k_pack: bool) -> None:
+    shape = (2, 16) if k_pack else (1, 32)
+    bits = np.random.default_rng(4).integers(0, 256, shape, dtype=np.uint8)
+    table = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    low, high = table[bits & 15], table[bits >> 4]
+    if k_pack:
+        factors = np.stack((low, high), -1).reshape(2, 32)
+    else:
+        factors = np.concatenate((low, high))
+    b = np.eye(32).astype(dtype_of(F16))
+    op = scaled(
+        Tile(I8, shape), Tile(F16, (32, 32)), Tile(F32, (2, 32)), lhs=Format.E2M1, rhs=Format.F16,
+        lhs_k_pack=k_pack,
+    )  # fmt: skip
+    zero = Tensor(np.zeros((2, 32), np.float32))
+    got = op.evaluate(MACHINE, Tensor(bits.view(np.int8)), Tensor(b), zero, None, None).data
+    np.testing.assert_array_equal(got, factors)
+
+
+def test_nan_scales_make_their_group_nan() -> None:
+    one = np.ones((2, 64), dtype_of(F8E4M3))
+    scale = np.full((2, 2), 1.0).astype(dtype_of(F8E8M0))
+    scale[0, 1] = np.nan
+    zero = Tensor(np.zeros((2, 2), np.float32))
+    got = MACHINE.dot_scaled(
+        Tensor(one), Tensor(one.T), zero, Tensor(scale), None, (True, True)
+    ).data
+    assert np.isnan(got[0]).all() and (got[1] == 64).all()
+
+
+def test_f64_products_are_better_than_one_rounding_each() -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((3, 20)), rng.standard_normal((20, 3))
+    got = dot(a, b, np.zeros((3, 3)))
+    assert dtype_of(F64) == got.dtype
+    for i, j in np.ndindex(3, 3):
+        exact = sum((Fraction(x) * Fraction(y) for x, y in zip(a[i], b[:, j], strict=True)), Fraction(0))
+        near = exact.numerator / exact.denominator
+        assert abs(got[i, j] - near) <= 2 * np.spacing(abs(near))
