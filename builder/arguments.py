@@ -24,8 +24,8 @@ from tileir.values import Constant, Operand, Undef, Value, constant
 if TYPE_CHECKING:
     from tileir.builder.builder import Builder
 
-_TYPES = (Scalar, Pointer, Tile, Descriptor, Opaque)
-_MISSING = object()
+TYPES = (Scalar, Pointer, Tile, Descriptor, Opaque)
+"""The classes of types an argument may have."""
 
 
 @attrs.frozen
@@ -224,8 +224,8 @@ def _symbol(builder: Builder, plan: Plan, field: Field, given: Any) -> str:
 
 def _result_type(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
     if field.pattern is None:  # the types of all results
-        return (given,) if isinstance(given, _TYPES) else tuple(given)
-    if not isinstance(given, _TYPES):
+        return (given,) if isinstance(given, TYPES) else tuple(given)
+    if not isinstance(given, TYPES):
         raise plan.misuse(f"wants a type for {keyword_of(field)}, not {given!r}")
     return given
 
@@ -278,4 +278,4 @@ def _each(value: Any) -> tuple[Any, ...]:
 def _type_of(item: Any) -> Type | None:
     if isinstance(item, (Value, Constant, Undef)):
         return item.type
-    return item if isinstance(item, _TYPES) else None
+    return item if isinstance(item, TYPES) else None

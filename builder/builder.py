@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
@@ -18,8 +18,9 @@ from tileir.builder.ops import DerivedOps, wrapped
 from tileir.builder.promotion import operand_of
 from tileir.builder.variables import Var, variable
 from tileir.errors import TileirError
+from tileir.field import FieldKind, Successor
 from tileir.ir import AttributeValue, Function, Global, Inline, Linkage, Visibility
-from tileir.ops.control import Call, CondBranch, Return, Unreachable
+from tileir.ops.control import Branch, Call, CondBranch, Return, Unreachable
 from tileir.types import F32, VOID, Element, Type, element_of
 from tileir.values import Constant, Operand, Undef, Value
 
@@ -132,10 +133,12 @@ class Builder(Core, DerivedOps):
         """`with b.for_(low, high, step) as i:`; `b.for_(n)` counts from 0. `stages=`, `unroll=`
         and the like become attributes of the latch's branch."""
         bounds = (0, low, step) if high is None else (low, high, step)
+        self._check_options(attributes)
         return For(self, bounds, attributes, name, self.here())
 
     def while_(self, condition: Callable[[], Any], **attributes: Any) -> While:
         """`with b.while_(lambda: i < n):`; the condition is evaluated before each round."""
+        self._check_options(attributes)
         return While(self, condition, attributes, self.here())
 
     def if_(self, condition: Any) -> If:
@@ -213,6 +216,7 @@ class Builder(Core, DerivedOps):
 
     def br(self, target: BlockRef | Target, **attributes: Any) -> None:
         """Branch to a block: `b.br(loop(i, x))`."""
+        self._check_options(attributes)
         block, arguments = target_of(target)
         self.jump(block, arguments, **attributes)
 
@@ -224,6 +228,7 @@ class Builder(Core, DerivedOps):
         **attributes: Any,
     ) -> None:
         """Branch to `then` where the scalar i1 `condition` holds, else to `otherwise`."""
+        self._check_options(attributes)
         edges = {"then": target_of(then), "otherwise": target_of(otherwise)}
         fields = {"condition": condition_of(condition), **attributes}
         self.end_block(CondBranch, fields, edges, None)
@@ -268,6 +273,16 @@ class Builder(Core, DerivedOps):
     def cdiv(self, x: Any, y: Any) -> Expr:
         """Quotient of signed integers, rounded up."""
         return arithmetic.binary(self, x, y, "sdiv", None, rounding="ceil")
+
+    def _check_options(self, given: Mapping[str, Any]) -> None:
+        """Refuse what no branch has as an attribute."""
+        known = [f.name for f in Branch.fields(FieldKind.ATTRIBUTE)]
+        for name in given:
+            if name not in known:
+                raise mistake(
+                    "TIR0803", f"a loop has no option {name}; there are: {', '.join(known)}"
+                )
+        self._made(lambda: Branch(Successor(""), **given, location=self.caller()))
 
     def _made(self, make: Callable[[], Any]) -> Any:
         try:

@@ -23,6 +23,8 @@ class Expr(Wrapped):
     """A value with operators. `builder` says where ops are inserted, `value` is the operand."""
 
     __slots__ = ()
+    __array_ufunc__ = None
+    """Numpy leaves its numbers' operators to ours."""
     __hash__ = None  # type: ignore[assignment] - == makes an op, so there is no equality
 
     def __repr__(self) -> str:
@@ -229,6 +231,14 @@ class Expr(Wrapped):
     def min(self, axis: int | None = None) -> Expr:
         """Smallest element, signed; NaN where there is one."""
         return tiles.reduce(self, axis, "smin", "fminimum")
+
+    def argmax(self, axis: int) -> Expr:
+        """Index (i32) of the largest along `axis`: the first of equal ones, or the first NaN."""
+        return tiles.arg_extremum(self, axis, largest=True)
+
+    def argmin(self, axis: int) -> Expr:
+        """Index (i32) of the smallest along `axis`: the first of equal ones, or the first NaN."""
+        return tiles.arg_extremum(self, axis, largest=False)
 
     def reduce(self, axis: int | None, combine: str | Callable[[Expr, Expr], Expr]) -> Expr:
         """Elements joined by a named combiner or by `lambda a, b: ...` on scalars."""

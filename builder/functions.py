@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tileir.builder.arguments import TYPES
 from tileir.builder.mistakes import mistake
-from tileir.builder.ssa import Edge, Ending, Graph, OpenBlock
+from tileir.builder.ssa import Edge, Ending, Graph, OpenBlock, reachable
 from tileir.errors import Location
 from tileir.ir import Function, Parameter, ParameterAttributes
 from tileir.op import Op
@@ -80,6 +81,8 @@ class OpenFunction:
     def enter(self, block: OpenBlock) -> None:
         """Insert at the end of `block` from now on."""
         self.settle()
+        if block.end is not None:
+            raise mistake("TIR0806", f"block {block.label} has already ended")
         if block not in self.graph.blocks:
             self.graph.blocks.append(block)
         self.block = block
@@ -115,6 +118,10 @@ class OpenFunction:
         self.settle()
         if self.block is not None:
             self._end_at(self.block)
+        for block in reachable(self.graph.blocks[0]):
+            if block.end is None:
+                message = f"a branch leads to block {block.label}, which has no terminator"
+                raise mistake("TIR0806", message)
         return self.header.with_blocks(self.graph.close())
 
     def _end_at(self, block: OpenBlock) -> None:
@@ -133,5 +140,7 @@ def parameters_of(given: Mapping[str, Type | Argument], location: Location | Non
     made: list[Parameter] = []
     for name, what in given.items():
         spec = what if isinstance(what, Argument) else Argument(what)
+        if not isinstance(spec.type, TYPES):
+            raise mistake("TIR0803", f"parameter {name} needs a type, not {spec.type!r}")
         made.append(Parameter(Value(spec.type, name), spec.attributes, location))
     return tuple(made)

@@ -71,17 +71,25 @@ def at(builder: Builder, value: Operand, shape: tuple[int, ...]) -> Operand:
     if broadcast_shape(old, shape) != shape:
         raise mistake("TIR0807", f"a value of shape {_text(old)} does not fit {_text(shape)}")
     if isinstance(value, Constant):
-        return Constant(tile(element, shape), value.bits)
+        return Constant(shaped(element, shape), value.bits)
     if isinstance(value, Undef):
-        return Undef(tile(element, shape))
+        return Undef(shaped(element, shape))
     if not old:
-        return builder.insert("splat", value, type=tile(element, shape)).value
+        return builder.insert("splat", value, type=shaped(element, shape)).value
     padded = (1,) * (len(shape) - len(old)) + old
     if padded != old:
         value = builder.insert("reshape", value, type=tile(element, padded)).value
     if padded == shape:
         return value
-    return builder.insert("broadcast", value, type=tile(element, shape)).value
+    return builder.insert("broadcast", value, type=shaped(element, shape)).value
+
+
+def shaped(element: Element, shape: tuple[int, ...]) -> Type:
+    """`element` at `shape`. Raises BuildError where an extent is not positive."""
+    try:
+        return tile(element, shape)
+    except (TypeError, ValueError) as error:
+        raise mistake("TIR0807", str(error)) from None
 
 
 def broadcast_shape(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
@@ -131,6 +139,9 @@ def to_element(
     old = _element(value)
     if old is to:
         return value
+    if (_small(old) and _is_integer(to)) or (_small(to) and _is_integer(old)):
+        value = to_element(builder, value, F32, signed=signed)
+        return to_element(builder, value, to, signed=signed, **attributes)
     mnemonic = _conversion(old, to, signed and old is not I1)
     if mnemonic is None:
         raise mistake("TIR0808", f"there is no conversion from {old} to {to}")
@@ -139,6 +150,14 @@ def to_element(
         zero, relation = literal(value.type, 0), "ne" if mnemonic == "icmp" else "une"
         return builder.insert(mnemonic, value, zero, predicate_=relation).value
     return builder.insert(mnemonic, value, type=new, **attributes).value
+
+
+def _small(element: Element) -> bool:
+    return isinstance(element, Scalar) and element.is_float and element.bits < 16
+
+
+def _is_integer(element: Element) -> bool:
+    return isinstance(element, Scalar) and element.is_integer
 
 
 def _conversion(old: Element, to: Element, signed: bool) -> str | None:

@@ -110,7 +110,7 @@ class Graph:
         """The finished blocks, in order; those that no path reaches are left out."""
         for block in self.blocks:
             self.seal(block)
-        kept = _reachable(self.blocks[0])
+        kept = reachable(self.blocks[0])
         self._forget_edges_from_others(kept)
         env = {phi: self.resolve(phi) for phi in self._replaced}
         return {b.label: self._closed(b, env) for b in self.blocks if b in kept}
@@ -231,7 +231,7 @@ def _where(items: list[Any], keep: Iterable[bool]) -> list[Any]:
     return [item for item, kept in zip(items, keep, strict=True) if kept]
 
 
-def _reachable(entry: OpenBlock) -> set[OpenBlock]:
+def reachable(entry: OpenBlock) -> set[OpenBlock]:
     """`entry` and every block a path leads to from it."""
     found, work = {entry}, [entry]
     while work:

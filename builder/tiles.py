@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tileir.builder.arithmetic import binary, is_float, is_pointer, like
 from tileir.builder.mistakes import mistake
-from tileir.builder.promotion import at, broadcast_shape, operand_of, to_element
+from tileir.builder.promotion import at, broadcast_shape, operand_of, shaped, to_element
 from tileir.types import (
     F32,
     F64,
@@ -70,7 +70,7 @@ def reshape(x: Expr, shape: tuple[int, ...]) -> Expr:
         raise mistake("TIR0807", f"{x.type} cannot be reshaped to {shape}")
     if not shape:
         return x.builder.insert("unsplat", x)
-    return x.builder.insert("reshape" if x.shape else "splat", x, type=tile(element, shape))
+    return x.builder.insert("reshape" if x.shape else "splat", x, type=shaped(element, shape))
 
 
 def _inferred(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ def full(builder: Builder, shape: tuple[int, ...] | int, value: Any, element: El
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     found = operand_of(value)
     if isinstance(found, (int, float)):
-        return like(builder, found, builder.undef(tile(element, extents)).value)
+        return like(builder, found, builder.undef(shaped(element, extents)).value)
     return at(builder, to_element(builder, found, element), extents)
 
 
@@ -121,18 +121,19 @@ def scan(x: Expr, axis: int, combiner: Any, reverse: bool) -> Expr:
     return x.builder.insert("scan", [x], axis=axis_of(x, axis), combiner=combiner, reverse=reverse)
 
 
-def arg_extremum(x: Expr, axis: int, largest: bool) -> tuple[Expr, Expr]:
-    """The extreme along `axis` and the smallest index where it stands (i32)."""
+def arg_extremum(x: Expr, axis: int, largest: bool) -> Expr:
+    """Index (i32) of the extreme along `axis`: the first of equal ones, the first NaN if any."""
     place, b = axis_of(x, axis), x.builder
     where = reshape(b.arange(x.shape[place]), _along(x.shape, place)).broadcast_to(*x.shape)
 
-    def better(v: Expr, i: Expr, w: Expr, j: Expr) -> tuple[Expr, Expr]:
-        first = v > w if largest else v < w
-        take = first | ((v == w) & (i < j))
+    def extreme(v: Expr, i: Expr, w: Expr, j: Expr) -> tuple[Expr, Expr]:
+        better, equal = v > w if largest else v < w, v == w
+        if is_float(v.value):
+            better, equal = better | ((v != v) & (w == w)), equal | ((v != v) & (w != w))
+        take = better | (equal & (i < j))
         return b.where(take, v, w), b.where(take, i, j)
 
-    found = b.insert_all("reduce", [x, where], axis=place, combiner=better)
-    return found[0], found[1]
+    return b.insert_all("reduce", [x, where], axis=place, combiner=extreme)[1]
 
 
 def axis_of(x: Expr, axis: int) -> int:

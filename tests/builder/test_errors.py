@@ -94,7 +94,13 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
     ("TIR0806", lambda g: g.b.enter(g.b.block("next"))),
     ("TIR0806", lambda g: g.b.br(g.b.block("next", I32))),
     ("TIR0806", lambda g: g.b.br(g.b.block("next", I32)(g.j))),
+    ("TIR0806", lambda g: g.b.enter(g.b.block("next"))),
+    ("TIR0803", lambda g: g.b.for_(4, speed=1)),
+    ("TIR0106", lambda g: g.b.for_(4, stages="many")),
+    ("TIR0803", lambda g: g.b.function("f", None, x=3).__enter__()),
     # shapes
+    ("TIR0807", lambda g: g.b.zeros((4, 0))),
+    ("TIR0807", lambda g: g.b.full(-1, 2.0)),
     ("TIR0807", lambda g: g.row + g.b.arange(7)),
     ("TIR0807", lambda g: g.square + g.b.zeros((4, 8))),
     ("TIR0807", lambda g: g.square.broadcast_to(8)),
@@ -221,6 +227,18 @@ def test_a_value_that_does_not_dominate_is_found_by_the_verifier() -> None:
         b.module()
     assert caught.value.code.startswith("TIR02")
     assert caught.value.line == line_of("use")
+
+
+def test_blocks_by_hand_are_filled_and_ended_once() -> None:
+    b = Builder()
+    with pytest.raises(BuildError, match="next, which has no terminator"), b.kernel("k"):
+        b.br(b.block("next"))
+    with pytest.raises(BuildError, match="next has already ended"), b.kernel("k"):
+        block = b.block("next")
+        b.br(block)
+        b.enter(block)
+        b.ret()
+        b.enter(block)
 
 
 def test_a_failed_body_leaves_no_function() -> None:
