@@ -50,7 +50,8 @@ class Entry:
 
 @attrs.frozen
 class Race:
-    """Two unordered accesses to one element, `offset` bytes into the array `region`."""
+    """Two unordered accesses to one element, `offset` bytes into the array `region`; `first` is
+    the one that was executed first."""
 
     region: str
     offset: int
@@ -249,5 +250,12 @@ class RaceDetector:
         if conflict.any():
             lane = int(conflict.argmax())
             offset = region.view(shadow.size)[1] - region.start + int(cells[lane]) * shadow.size
-            a, b = self.entries[int(prior[lane])], self.entries[int(entries[lane])]
-            self.found(Race(region.name, offset, a, first[0], b, second[0]))
+            sides = sorted(
+                ((int(prior[lane]), first[0]), (int(entries[lane]), second[0])), key=_number
+            )
+            (a, touch_a), (b, touch_b) = ((self.entries[n], touch) for n, touch in sides)
+            self.found(Race(region.name, offset, a, touch_a, b, touch_b))
+
+
+def _number(side: tuple[int, Touch]) -> int:
+    return side[0]
