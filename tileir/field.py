@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import attrs
 
@@ -117,11 +117,13 @@ def result_types() -> Any:
     return attrs.field(converter=tuple, metadata={"kind": FieldKind.RESULT_TYPE, "pattern": None})
 
 
-def attribute(kind: AttributeKind, default: Any = attrs.NOTHING) -> Any:
-    """A compile-time property, written `{name = value}`; omitted where it equals `default`."""
-    return attrs.field(
-        default=default, kw_only=True, metadata={"kind": FieldKind.ATTRIBUTE, "attribute": kind}
-    )
+def attribute(
+    kind: AttributeKind, default: Any = attrs.NOTHING, *, kw_only: Literal[True] = True
+) -> Any:
+    """A compile-time property, written `{name = value}`; omitted where it equals `default`.
+    Constructors take it by name, which `kw_only` tells type checkers."""
+    meta = {"kind": FieldKind.ATTRIBUTE, "attribute": kind}
+    return attrs.field(default=default, kw_only=kw_only, metadata=meta)
 
 
 @attrs.frozen(slots=True, weakref_slot=False)
@@ -150,7 +152,7 @@ def expected_attribute(field: Field, value: Any) -> str | None:
     else:
         fits = isinstance(value, _PYTHON_FORMS[kind.form])
         fits &= not (kind.form in ("int", "float") and isinstance(value, bool))
-        fits &= kind.form != "ints" or all(type(n) is int for n in value)
+        fits &= kind.form != "ints" or all(type(n) is int for n in cast(tuple[Any, ...], value))
         expected = kind.form
     return None if fits else expected
 
@@ -186,7 +188,9 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
     names = [f.name for f in fields]
     if all(f.kind is FieldKind.OPERAND for f in fields) and names:
         get = attrgetter(*names)
-        return (lambda self: (get(self),)) if len(names) == 1 else (lambda self: get(self))
+        if len(names) == 1:
+            return lambda self: (cast(Operand, get(self)),)
+        return lambda self: get(self)
 
     def read(self: Any) -> tuple[Operand, ...]:
         found: list[Operand] = []

@@ -100,9 +100,9 @@ class Op:
     """Element i of every result depends on element i of the operands alone."""
     predicable: ClassVar[bool] = True
     schema: ClassVar[tuple[Field, ...]] = ()
-    _types: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    _types: ClassVar[Callable[[], tuple[Any, ...]]]
     _memo: ClassVar[dict[tuple[Any, ...], tuple[Type, ...]]]
-    _inputs: ClassVar[Callable[[Any], tuple[Operand, ...]]]
+    _inputs: ClassVar[Callable[[], tuple[Operand, ...]]]
 
     def __attrs_post_init__(self) -> None:
         try:
@@ -240,7 +240,7 @@ class Op:
         return types
 
     def _check_field(self, field: Field, bound: Bindings) -> None:
-        value = getattr(self, field.name)
+        value: Any = getattr(self, field.name)
         if field.kind is FieldKind.ATTRIBUTE:
             expected = expected_attribute(field, value)
             if expected is not None:
@@ -251,10 +251,10 @@ class Op:
         absent = value is None and field.kind is FieldKind.OPTIONAL
         if field.pattern is None or absent:
             return
-        several = field.kind in SEVERAL
-        if field.kind is FieldKind.PAIRS and len(value) % 2:
+        items = cast(tuple[Any, ...], value if field.kind in SEVERAL else (value,))
+        if field.kind is FieldKind.PAIRS and len(items) % 2:
             raise self.fail("TIR0105", f"{field.name} must come in pairs", field.name)
-        for index, item in enumerate(value if several else (value,)):
+        for index, item in enumerate(items):
             found = item if field.kind is FieldKind.RESULT_TYPE else _type_of(self, field, item)
             expected = cast(Pattern, field.pattern_at(index)).match(found, bound)
             if expected is not None:
