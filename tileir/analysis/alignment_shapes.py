@@ -127,14 +127,12 @@ def _extract_slice(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Seque
         dims = zip(sizes, starts, strides, strict=True)
         return tuple(gcd(size, start) if stride == 1 else 1 for size, start, stride in dims)
 
-    runs = groups(value.contiguity)
-    multiple = tuple(
-        value.multiple_at(d, gcd(run, starts[d]) if run > 1 else 1) for d, run in enumerate(runs)
-    )
+    runs, new = groups(value.contiguity), shape_of(op.to)
+    multiple = tuple(value.multiple_at(d, run) for d, run in enumerate(runs))
     whole = [k >= n for k, n in zip(value.constancy, old, strict=True)]
-    new = shape_of(op.to)
     equal = tuple(new[d] if whole[d] else k for d, k in enumerate(groups(value.constancy)))
-    return (Alignment(multiple, runs, equal, value.step),)
+    clipped = (tuple(map(min, sizes, new)) for sizes in (runs, equal))
+    return (Alignment(multiple, *clipped, value.step),)
 
 
 def _insert_slice(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
