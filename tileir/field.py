@@ -187,9 +187,9 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
     fields = [f for f in schema if f.kind in READING]
     names = [f.name for f in fields]
     if all(f.kind is FieldKind.OPERAND for f in fields) and names:
-        get = attrgetter(*names)
+        get: Callable[[Any], Any] = attrgetter(*names)
         if len(names) == 1:
-            return lambda self: (cast(Operand, get(self)),)
+            return lambda self: (get(self),)
         return lambda self: get(self)
 
     def read(self: Any) -> tuple[Operand, ...]:
