@@ -182,15 +182,17 @@ SEVERAL = (FieldKind.VARIADIC, FieldKind.PAIRS)
 READING = (FieldKind.OPERAND, FieldKind.OPTIONAL, *SEVERAL)
 
 
+def _alone(get: Any) -> Callable[[Any], tuple[Operand, ...]]:
+    return lambda self: (get(self),)
+
+
 def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
     """The accessor of an op's inputs: one C call where every operand is required."""
     fields = [f for f in schema if f.kind in READING]
     names = [f.name for f in fields]
     if all(f.kind is FieldKind.OPERAND for f in fields) and names:
-        get: Callable[[Any], Any] = attrgetter(*names)
-        if len(names) == 1:
-            return lambda self: (get(self),)
-        return lambda self: get(self)
+        get: Any = attrgetter(*names)
+        return _alone(get) if len(names) == 1 else lambda self: get(self)
 
     def read(self: Any) -> tuple[Operand, ...]:
         found: list[Operand] = []
