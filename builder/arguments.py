@@ -18,7 +18,8 @@ from tileir.builder.mistakes import mistake
 from tileir.builder.wrapped import Wrapped
 from tileir.field import READING, SEVERAL, Field, FieldKind
 from tileir.op import Op
-from tileir.types import Descriptor, Opaque, Pointer, Scalar, Tile, Type, element_of
+from tileir.signature import Pattern
+from tileir.types import F32, I32, Descriptor, Opaque, Pointer, Scalar, Tile, Type, element_of
 from tileir.values import Constant, Operand, Undef, Value, constant
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class Plan:
         if type(item) is not Number:
             return item
         pattern = field.pattern_at(index)
-        found = None if pattern is None else pattern.build(bound)
+        found = None if pattern is None else pattern.build(bound) or _only_scalar(pattern, item)
         if found is None:
             raise mistake(
                 "TIR0802",
@@ -265,6 +266,15 @@ _CONVERT: dict[FieldKind, Callable[[Any, Plan, Field, Any], Any]] = {
     FieldKind.ATTRIBUTE: _attribute,
     FieldKind.SUCCESSOR: _as_given,
 }
+
+
+def _only_scalar(pattern: Pattern, item: Number) -> Type | None:
+    """i32 for a whole number where nothing but scalar integers may stand."""
+    fits = [pattern.match(t, {}) is None for t in (I32, F32, _ROW)]
+    return I32 if fits == [True, False, False] and isinstance(item.number, int) else None
+
+
+_ROW = Tile(I32, (2,))
 
 
 def _bare(item: Any) -> Any:

@@ -24,7 +24,8 @@ from tileir.effects import Effects
 from tileir.errors import TileirError
 from tileir.field import FieldKind
 from tileir.op import Op, all_ops, lookup
-from tileir.values import Value
+from tileir.types import I1
+from tileir.values import Constant, Operand, Undef, Value, constant
 
 if TYPE_CHECKING:
     from tileir.builder.builder import Builder
@@ -105,8 +106,17 @@ def insert(builder: Builder, plan: Plan, arguments: tuple[Any, ...], named: dict
     location = extras.get("location") or builder.here()
     when = extras.get("when")
     if when is not None:
-        fields["predicate"] = when.value if isinstance(when, Wrapped) else when
+        fields["predicate"] = _predicate(plan, when)
     return wrapped(builder, insert_fields(builder, plan.kind, fields, location, extras).results)
+
+
+def _predicate(plan: Plan, when: Any) -> Operand:
+    found = when.value if isinstance(when, Wrapped) else when
+    if isinstance(found, bool):
+        return constant(I1, found)
+    if not isinstance(found, (Value, Constant, Undef)):
+        raise plan.misuse(f"wants a value for when, not {found!r}")
+    return found
 
 
 _EXTRAS = ("result", "when", "location")

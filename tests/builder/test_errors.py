@@ -66,6 +66,7 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
     ("TIR0803", lambda g: g.b.add(g.i, "x")),
     ("TIR0803", lambda g: g.b.add(g.i, g.i, result=("x", "y"))),
     ("TIR0803", lambda g: g.b.icmp(g.i, g.i)),
+    ("TIR0803", lambda g: g.b.add(g.i, g.i, when=1)),
     ("TIR0803", lambda g: g.b.sext(g.i, "i64")),
     ("TIR0803", lambda g: g.i + "x"),
     # indexing and axes
