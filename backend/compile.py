@@ -17,8 +17,7 @@ from tileir.backend.llvm import to_ptx
 from tileir.backend.prepare import prepare
 from tileir.backend.scratch import Plan, plan
 from tileir.backend.sync import place_barriers
-from tileir.backend.target import Target
-from tileir.backend.target import target as target_named
+from tileir.backend.target import Target, target as target_named
 from tileir.backend.warps import choose_warps
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tileir.backend.llvm_text import Body, literal, llvm_type, memory_type
 from tileir.backend.thread import Access, Order
-from tileir.types import I8, I16, I32, Element
+from tileir.types import I8, I16, I32, I64, Element
 
 Handle = str
 
@@ -38,7 +38,7 @@ class LlvmMemory(Body):
             return list(other)
         if mask in (None, "true") and not (access.cache or access.eviction):
             return self._load(element, count, f"ptr addrspace({space}) {pointer}", access.volatile)
-        word, number = _words(element.bytes * count)
+        word, number = _words(element.bytes, count)
         packed = None if other is None else self._pack(element, other, word, number)
         words = self._load_asm(word, number, pointer, mask, packed, access)
         return self._unpack(element, count, word, words)
@@ -60,7 +60,7 @@ class LlvmMemory(Body):
         self, word: Element, number: int, pointer: Handle, mask: Handle | None,
         other: list[Handle] | None, access: Access,
     ) -> list[Handle]:  # fmt: skip
-        kind, size = llvm_type(word), max(word.bits, 8)
+        kind, size = _register_type(word), max(word.bits, 8)
         moved = f"mov.b{max(size, 16)}"
         names = [f"${i}" for i in range(number)]
         operands, constraints = [f"ptr addrspace(1) {pointer}"], ["l"]
@@ -72,7 +72,7 @@ class LlvmMemory(Body):
         if guard:
             values = other or [literal(word, 0)] * number
             text = "".join(f"{moved} {names[i]}, ${number + 2 + i}; " for i in range(number))
-            operands += [f"{kind} {x}" for x in values]
+            operands += [f"{kind} {self._in_register(word, x)}" for x in values]
             constraints += ["h" if size < 16 else self.register_class(word)] * number
         vector = f".v{number}" if number > 1 else ""
         target = f"{{{', '.join(names)}}}" if number > 1 else names[0]
@@ -84,8 +84,12 @@ class LlvmMemory(Body):
             f"({', '.join(operands)}) #1"
         )
         if number == 1:
-            return [whole]
+            return [whole if kind == llvm_type(word) else self.emit(f"trunc i16 {whole} to i8")]
         return [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
+
+    def _in_register(self, word: Element, x: Handle) -> Handle:
+        """`x` as inline assembly takes it: there are no 8-bit registers."""
+        return self.emit(f"zext i8 {x} to i16") if word is I8 else x
 
     def store_global(
         self, element: Element, pointer: Handle, values: Sequence[Handle], mask: Handle | None,
@@ -96,7 +100,7 @@ class LlvmMemory(Body):
         if mask in (None, "true") and not (access.cache or access.eviction):
             self._store(element, f"ptr addrspace({space}) {pointer}", values, access.volatile)
             return
-        word, number = _words(element.bytes * len(values))
+        word, number = _words(element.bytes, len(values))
         packed = self._pack(element, values, word, number)
         size = max(word.bits, 8)
         constraint = "h" if size < 16 else self.register_class(word)
@@ -106,7 +110,10 @@ class LlvmMemory(Body):
         guard = f"@${number + 1} " if masked else ""
         vector = f".v{number}" if number > 1 else ""
         text = f"{guard}st{_operators(access)}{vector}.b{size} [$0], {source};"
-        operands = [f"ptr addrspace(1) {pointer}", *(f"{llvm_type(word)} {x}" for x in packed)]
+        operands = [
+            f"ptr addrspace(1) {pointer}",
+            *(f"{_register_type(word)} {self._in_register(word, x)}" for x in packed),
+        ]
         constraints = ["l", *[constraint] * number]
         if masked:
             operands.append(f"i1 {mask}")
@@ -171,6 +178,28 @@ class LlvmMemory(Body):
         )
         found = self.emit(f"extractvalue {{{kind}, i1}} {pair}, 0")
         return self._from_bits(element, found, kind)
+
+    def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
+        kind = "i64" if llvm_type(element).startswith("ptr") else f"i{element.bits}"
+        found = self.emit(
+            f"load atomic {kind}, ptr addrspace(1) {pointer}{_SCOPES[order.scope]} "
+            f"{_ORDERS[order.semantics]}, align {element.bytes}"
+        )
+        return self._from_integer(element, found)
+
+    def store_atomic(self, element: Element, pointer: Handle, value: Handle, order: Order) -> None:
+        bits = self._integer(element, value)
+        self.line(
+            f"store atomic i{element.bytes * 8} {bits}, ptr addrspace(1) {pointer}"
+            f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
+        )
+
+    def fence(self, order: Order) -> None:
+        self.line(f"fence{_SCOPES[order.scope]} {_ORDERS[order.semantics]}")
+
+    def add_shared(self, offset: Handle, value: Handle) -> None:
+        where = f"ptr addrspace(3) {self._shared(offset)}"
+        self.emit(f'atomicrmw add {where}, i32 {value} syncscope("block") monotonic, align 4')
 
     # Representations ----------------------------------------------------------------------
 
@@ -256,11 +285,17 @@ class LlvmMemory(Body):
         return self._from_integer(element, whole)
 
 
-def _words(size: int) -> tuple[Element, int]:
-    """The machine word and how many of them make an access of `size` bytes."""
-    if size >= 8:
-        return (I32, size // 4)
-    return {1: I8, 2: I16, 4: I32}[size], 1
+def _words(size: int, count: int) -> tuple[Element, int]:
+    """The machine word, and how many of them make an access to `count` elements of `size` bytes."""
+    if size == 8:
+        return I64, count
+    if size * count >= 8:
+        return I32, size * count // 4
+    return {1: I8, 2: I16, 4: I32}[size * count], 1
+
+
+def _register_type(word: Element) -> str:
+    return "i16" if word is I8 else llvm_type(word)
 
 
 def _operators(access: Access) -> str:

@@ -129,18 +129,63 @@ class LlvmThread(LlvmMemory):
             joined.append(self.emit(f"phi {kind} [ {value}, %{last} ], [ {zero}, %{before} ]"))
         return joined
 
+    def loop(
+        self,
+        count: int,
+        elements: Sequence[Element],
+        initial: Sequence[Handle],
+        body: Callable[[Handle, list[Handle]], Sequence[Handle]],
+    ) -> list[Handle]:
+        head, exit_ = self.fresh_label("loop"), self.fresh_label("done")
+        before, index = self.label, self.fresh()
+        carried = [self.fresh() for _ in initial]
+        self.line(f"br label %{head}")
+        self.start(head)
+        place = len(self.lines)
+        self.lines.append("")
+        found = list(body(index, carried))
+        following = self.binary("add", I32, index, "1", "nuw nsw")
+        again = self.compare("ult", I32, following, str(count))
+        latch = self.label
+        self.line(f"br i1 {again}, label %{head}, label %{exit_}")
+        phis = [f"  {index} = phi i32 [ 0, %{before} ], [ {following}, %{latch} ]"]
+        for name, element, first, last in zip(carried, elements, initial, found, strict=True):
+            kind = llvm_type(element)
+            phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {last}, %{latch} ]")
+        self.lines[place] = "\n".join(phis)
+        self.start(exit_)
+        return found
+
     def trap(self) -> None:
         self.declare("declare void @llvm.trap()")
         self.line("call void @llvm.trap()")
 
+    def effect(
+        self, text: str, result: Element, operands: Sequence[tuple[Element, Handle]]
+    ) -> Handle:
+        return self._assembly(text, result, operands, "sideeffect ", "#1")
+
     def instruction(
         self, text: str, result: Element, operands: Sequence[tuple[Element, Handle]]
+    ) -> Handle:
+        return self._assembly(text, result, operands, "", "#2")
+
+    def _assembly(
+        self,
+        text: str,
+        result: Element,
+        operands: Sequence[tuple[Element, Handle]],
+        word: str,
+        attributes: str,
     ) -> Handle:
         kinds = [(self.register_class(e), llvm_type(e), x) for e, x in operands]
         inputs = ",".join(c for c, _, _ in kinds)
         constraints = f"={self.register_class(result)}" + ("," + inputs if inputs else "")
         arguments = ", ".join(f"{k} {x}" for _, k, x in kinds)
-        return self.emit(f'call {llvm_type(result)} asm "{text}", "{constraints}"({arguments}) #2')
+        kind = llvm_type(result)
+        return self.emit(
+            f'call {kind} asm {word}"{text}", "{constraints}"({arguments}) {attributes}'
+        )
 
     def integer(self, number: int) -> Handle:
         return self.constant(I32, number & 0xFFFFFFFF)

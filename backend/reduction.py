@@ -13,7 +13,7 @@ import attrs
 from tileir.backend.combiners import combine_named, identity
 from tileir.backend.lowering import Fragment, Lowering, scalar_of
 from tileir.layout import Layout, Repeat, layout
-from tileir.types import I1, I32, Element
+from tileir.types import I1, I32, Element, Tile
 
 Item: TypeAlias = tuple[str, ...]
 """One handle per operand; for functions over padded tiles also whether they hold anything."""
@@ -27,7 +27,7 @@ def reduce_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     result = source.slice(op.axis)
     check_axis_is_pure(lowering, op, source)
     elements = [scalar_of(v.type) for v in op.values]
-    padded = isinstance(op.combiner, str) and _is_padded(op)
+    padded = isinstance(op.combiner, str) and _may_lack(op)
     carried = [*elements, I1] if padded else elements
     join = joiner(lowering, op, elements, padded)
     items = [tree(group, join) for group in _groups(lowering, op, result, padded)]
@@ -47,7 +47,7 @@ def reduction_bytes(op: Any) -> int:
         return 0
     count = prod(source.slice(op.axis).extents) * warps
     sizes = [scalar_of(v.type).bytes for v in op.values]
-    if isinstance(op.combiner, str) and _is_padded(op):
+    if isinstance(op.combiner, str) and _may_lack(op):
         sizes.append(1)
     return sum(_aligned(count * size) for size in sizes)
 
@@ -101,13 +101,25 @@ def _groups(lowering: Lowering, op: Any, result: Layout, padded: bool) -> list[l
     found: list[list[Item]] = [[] for _ in result.registers]
     for register, coordinate in enumerate(source.registers):
         target = where[(*coordinate[: op.axis], *coordinate[op.axis + 1 :])]
-        inside = lowering.inside(source, shape, register)
+        inside = _takes_part(lowering, op, lowering.inside(source, shape, register), register)
         item = tuple(column[register] for column in columns)
         if padded:
-            found[target].append((*item, "true" if inside is None else inside))
+            there = lowering.thread.constant(I1, 1) if inside is None else inside
+            found[target].append((*item, there))
         else:
             found[target].append(_or_identity(lowering, op, item, inside))
     return found
+
+
+def _takes_part(lowering: Lowering, op: Any, inside: str | None, register: int) -> str | None:
+    """`inside`, and the op's predicate."""
+    if op.predicate is None or inside == "false":
+        return inside
+    held = lowering.fragment(op.predicate)
+    holds = held[register if isinstance(op.predicate.type, Tile) else 0]
+    if inside is None:
+        return holds
+    return lowering.thread.select(I1, inside, holds, lowering.thread.constant(I1, 0))
 
 
 def _or_identity(lowering: Lowering, op: Any, item: Item, inside: str | None) -> Item:
@@ -242,8 +254,9 @@ def check_axis_is_pure(lowering: Lowering, op: Any, source: Layout) -> None:
         raise lowering.refuse(op, "its operand's layout repeats lanes")
 
 
-def _is_padded(op: Any) -> bool:
-    return op.values[0].type.layout.extents != op.values[0].type.shape
+def _may_lack(op: Any) -> bool:
+    """Whether registers may hold what takes no part."""
+    return op.predicate is not None or op.values[0].type.layout.extents != op.values[0].type.shape
 
 
 def _aligned(size: int) -> int:

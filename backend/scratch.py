@@ -13,6 +13,8 @@ import attrs
 
 from tileir.backend.conversion import needs_memory, placement
 from tileir.backend.reduction import reduction_bytes
+from tileir.backend.rules.dot import factor_bytes
+from tileir.backend.scan import scan_bytes
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
@@ -94,12 +96,28 @@ def _reshape(op: Any) -> int:
 
 
 def _atomic(op: Any) -> int:
-    """A scalar's old value, which one thread tells the others; a tile's stays where it is."""
-    return 0 if isinstance(op.result.type, Tile) else element_of(op.result.type).bytes  # type: ignore[union-attr]
+    """Old values that one thread tells the others: a scalar's, or those of a tile that several
+    threads hold."""
+    kind = op.result.type
+    if not isinstance(kind, Tile):
+        return element_of(kind).bytes  # type: ignore[union-attr]
+    layout = kind.layout
+    free = layout.free_bits("lane") or layout.free_bits("warp")
+    idle = any(not any(d.step) for axis in ("lane", "warp") for d in layout.digits(axis))
+    return placement(kind).bytes if free or idle else 0
 
 
 def _dot(op: Any) -> int:
-    return sum(v.type.size * v.type.element.bytes for v in op.inputs[:2]) + 16
+    return factor_bytes(op.a.type) + factor_bytes(op.b.type)
+
+
+def _unsplat(op: Any) -> int:
+    tile = op.value.type
+    return 0 if all(n == 1 for n in tile.layout.extents) else placement(tile).bytes
+
+
+def _histogram(op: Any) -> int:
+    return 4 * op.result.type.size
 
 
 NEEDS: dict[str, Callable[[Any], int]] = {
@@ -115,6 +133,10 @@ NEEDS: dict[str, Callable[[Any], int]] = {
     "extract_slice": _operand,
     "insert_slice": _operand,
     "dot": _dot,
+    "scan": scan_bytes,
+    "unsplat": _unsplat,
+    "histogram": _histogram,
+    "atomic_load": _atomic,
 }
 """Bytes of shared memory by mnemonic."""
 

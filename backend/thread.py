@@ -143,6 +143,22 @@ class Thread(Protocol):
         """Write `desired` where memory holds `expected`; the old value."""
         ...
 
+    def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
+        """An atomic load."""
+        ...
+
+    def store_atomic(self, element: Element, pointer: Handle, value: Handle, order: Order) -> None:
+        """An atomic store."""
+        ...
+
+    def fence(self, order: Order) -> None:
+        """Order this thread's accesses around it."""
+        ...
+
+    def add_shared(self, offset: Handle, value: Handle) -> None:
+        """Add to the i32 at byte `offset` of shared memory, atomically within the block."""
+        ...
+
     def load_shared(self, element: Element, count: int, offset: Handle) -> list[Handle]:
         """`count` neighbours from byte `offset` of shared memory, aligned to all of them."""
         ...
@@ -159,6 +175,14 @@ class Thread(Protocol):
         self, condition: Handle, elements: Sequence[Element], body: Callable[[], Sequence[Handle]]
     ) -> list[Handle]:
         """Results of `body` in threads where `condition`, zero in others."""
+        ...
+
+    def loop(
+        self, count: int, elements: Sequence[Element], initial: Sequence[Handle],
+        body: Callable[[Handle, list[Handle]], Sequence[Handle]],
+    ) -> list[Handle]:  # fmt: skip
+        """What is carried after `count` rounds (1 or more) of `body`, which gets the round, an
+        i32, and what is carried so far."""
         ...
 
     def trap(self) -> None:

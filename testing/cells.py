@@ -118,6 +118,8 @@ def _scalar(type: Any) -> Scalar:
 
 def _numbers(random: np.random.Generator, type: Any, domain: str, *, last: bool) -> np.ndarray:
     element, shape = _scalar(type), shape_of(type) or (1,)
+    if element is I1 and last and domain in ("divisor", "shift"):
+        return np.full(shape, domain == "divisor")
     if element is I1:
         return random.integers(0, 2, shape).astype(bool)
     if element.is_integer:
@@ -264,9 +266,9 @@ def _slices(t: Tile) -> Cell:
 
     def apply(b: Builder, x: Any) -> Any:
         offsets = [b.constant(I32, n) for n in starts]
-        small = b.extract_slice(x, *offsets, to=tile(t.element, part))
+        small = b.extract_slice(x, tile(t.element, part), offsets)
         zeros = [b.constant(I32, 0) for _ in starts]
-        return b.insert_slice(x, small, *zeros)
+        return b.insert_slice(x, small, zeros)
 
     return Cell(f"slices {t}", (t,), apply)
 
@@ -307,7 +309,7 @@ def _arg_max(shape: Shape, axis: int) -> Cell:
         index = b.arange(shape[axis]).reshape(*(n if d == axis else 1 for d, n in enumerate(shape)))
         values = [x, index.broadcast_to(*shape)]
         name = b.combiner(better, values)
-        return b.reduce(*values, axis=axis, combiner=name)
+        return b.reduce(values, axis=axis, combiner=name)
 
     t = tile(F32, shape)
     return Cell(f"argmax {axis} {t}", (t,), apply, "small")

@@ -10,7 +10,7 @@ from tileir.backend.lowering import Rule
 
 FAMILIES = (
     "arith", "floats", "compare", "cast", "math", "shape", "memory", "reduce", "control", "program",
-    "atomic", "dot", "gpu", "rearrange", "debug",
+    "atomic", "dot", "gpu", "rearrange", "debug", "predicate",
 )  # fmt: skip
 """The rule files."""
 

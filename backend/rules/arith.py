@@ -31,6 +31,7 @@ def _extreme(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
 def _division(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     """Quotient to zero, then one step down or up where there is a remainder of that sign."""
     element, mode = _element(op), op.rounding.value
+    b = _nonzero(t, element, b)
     signed = op.mnemonic == "sdiv"
     if element is I1:
         return a
@@ -60,6 +61,7 @@ def _signed_remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     element = _element(op)
     if element is I1:
         return t.constant(I1, 0)
+    b = _nonzero(t, element, b)
     ones = (1 << element.bits) - 1
     minus = t.compare("eq", element, b, t.constant(element, ones))
     safe = t.select(element, minus, t.constant(element, 1), b)
@@ -73,7 +75,16 @@ def _signed_remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
 
 def _unsigned_remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     element = _element(op)
-    return t.constant(I1, 0) if element is I1 else t.binary("urem", element, a, b)
+    if element is I1:
+        return t.constant(I1, 0)
+    return t.binary("urem", element, a, _nonzero(t, element, b))
+
+
+def _nonzero(t: Thread, element: Element, b: Handle) -> Handle:
+    """The divisor, 1 for zero: padding and lanes that are off may hold anything, and LLVM's
+    division has no meaning for zero."""
+    zero = t.compare("eq", element, b, t.constant(element, 0))
+    return t.select(element, zero, t.constant(element, 1), b)
 
 
 def _differ(t: Thread, element: Element, a: Handle, b: Handle) -> Handle:

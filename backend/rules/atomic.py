@@ -1,3 +1,137 @@
-"""."""
+"""Atomic accesses. Of threads that hold the same element one makes the access; a scalar's is made
+by thread 0, which tells the others through shared memory."""
 
-RULES = {}
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tileir.backend.conversion import load_tile, store_tile
+from tileir.backend.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.rules.memory import combined
+from tileir.backend.thread import Order
+from tileir.types import Element, Tile
+
+_NAMES = {
+    "smax": "max", "smin": "min", "fmax": "fmax", "fmin": "fmin", "inc": "uinc_wrap",
+    "dec": "udec_wrap",
+}  # fmt: skip
+
+
+def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
+    name, order = _NAMES.get(op.op.value, op.op.value), _order(op)
+    values, element = lowering.fragment(op.value), scalar_of(op.value.type)
+
+    def access(register: int, pointer: str) -> list[str]:
+        return [lowering.thread.atomic(name, element, pointer, values[register], order)]
+
+    return _each_lane(lowering, op, element, access)
+
+
+def _cas(lowering: Lowering, op: Any) -> list[Fragment]:
+    compares, values = lowering.fragment(op.compare), lowering.fragment(op.value)
+    element, order = scalar_of(op.value.type), _order(op)
+
+    def access(register: int, pointer: str) -> list[str]:
+        thread = lowering.thread
+        found = thread.compare_exchange(
+            element, pointer, compares[register], values[register], order
+        )
+        return [found]
+
+    return _each_lane(lowering, op, element, access)
+
+
+def _load(lowering: Lowering, op: Any) -> list[Fragment]:
+    element, order = scalar_of(op.result.type), _order(op)
+
+    def access(_: int, pointer: str) -> list[str]:
+        return [lowering.thread.load_atomic(element, pointer, order)]
+
+    return _each_lane(lowering, op, element, access)
+
+
+def _store(lowering: Lowering, op: Any) -> list[Fragment]:
+    values, element, order = lowering.fragment(op.value), scalar_of(op.value.type), _order(op)
+
+    def access(register: int, pointer: str) -> list[str]:
+        lowering.thread.store_atomic(element, pointer, values[register], order)
+        return []
+
+    pointers = lowering.fragment(op.pointer)
+    for register, pointer in enumerate(pointers):
+        _when(lowering, op, register, (), lambda r=register, p=pointer: access(r, p))
+    return []
+
+
+def _each_lane(
+    lowering: Lowering, op: Any, element: Element, access: Callable[[int, str], list[str]]
+) -> list[Fragment]:
+    """The old values: one access per element, then told to all that hold it."""
+    found: Fragment = []
+    for register, pointer in enumerate(lowering.fragment(op.pointer)):
+        found += _when(
+            lowering, op, register, (element,), lambda r=register, p=pointer: access(r, p)
+        )
+    if op not in lowering.scratch:
+        return [found]
+    return [_told(lowering, op, found)]
+
+
+def _when(
+    lowering: Lowering, op: Any, register: int, elements: Sequence[Element],
+    body: Callable[[], list[str]],
+) -> list[str]:  # fmt: skip
+    thread = lowering.thread
+    mask = combined(lowering, op, register, stores=True)
+    if mask == "false":
+        return [thread.constant(e, 0) for e in elements]
+    return list(body()) if mask is None else thread.when(mask, elements, body)
+
+
+def _told(lowering: Lowering, op: Any, found: Fragment) -> Fragment:
+    thread, kind, base = lowering.thread, op.result.type, lowering.scratch[op]
+    first = lowering.first_holder(kind.layout if isinstance(kind, Tile) else None)
+
+    def tell() -> list[str]:
+        if isinstance(kind, Tile):
+            store_tile(lowering, found, kind, base)
+        else:
+            thread.store_shared(scalar_of(kind), thread.integer(base), found)
+        return []
+
+    if first is None:
+        tell()
+    else:
+        thread.when(first, (), tell)
+    thread.barrier()
+    if isinstance(kind, Tile):
+        return load_tile(lowering, kind, base)
+    return thread.load_shared(scalar_of(kind), 1, thread.integer(base))
+
+
+def _fence(lowering: Lowering, op: Any) -> list[Fragment]:
+    """What every thread of the block did before comes before what any does after."""
+    lowering.thread.barrier()
+    lowering.thread.fence(_order(op))
+    lowering.thread.barrier()
+    return []
+
+
+def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
+    lowering.thread.barrier()
+    return []
+
+
+def _order(op: Any) -> Order:
+    return Order(op.sem.value, op.scope.value)
+
+
+RULES: dict[str, Rule] = {
+    "atomic_rmw": _rmw,
+    "atomic_cas": _cas,
+    "atomic_load": _load,
+    "atomic_store": _store,
+    "fence": _fence,
+    "barrier": _barrier,
+}

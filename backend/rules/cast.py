@@ -82,7 +82,7 @@ def _stepped(
     grow = {"rz": t.constant(I1, 0), "rm": negative,
             "rp": t.binary("xor", I1, negative, t.constant(I1, 1))}[rounding]  # fmt: skip
     one = t.constant(bits_type, 1)
-    zero = t.compare("eq", source, back, t.constant(source, 0))
+    zero = t.compare("oeq", source, back, t.constant(source, 0))
     smallest = t.binary("or", bits_type, t.constant(bits_type, 1), _sign_of(t, bits_type, rounding))
     larger, smaller = t.binary("add", bits_type, bits, one), t.binary("sub", bits_type, bits, one)
     moved = t.select(bits_type, grow, larger, smaller)

@@ -15,12 +15,15 @@ there are several)."""
 
 
 def each(function: Callable[[Thread, Any], Any] | Element) -> Rule:
-    """Apply `function` to every register; equal operands are computed once."""
+    """Apply `function` to every register; equal operands are computed once.
+
+    A predicate is left aside: where it is false the result is undefined, and rules compute
+    without trapping."""
 
     def rule(lowering: Lowering, op: Op) -> list[Fragment]:
-        if op.predicate is not None:
-            raise lowering.refuse(op, "a predicate must be lowered before (pass lower-predicates)")
         columns = [lowering.fragment(v) for v in op.inputs]
+        count = max(map(len, columns), default=1)
+        columns = [column * count if len(column) == 1 else column for column in columns]
         known: dict[tuple[str, ...], tuple[Any, ...]] = {}
         rows: list[tuple[Any, ...]] = []
         for handles in zip(*columns, strict=True):

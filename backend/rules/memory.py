@@ -61,21 +61,22 @@ def combined(lowering: Lowering, op: Any, register: int, *, stores: bool) -> str
     predicate, the tile's extent, and for stores that no other thread makes it. None: always."""
     thread, kind = lowering.thread, op.pointer.type
     terms: list[str | None] = []
+    if isinstance(kind, Tile):
+        terms.append(lowering.inside(kind.layout, kind.shape, register))
+    if stores:
+        terms.append(lowering.first_holder(kind.layout if isinstance(kind, Tile) else None))
     if op.mask is not None:
         terms.append(lowering.fragment(op.mask)[register])
     if op.predicate is not None:
         held = lowering.fragment(op.predicate)
         terms.append(held[register if shape_of(op.predicate.type) else 0])
-    if isinstance(kind, Tile):
-        terms.append(lowering.inside(kind.layout, kind.shape, register))
-    if stores:
-        terms.append(lowering.first_holder(kind.layout if isinstance(kind, Tile) else None))
     found: str | None = None
     for term in terms:
         if term == "false":
             return term
         if term not in (None, "true"):
-            found = term if found is None else thread.binary("and", I1, found, term)
+            off = thread.constant(I1, 0)
+            found = term if found is None else thread.select(I1, found, term, off)
     return found
 
 

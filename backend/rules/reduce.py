@@ -1,4 +1,4 @@
-"""Reductions."""
+"""Reductions and scans."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from typing import Any
 
 from tileir.backend.lowering import Fragment, Lowering, Rule
 from tileir.backend.reduction import reduce_tile
+from tileir.backend.scan import scan_tile
 
 
 def _reduce(lowering: Lowering, op: Any) -> list[Fragment]:
-    if op.predicate is not None:
-        raise lowering.refuse(op, "a predicate must be lowered before (pass lower-predicates)")
     return reduce_tile(lowering, op)
 
 
-RULES: dict[str, Rule] = {"reduce": _reduce}
+def _scan(lowering: Lowering, op: Any) -> list[Fragment]:
+    if op.predicate is not None:
+        raise lowering.refuse(op, "a scan under a predicate has no lowering")
+    return scan_tile(lowering, op)
+
+
+RULES: dict[str, Rule] = {"reduce": _reduce, "scan": _scan}

@@ -33,12 +33,6 @@ def _splat(lowering: Lowering, op: Any) -> list[Fragment]:
     return [[lowering.scalar(op.value)] * registers(op.result.type)]
 
 
-def _unsplat(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The only element, which register 0 of thread 0 holds; every thread has it where the
-    layout replicates it."""
-    return [lowering.fragment(op.value)[:1]]
-
-
 def _broadcast(lowering: Lowering, op: Any) -> list[Fragment]:
     return [_at_source(lowering, op, lambda v, shape: _collapsed(v, shape))]
 
@@ -102,7 +96,6 @@ def _getelementptr(t: Thread, op: Any, pointer: Handle, index: Handle) -> Handle
 RULES: dict[str, Rule] = {
     "make_range": _make_range,
     "splat": _splat,
-    "unsplat": _unsplat,
     "broadcast": _broadcast,
     "expand_dims": _expand_dims,
     "trans": _trans,

@@ -1,0 +1,304 @@
+"""The thread interface executed: every thread of a block at once, one numpy array per value.
+
+Runs the lowering rules themselves, without a GPU. Threads advance together, op by op; branches of
+the program are uniform, and `when` computes under a mask. Shared memory is one array of bytes.
+
+    run(compiled_module, kernel, grid, arguments, num_warps)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from tileir.backend.contiguity import Contiguity
+from tileir.backend.lowering import Lowering, Rule
+from tileir.backend.rules import rules
+from tileir.backend.scratch import Plan
+from tileir.backend.simt_memory import Memory
+from tileir.backend.simt_numbers import Numbers
+from tileir.backend.target import Target
+from tileir.backend.thread import Access, Order
+from tileir.ir import Module
+from tileir.types import I1, I32, I64, Element, Pointer, Type
+from tileir.values import encode
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@attrs.frozen(eq=False)
+class Lanes:
+    """One value of every thread of the block. Identity is the value, as for handles of LLVM."""
+
+    array: Array
+
+
+class SimtThread(Numbers):
+    """All threads of one block of one grid."""
+
+    def __init__(
+        self, threads: int, program: Sequence[int], grid: Sequence[int], memory: Memory
+    ) -> None:
+        self.threads, self.program, self.grid, self.memory = threads, program, grid, memory
+        self.active = np.ones(threads, bool)
+        self.call_function: Callable[..., list[Lanes]] | None = None
+        self._known: dict[str, Any] = {}
+        self.barriers = 0
+
+    # Values -----------------------------------------------------------------------------------
+
+    def made(self, array: Any, element: Element) -> Lanes:
+        """A handle for `array`, one number or one per thread."""
+        whole = np.broadcast_to(np.asarray(array), (self.threads,))
+        return Lanes(whole.astype(self.dtype(element), copy=False))
+
+    def constant(self, element: Element, bits: int) -> Lanes:
+        size = 1 if element.bits <= 8 else element.bits // 8
+        raw = np.frombuffer(bits.to_bytes(size, "little"), self.dtype(element))
+        return self.made(raw[0], element)
+
+    def integer(self, number: int) -> Lanes:
+        return self.constant(I32, number & 0xFFFFFFFF)
+
+    def once(self, key: str, make: Callable[[], Any]) -> Any:
+        found = self._known.get(key)
+        if found is None:
+            outer, self.active = self.active, np.ones(self.threads, bool)
+            found = self._known[key] = make()
+            self.active = outer
+        return found
+
+    def call(
+        self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Lanes]]
+    ) -> list[Lanes]:
+        assert self.call_function is not None
+        return self.call_function(name, [x for _, x in operands])
+
+    def advance(self, kind: Pointer, pointer: Lanes, index: Lanes, width: Element) -> Lanes:
+        step = index.array.astype(np.int64) * kind.pointee.bytes
+        return Lanes(pointer.array + step)
+
+    # Where threads are, and where they meet ---------------------------------------------------
+
+    def thread(self) -> Lanes:
+        """Index of the thread in its block."""
+        return self.made(np.arange(self.threads), I32)
+
+    def lane(self) -> Lanes:
+        return self.made(np.arange(self.threads) % 32, I32)
+
+    def warp(self) -> Lanes:
+        return self.made(np.arange(self.threads) // 32, I32)
+
+    def program_id(self, axis: int) -> Lanes:
+        return self.made(self.program[axis], I32)
+
+    def program_count(self, axis: int) -> Lanes:
+        return self.made(self.grid[axis], I32)
+
+    def shuffle_xor(self, element: Element, a: Lanes, mask: int) -> Lanes:
+        return Lanes(a.array[np.arange(self.threads) ^ mask])
+
+    def shuffle_index(self, element: Element, a: Lanes, lane: Lanes) -> Lanes:
+        threads = np.arange(self.threads)
+        return Lanes(a.array[threads // 32 * 32 + lane.array % 32])
+
+    def barrier(self) -> None:
+        if not self.active.all():
+            raise AssertionError("a barrier that not every thread reaches")
+        self.barriers += 1
+        self.memory.synchronize()
+
+    def when(
+        self, condition: Any, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]]
+    ) -> list[Lanes]:
+        outer = self.active
+        held = outer if isinstance(condition, str) else outer & condition.array
+        self.active = held
+        found = list(body())
+        self.active = outer
+        return [
+            self.made(np.where(held, x.array, np.zeros(1, x.array.dtype)), e)
+            for e, x in zip(elements, found, strict=True)
+        ]
+
+    def loop(
+        self,
+        count: int,
+        elements: Sequence[Element],
+        initial: Sequence[Lanes],
+        body: Callable[[Lanes, list[Lanes]], Sequence[Lanes]],
+    ) -> list[Lanes]:
+        carried = list(initial)
+        for index in range(count):
+            carried = list(body(self.integer(index), carried))
+        return carried
+
+    def trap(self) -> None:
+        if self.active.any():
+            raise AssertionError("trap")
+
+    def effect(self, text: str, result: Element, operands: Any) -> Lanes:
+        return self.made(0, result)
+
+    # Memory -----------------------------------------------------------------------------------
+
+    def _held(self, mask: Any) -> Array:
+        return self.active if mask is None or isinstance(mask, str) else self.active & mask.array
+
+    def load_global(
+        self, element: Element, count: int, pointer: Lanes, mask: Any, other: Any,
+        access: Access, space: int = 1,
+    ) -> list[Lanes]:  # fmt: skip
+        held, size, found = self._held(mask), element.bytes, list[Lanes]()
+        self.memory.check_aligned(pointer.array, size * count, held)
+        for i in range(count):
+            raw = self.memory.load(pointer.array + i * size, self.dtype(element), held)
+            rest = np.zeros(1, raw.dtype) if other is None else other[i].array
+            found.append(self.made(np.where(held, raw, rest), element))
+        return found
+
+    def store_global(
+        self, element: Element, pointer: Lanes, values: Sequence[Lanes], mask: Any,
+        access: Access, space: int = 1,
+    ) -> None:  # fmt: skip
+        held, size = self._held(mask), element.bytes
+        self.memory.check_aligned(pointer.array, size * len(values), held)
+        for i, value in enumerate(values):
+            self.memory.store(pointer.array + i * size, value.array, held)
+
+    def atomic(
+        self, name: str, element: Element, pointer: Lanes, value: Lanes, order: Order
+    ) -> Lanes:
+        old = np.zeros(self.threads, self.dtype(element))
+        for t in np.flatnonzero(self.active):
+            place, one = pointer.array[t : t + 1], np.ones(1, bool)
+            old[t] = self.memory.load(place, old.dtype, one)[0]
+            new = self.combined(name, element, old[t : t + 1], value.array[t : t + 1])
+            self.memory.store(place, new, one)
+        return Lanes(old)
+
+    def compare_exchange(
+        self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: Order
+    ) -> Lanes:
+        old = np.zeros(self.threads, self.dtype(element))
+        for t in np.flatnonzero(self.active):
+            place, one = pointer.array[t : t + 1], np.ones(1, bool)
+            old[t] = self.memory.load(place, old.dtype, one)[0]
+            if old[t].tobytes() == expected.array[t].tobytes():
+                self.memory.store(place, desired.array[t : t + 1], one)
+        return Lanes(old)
+
+    def load_atomic(self, element: Element, pointer: Lanes, order: Order) -> Lanes:
+        return Lanes(self.memory.load(pointer.array, self.dtype(element), self.active))
+
+    def store_atomic(self, element: Element, pointer: Lanes, value: Lanes, order: Order) -> None:
+        self.memory.store(pointer.array, value.array, self.active)
+
+    def fence(self, order: Order) -> None:
+        return None
+
+    def load_shared(self, element: Element, count: int, offset: Lanes) -> list[Lanes]:
+        size = element.bytes
+        self.memory.check_aligned(offset.array, size * count, self.active)
+        at = [offset.array.astype(np.int64) + i * size for i in range(count)]
+        kind = self.dtype(element)
+        return [
+            self.made(self.memory.load_shared(a, kind, self.active, element is I1), element)
+            for a in at
+        ]
+
+    def store_shared(self, element: Element, offset: Lanes, values: Sequence[Lanes]) -> None:
+        size = element.bytes
+        self.memory.check_aligned(offset.array, size * len(values), self.active)
+        for i, value in enumerate(values):
+            at = offset.array.astype(np.int64) + i * size
+            self.memory.store_shared(at, value.array, self.active)
+
+    def add_shared(self, offset: Lanes, value: Lanes) -> None:
+        self.memory.add_shared(offset.array.astype(np.int64), value.array, self.active)
+
+
+@attrs.define
+class _Execution(Lowering):
+    """A lowering whose blocks are walked as control flow goes."""
+
+    def execute(self, arguments: Sequence[Any]) -> list[Any]:
+        for parameter, argument in zip(self.function.parameters, arguments, strict=True):
+            self.values[parameter.value] = [argument]
+        block = self.function.entry
+        while True:
+            for op in block.ops[:-1]:
+                for value, fragment in zip(op.results, self.lower(op), strict=True):
+                    self.values[value] = fragment
+            last = block.terminator
+            if not last.successors:
+                return [self.scalar(v) for v in last.inputs]
+            edge = last.successors[self._taken(last)]
+            incoming = [self.fragment(a) for a in edge.arguments]
+            block = self.function.blocks[edge.label]
+            self.values.update(zip(block.parameters, incoming, strict=True))
+
+    def _taken(self, last: Any) -> int:
+        if last.mnemonic == "br":
+            return 0
+        condition: Any = self.scalar(last.condition)
+        taken = condition.array
+        if taken.min() != taken.max():
+            raise AssertionError("a branch on which threads differ")
+        return 0 if taken[0] else 1
+
+
+def run(
+    module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
+    plan: Plan, num_warps: int,
+) -> dict[str, int]:  # fmt: skip
+    """Execute `kernel` of a module at stage `barriers` for every block of `grid`, one after the
+    other; arrays in `arguments` are read and written in place. Counts what was done."""
+    function = module.functions[kernel]
+    extents = (*grid, 1, 1)[:3]
+    counts = {"barriers": 0}
+    contiguity, table = Contiguity.of(function), _rules()
+    memory = Memory(plan.size)
+    handles = [memory.place(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    for program in itertools.product(*(range(n) for n in reversed(extents))):
+        memory.clear_shared()
+        thread = SimtThread(num_warps * target.lanes, program[::-1], extents, memory)
+        values = [
+            _argument(thread, p.type, h) for p, h in zip(function.parameters, handles, strict=True)
+        ]
+        made: Any = thread
+        execution = _Execution(
+            module, function, target, made, contiguity, plan.offsets, table, num_warps
+        )
+        thread.call_function = _caller(module, target, thread, table)
+        execution.execute(values)
+        counts["barriers"] += thread.barriers
+    memory.write_back()
+    return counts
+
+
+def _argument(thread: SimtThread, kind: Type, value: Any) -> Lanes:
+    if isinstance(kind, Pointer):
+        return thread.made(value, I64)
+    assert not isinstance(kind, Pointer)
+    return thread.constant(kind, encode(kind, value))  # type: ignore[arg-type]
+
+
+def _caller(
+    module: Module, target: Target, thread: Any, table: Mapping[str, Rule]
+) -> Callable[..., list[Any]]:
+    def call(name: str, operands: list[Any]) -> list[Any]:
+        function = module.functions[name.removeprefix("f.")]
+        inner = _Execution(module, function, target, thread, Contiguity.of(function), {}, table, 1)
+        return inner.execute(operands)
+
+    return call
+
+
+def _rules() -> Mapping[str, Rule]:
+    return rules()

@@ -1,0 +1,297 @@
+"""Arithmetic of the machine of threads, in numpy: what LLVM's instructions and intrinsics, and the
+PTX instructions that rules use, compute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from tileir.types import I1, Element, Pointer
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_DTYPES: dict[str, Any] = {
+    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "f8e4m3": np.int8, "f8e5m2": np.int8, "f8e8m0": np.int8,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+}  # fmt: skip
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def _u(a: Array) -> Array:
+    return a if a.dtype == bool else a.view(_UNSIGNED[a.dtype.itemsize])
+
+
+def _unsigned(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    return lambda a, b: function(_u(a), _u(b)).astype(_u(a).dtype).view(a.dtype)
+
+
+def _truncated(a: Array, b: Array) -> Array:
+    """Signed quotient towards zero."""
+    quotient = np.floor_divide(a, b)
+    rest = a - quotient * b
+    return quotient + ((rest != 0) & ((a < 0) != (b < 0)))
+
+
+def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Float arithmetic of narrow types through one that loses nothing before rounding."""
+
+    def apply(*operands: Array) -> Array:
+        kind = operands[0].dtype
+        if kind in (np.float32, np.float64):
+            return function(*operands).astype(kind)
+        return function(*(x.astype(np.float32) for x in operands)).astype(kind)
+
+    return apply
+
+
+def _directed(function: Callable[[Array, Array], Array], mode: str) -> Callable[..., Array]:
+    """f32 arithmetic with a directed rounding, from the f64 result, which is close enough to
+    tell the side in all but ties of the 53rd bit."""
+
+    def apply(a: Array, b: Array) -> Array:
+        exact = function(a.astype(np.longdouble), b.astype(np.longdouble))
+        near = exact.astype(a.dtype)
+        back = near.astype(np.longdouble)
+        down = np.nextafter(near, a.dtype.type(-np.inf))
+        up = np.nextafter(near, a.dtype.type(np.inf))
+        low, high = np.where(back > exact, down, near), np.where(back < exact, up, near)
+        if mode == "rz":
+            return np.where(exact > 0, low, high)
+        return low if mode == "rm" else high
+
+    return apply
+
+
+_BINARY: Mapping[str, Callable[[Array, Array], Array]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor, "udiv": _unsigned(np.floor_divide),
+    "urem": _unsigned(np.remainder), "sdiv": _truncated,
+    "srem": lambda a, b: a - _truncated(a, b) * b, "shl": np.left_shift,
+    "lshr": _unsigned(np.right_shift), "ashr": np.right_shift,
+    "fadd": _wide(np.add), "fsub": _wide(np.subtract), "fmul": _wide(np.multiply),
+    "fdiv": _wide(np.divide), "frem": _wide(np.fmod),
+}  # fmt: skip
+
+
+_OF_BITS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "add": np.bitwise_xor, "sub": np.bitwise_xor, "mul": np.bitwise_and, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+def _ordered(a: Array, b: Array, largest: bool) -> Array:
+    """Minimum or maximum of numbers, -0.0 below 0.0."""
+    below = (a < b) | ((a == b) & np.signbit(a) & ~np.signbit(b))
+    return np.where(below, b, a) if largest else np.where(below, a, b)
+
+
+def _extreme(largest: bool, numbers: bool) -> Callable[[Array, Array], Array]:
+    def apply(a: Array, b: Array) -> Array:
+        found = _ordered(a, b, largest)
+        left, right = np.isnan(a), np.isnan(b)
+        if numbers:
+            return np.where(left, b, np.where(right, a, found))
+        return np.where(left, a, np.where(right, b, found))
+
+    return apply
+
+
+def _fused(a: Array, b: Array, c: Array) -> Array:
+    wide = np.longdouble if a.dtype == np.float64 else np.float64
+    return (a.astype(wide) * b.astype(wide) + c.astype(wide)).astype(a.dtype)
+
+
+def _half_away(x: Array) -> Array:
+    whole = np.trunc(x)
+    away = np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x).astype(x.dtype), whole)
+    return np.copysign(away, x)
+
+
+def _zeros_above(a: Array) -> Array:
+    bits = a.dtype.itemsize * 8
+    return np.array([bits - int(x).bit_length() for x in _u(a)], a.dtype)
+
+
+_INTRINSICS: Mapping[str, Callable[..., Array]] = {
+    "smin": np.minimum, "smax": np.maximum, "umin": _unsigned(np.minimum),
+    "umax": _unsigned(np.maximum), "abs": np.abs,
+    "ctpop": lambda a: np.array([int(x).bit_count() for x in _u(a)], a.dtype),
+    "ctlz": _zeros_above, "fma": _fused, "fabs": np.abs, "copysign": np.copysign,
+    "minimum": _extreme(False, False), "maximum": _extreme(True, False),
+    "minimumnum": _extreme(False, True), "maximumnum": _extreme(True, True),
+    "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": _half_away,
+    "rint": np.rint,
+}  # fmt: skip
+_COMPARE: Mapping[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal,
+}  # fmt: skip
+
+
+def _approximate(function: Callable[[Array], Array]) -> Callable[..., Array]:
+    return lambda x: function(x.astype(np.float64)).astype(np.float32)
+
+
+_PTX: Mapping[str, Callable[..., Array]] = {
+    "ex2.approx.ftz.f32": _approximate(np.exp2), "ex2.approx.f32": _approximate(np.exp2),
+    "lg2.approx.f32": _approximate(np.log2), "sqrt.approx.f32": _approximate(np.sqrt),
+    "rsqrt.approx.f32": _approximate(lambda x: 1 / np.sqrt(x)),
+    "sin.approx.f32": _approximate(np.sin), "cos.approx.f32": _approximate(np.cos),
+    "tanh.approx.f32": _approximate(np.tanh), "div.full.f32": np.divide,
+}  # fmt: skip
+_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+_ATOMICS = {
+    "add": "add", "and": "and", "or": "or", "xor": "xor", "fadd": "fadd", "max": "smax",
+    "min": "smin", "umax": "umax", "umin": "umin", "fmax": "maximumnum", "fmin": "minimumnum",
+}  # fmt: skip
+
+
+class Numbers:
+    """The arithmetic part of the thread interface; subclasses say what a handle is."""
+
+    def made(self, array: Any, element: Element) -> Any:
+        raise NotImplementedError
+
+    def dtype(self, element: Element) -> Any:
+        """numpy's type of an element; pointers are i64, 8-bit floats their bits."""
+        return np.int64 if isinstance(element, Pointer) else _DTYPES[element.name]
+
+    def binary(self, name: str, element: Element, a: Any, b: Any, flags: str = "") -> Any:
+        table = _OF_BITS if element is I1 else _BINARY
+        with np.errstate(all="ignore"):
+            return self.made(table[name](a.array, b.array), element)
+
+    def intrinsic(self, name: str, element: Element, *operands: Any, flags: str = "") -> Any:
+        with np.errstate(all="ignore"):
+            return self.made(_INTRINSICS[name](*(x.array for x in operands)), element)
+
+    def negate(self, element: Element, a: Any) -> Any:
+        return self.made(-a.array, element)
+
+    def compare(self, predicate: str, element: Element, a: Any, b: Any) -> Any:
+        x, y = a.array, b.array
+        if element.is_float:
+            return self.made(_float_compare(predicate, x, y), I1)
+        if predicate[0] == "u" or isinstance(element, Pointer):
+            x, y = _u(x), _u(y)
+        elif element is I1 and predicate[0] == "s":
+            x, y = -x.astype(np.int8), -y.astype(np.int8)
+        return self.made(_COMPARE[predicate[-2:]](x, y), I1)
+
+    def select(self, element: Element, condition: Any, a: Any, b: Any) -> Any:
+        return self.made(np.where(condition.array, a.array, b.array), element)
+
+    def convert(self, name: str, source: Element, target: Element, a: Any) -> Any:
+        x, new = a.array, self.dtype(target)
+        if name == "bitcast":
+            return self.made(x.view(new), target)
+        with np.errstate(all="ignore"):
+            return self.made(_converted(name, x, new, target), target)
+
+    def instruction(self, text: str, result: Element, operands: Sequence[tuple[Any, Any]]) -> Any:
+        word = text.split()[0]
+        with np.errstate(all="ignore"):
+            return self.made(
+                _ptx(word, self.dtype(result))(*(x.array for _, x in operands)), result
+            )
+
+    def combined(self, name: str, element: Element, a: Array, b: Array) -> Array:
+        """What an atomic access writes."""
+        if name == "xchg":
+            return b
+        if name in ("uinc_wrap", "udec_wrap"):
+            x, y = int(_u(a)[0]), int(_u(b)[0])
+            up = 0 if x >= y else x + 1
+            down = y if x == 0 or x > y else x - 1
+            return np.array([up if name == "uinc_wrap" else down]).astype(a.dtype)
+        word = _ATOMICS[name]
+        table = _BINARY if word in _BINARY else _INTRINSICS
+        return table[word](a, b).astype(a.dtype)
+
+
+def _float_compare(predicate: str, x: Array, y: Array) -> Array:
+    unordered = np.isnan(x) | np.isnan(y)
+    if predicate in ("true", "false"):
+        return np.full(x.shape, predicate == "true")
+    if predicate in ("ord", "uno"):
+        return unordered if predicate == "uno" else ~unordered
+    with np.errstate(all="ignore"):
+        found = _COMPARE[predicate[1:]](x, y)
+    return found | unordered if predicate[0] == "u" else found & ~unordered
+
+
+def _converted(name: str, x: Array, new: Any, target: Element) -> Array:
+    if name in ("zext", "uitofp", "inttoptr"):
+        return (_u(x) if x.dtype != bool else x).astype(new)
+    if name in ("sext", "sitofp") and x.dtype == bool:
+        return (-x.astype(np.int8)).astype(new)
+    if name == "trunc" and target is I1:
+        return (x & 1).astype(bool)
+    if name in ("fptoui", "fptosi"):
+        kind = _UNSIGNED[np.dtype(new).itemsize] if name == "fptoui" else new
+        return np.trunc(x.astype(np.float64)).astype(kind).view(new)
+    if name.endswith(".sat"):
+        return _saturated(name, x, new)
+    if name == "fptrunc" and new == ml_dtypes.bfloat16 and x.dtype == np.float64:
+        return _odd(x).astype(new)
+    return x.astype(new)
+
+
+def _odd(x: Array) -> Array:
+    """f64 to f32 rounded to odd, so that rounding again is rounding once."""
+    near = x.astype(np.float32)
+    toward = np.where(
+        np.abs(near.astype(np.float64)) > np.abs(x), np.nextafter(near, np.float32(0)), near
+    )
+    lost = (toward.astype(np.float64) != x) & np.isfinite(x)
+    return (toward.view(np.int32) | lost).view(np.float32)
+
+
+def _saturated(name: str, x: Array, new: Any) -> Array:
+    kind = _UNSIGNED[np.dtype(new).itemsize] if name.startswith("fptoui") else new
+    limits = np.iinfo(kind)
+    wide = np.nan_to_num(np.trunc(x.astype(np.longdouble)), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    held = [int(max(limits.min, min(limits.max, v))) if np.isfinite(v) else
+            (limits.max if v > 0 else limits.min) for v in wide]  # fmt: skip
+    return np.array(held, kind).view(new)
+
+
+def _ptx(word: str, dtype: Any) -> Callable[..., Array]:
+    found = _PTX.get(word)
+    if found is not None:
+        return found
+    if match := re.fullmatch(r"(add|sub|mul|div)\.(r[zmpn])(?:\.ftz)?\.f(32|64);?", word):
+        return _directed(_ARITHMETIC[match[1]], match[2])
+    if match := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
+        return _high_product(match[1] == "s")
+    if match := re.fullmatch(r"cvt\.(r[zmp])\.(f16|f32)\.(f32|f64)", word):
+        return _cut(match[1], np.float16 if match[2] == "f16" else np.float32)
+    raise AssertionError(f"no meaning for {word}")
+
+
+def _high_product(signed: bool) -> Callable[[Array, Array], Array]:
+    def apply(a: Array, b: Array) -> Array:
+        bits = a.dtype.itemsize * 8
+        x, y = (a, b) if signed else (_u(a), _u(b))
+        high = [(int(p) * int(q)) >> bits & ((1 << bits) - 1) for p, q in zip(x, y, strict=True)]
+        return np.array(high, _UNSIGNED[a.dtype.itemsize]).view(a.dtype)
+
+    return apply
+
+
+def _cut(mode: str, new: Any) -> Callable[[Array], Array]:
+    def apply(x: Array) -> Array:
+        near = x.astype(new)
+        back = near.astype(np.float64)
+        down, up = np.nextafter(near, new(-np.inf)), np.nextafter(near, new(np.inf))
+        low, high = np.where(back > x, down, near), np.where(back < x, up, near)
+        if mode == "rz":
+            return np.where(x > 0, low, high).astype(new)
+        return (low if mode == "rm" else high).astype(new)
+
+    return apply
