@@ -32,7 +32,9 @@ from tileir.signature import (
 from tileir.types import BF16, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, F64, Pointer, Type
 from tileir.values import Operand
 
-EVERY_FLOAT = elements("float", F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, BF16, F32, F64)
+EVERY_FLOAT = elements(
+    "float of any width", F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, BF16, F32, F64
+)
 I = Var("S", INTEGERS)  # noqa: E741 - the conventional name of an integer type variable
 F = Var("S", FLOATS)
 X = Var("S", EVERY_FLOAT)

@@ -78,7 +78,10 @@ class Return(Op):
 
 @op("unreachable")
 class Unreachable(Op):
-    """A place the program promises never to reach."""
+    """A place the program promises never to reach.
+
+    `unreachable`
+    """
 
     effects_ = Effects.CONTROL
     predicable = False
