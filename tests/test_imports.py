@@ -1,0 +1,68 @@
+"""What an import brings along, and what other distributions can add."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "rich", "lark")
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The heavy distributions and op families in memory after `statement`, in a new process."""
+    report = "import json, sys; print(json.dumps(sorted(sys.modules)))"
+    run = subprocess.run(
+        [sys.executable, "-c", f"{statement}\n{report}"], capture_output=True, text=True, check=True
+    )
+    names = json.loads(run.stdout)
+    return {n for n in names if n in HEAVY or n.startswith("tileir.ops.")}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import tileir", "import tileir.textual", "import tileir.tools.main, tileir.tools.explain"],
+)
+def test_text_and_structure_need_nothing_heavy(statement):
+    assert not loaded_by(statement) & set(HEAVY)
+
+
+def test_importing_the_ir_loads_few_op_families():
+    assert loaded_by("import tileir") <= {"tileir.ops.control", "tileir.ops.predicate"}
+
+
+def test_the_backend_loads_llvm_only_to_compile():
+    assert not loaded_by("import tileir.backend") & {"llvmlite", "cuda"}
+
+
+def test_generators_need_hypothesis_only_for_strategies():
+    assert "hypothesis" not in loaded_by("from tileir.testing import sample")
+    assert "hypothesis" in loaded_by("from tileir.testing import programs")
+
+
+def test_public_names_are_found_and_others_refused():
+    import tileir
+
+    for name in tileir.__all__:
+        assert getattr(tileir, name) is not None
+    assert callable(tileir.verify) and callable(tileir.interpret)
+    with pytest.raises(AttributeError):
+        tileir.nothing_of_this_name  # noqa: B018
+
+
+def test_ops_of_other_distributions_are_found_by_entry_point(tmp_path):
+    (tmp_path / "acme_ops.py").write_text(
+        "from tileir.op import Op, op\n"
+        '@op("acme.nop")\nclass Nop(Op):\n    """Nothing.\n\n    `acme.nop`\n    """\n'
+        "    def evaluate(self, machine): return ()\n"
+    )
+    info = tmp_path / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tileir.ops]\nacme = acme_ops\n")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from tileir.op import lookup\nprint(lookup('acme.nop').mnemonic)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout == "acme.nop\n", run.stderr
