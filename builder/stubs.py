@@ -1,7 +1,6 @@
 """The checked stub of the derived methods, for editors and type checkers.
 
-python -m tileir.builder.stubs       prints it; `builder/ops.pyi` holds it, and a test that
-                                     the two are the same
+`python -m tileir.builder.stubs` writes it to `builder/ops.pyi`; a test holds the two equal.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 
 import attrs
 
@@ -135,4 +135,4 @@ def _documentation(kind: type[Op]) -> str:
 
 
 if __name__ == "__main__":
-    print(stub(), end="")
+    Path(__file__).with_name("ops.pyi").write_text(stub())

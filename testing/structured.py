@@ -51,6 +51,7 @@ def bodies(draw: Any, depth: int, loops: int) -> list[Statement]:
 
 @st.composite
 def statements(draw: Any, kind: str, depth: int, loops: int) -> Statement:
+    """One statement: its kind, then its parts as `_Writer.on_KIND` takes them."""
     scalars = SCALARS + tuple(f"i{n}" for n in range(loops))
     number = expressions(scalars, INTEGER)
     condition = st.tuples(st.sampled_from(RELATIONS), number, number)

@@ -220,4 +220,4 @@ def test_an_op_made_elsewhere_is_emitted() -> None:
 
 def test_the_stubs_are_up_to_date() -> None:
     file = Path(tileir.builder.__file__).with_name("ops.pyi")
-    assert file.read_text() == stub(), "run: python -m tileir.builder.stubs > builder/ops.pyi"
+    assert file.read_text() == stub(), "run: python -m tileir.builder.stubs"
