@@ -1,10 +1,11 @@
 """Kernel arguments: numpy arrays become regions of memory, Python numbers become scalars.
 
 A pointer parameter takes an array whose dtype fits the pointee and receives the address of its
-first element; any non-negative strides are allowed, and the bytes between the elements of a
-strided array belong to nothing. Arrays that share memory share a region, at the distances they
-really have; the start of the allocation counts as aligned to any power of two. A pointer to
-pointers takes a sequence of arrays. A scalar parameter takes a number that its type can hold.
+first element; a descriptor parameter describes the array. Any non-negative strides are allowed,
+and the bytes between the elements of a strided array belong to nothing. Arrays that share memory
+share a region, at the distances they really have; the start of the allocation counts as aligned
+to any power of two. A pointer to pointers takes a sequence of arrays. A scalar parameter takes a
+number that its type can hold.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.memory import Memory, Region
 from tileir.ir import Function, Parameter
 from tileir.machine import Tensor, dtype_of
-from tileir.types import Pointer, Scalar
+from tileir.machine.descriptors import Descriptors, DescriptorValue
+from tileir.types import Descriptor, Pointer, Scalar
 
 Array = NDArray[Any]
 
@@ -76,7 +78,7 @@ class Binder:
     bound: list[Bound] = attrs.field(factory=list[Bound])
     tables: list[tuple[Array, list[Array]]] = attrs.field(factory=list[tuple[Array, list[Array]]])
 
-    def values(self, kernel: Function, arguments: Mapping[str, Any]) -> list[Tensor]:
+    def values(self, kernel: Function, arguments: Mapping[str, Any]) -> list[Any]:
         """The value of every parameter. Raises InterpretError for an argument that does not fit."""
         pairs = list(zip(kernel.parameters, arguments.items(), strict=True))
         arrays = [(n, a) for p, (n, v) in pairs for a in self._arrays(p, n, v)]
@@ -119,6 +121,8 @@ class Binder:
     def _arrays(self, parameter: Parameter, name: str, value: Any) -> list[Array]:
         """The arrays that `value` brings; a pointer table is one more."""
         type_ = parameter.type
+        if isinstance(type_, Descriptor):
+            return [_described(parameter, name, value, type_)]
         if not isinstance(type_, Pointer):
             return []
         if isinstance(type_.pointee, Pointer) and not isinstance(value, np.ndarray):
@@ -129,7 +133,9 @@ class Binder:
             return [table, *items]
         return [_fit(parameter, name, value, type_.pointee)]
 
-    def _value(self, parameter: Parameter, name: str, value: Any) -> Tensor:
+    def _value(self, parameter: Parameter, name: str, value: Any) -> Any:
+        if isinstance(parameter.type, Descriptor):
+            return self._descriptor(parameter.type, value)
         if not isinstance(parameter.type, Pointer):
             return scalar(parameter, name, value)
         if not isinstance(value, np.ndarray):
@@ -137,6 +143,14 @@ class Binder:
             table[:] = [self.address(item) for item in items]
             value = table
         return Tensor(np.array(self.address(value), np.uint64), None)
+
+    def _descriptor(self, type_: Descriptor, array: Array) -> DescriptorValue:
+        """The descriptor of a whole array; what lies outside it reads as zero."""
+        strides = (s // array.itemsize for s in array.strides)
+        pairs = ((np.array(n), np.array(s)) for n, s in zip(array.shape, strides, strict=True))
+        dimensions = tuple(Tensor(number, None) for pair in pairs for number in pair)
+        base = Tensor(np.array(self.address(array), np.uint64), None)
+        return Descriptors().make_descriptor(base, dimensions, type_, "zero")
 
     def address(self, array: Array) -> int:
         """Where `array` was placed."""
@@ -193,6 +207,15 @@ def _fit(parameter: Parameter, name: str, value: Any, pointee: Any) -> Array:
         message = f"{name} has negative strides; give a copy"
         raise _error("TIR0511", message, parameter.location)
     return value
+
+
+def _described(parameter: Parameter, name: str, value: Any, type_: Descriptor) -> Array:
+    """`value` as an array that a descriptor of `type_` may describe."""
+    array = _fit(parameter, name, value, type_.block.element)
+    if array.ndim != len(type_.block.shape):
+        message = f"{name} must have {len(type_.block.shape)} dimensions, not {array.ndim}"
+        raise _error("TIR0511", message, parameter.location)
+    return array
 
 
 def fits_dtype(dtype: np.dtype[Any], pointee: Any) -> bool:

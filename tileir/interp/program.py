@@ -49,7 +49,7 @@ class CallSite:
 
 @attrs.define(eq=False)
 class BlockCode:
-    """One block: `parts` are runs of steps, each but the last ending before a pausing op."""
+    """One block: `parts` are runs of steps, each but the last ending before a synchronising op."""
 
     block: Block
     parts: tuple[tuple[Step, ...], ...] = ()
@@ -85,6 +85,12 @@ class Code:
     """Whether running it may stop at a synchronising op."""
 
 
+def synchronises(op: Op) -> bool:
+    """Whether other instances may see or change what `op` does: an atomic or volatile access. A
+    barrier concerns one instance, and a fence orders nothing without these."""
+    return Effects.SYNC in op.effects and bool(op.effects & (Effects.READ | Effects.WRITE))
+
+
 def pausing_functions(module: Module) -> set[str]:
     """Names of the functions that synchronise, themselves or through calls."""
     callers: dict[str, set[str]] = {}
@@ -93,7 +99,7 @@ def pausing_functions(module: Module) -> set[str]:
         for op in function.ops:
             if op.mnemonic == "call":
                 callers.setdefault(cast(Any, op).callee, set()).add(name)
-            elif Effects.SYNC in op.effects:
+            elif synchronises(op):
                 pausing.append(name)
     found: set[str] = set()
     while pausing:
@@ -185,7 +191,7 @@ class _Preparation:
     def _may_pause(self, op: Op) -> bool:
         if op.mnemonic == "call":
             return cast(Any, op).callee in self.pausing
-        return Effects.SYNC in op.effects
+        return synchronises(op)
 
     def _call_site(self, op: Op) -> CallSite | None:
         if op.mnemonic != "call":

@@ -227,11 +227,13 @@ class RaceDetector:
         return shadow, wide.reshape(-1), np.repeat(entries, times)
 
     def _mark_read(self, shadow: Shadow, cells: Indices, entries: Entries) -> None:
-        for _ in range(2):
-            prior = shadow.reader[cells]
-            others = (prior >= 0) & (self.instances[prior] != self.instances[entries])
-            shadow.other[cells[others]] = prior[others]
-            shadow.reader[cells] = entries
+        """Remember readers, and where they are two instances, in this batch or before, both."""
+        before = shadow.reader[cells]
+        changed = (before >= 0) & (self.instances[before] != self.instances[entries])
+        shadow.other[cells[changed]] = before[changed]
+        shadow.reader[cells] = entries
+        lost = self.instances[shadow.reader[cells]] != self.instances[entries]
+        shadow.other[cells[lost]] = entries[lost]
 
     def _conflicts(
         self,

@@ -1,7 +1,7 @@
 """Running program instances: in turn, or as coroutines that may wait for each other.
 
-An instance of a kernel that synchronises is a generator that stops before each atomic, volatile
-access, fence or barrier. The scheduler picks the next instance at random from a seed. An
+An instance of a kernel that synchronises is a generator that stops before each atomic or volatile
+access. The scheduler picks the next instance at random from a seed. An
 instance is stuck when it comes back to the same place with the same values while memory stood
 still; when every live one is, no schedule can help: that is a deadlock.
 """

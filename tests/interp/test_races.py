@@ -1,0 +1,123 @@
+"""The race detector against the definition, on random logs of accesses."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from tileir.interp.clocks import InstanceClock, SyncMemory
+from tileir.interp.memory import Memory, Region
+from tileir.interp.races import Race, RaceDetector, Touch
+from tileir.op import Op, lookup
+
+SIZE = 16
+Access = tuple[int, Touch, int, list[int]]
+"""Instance, touch, element size, elements."""
+
+
+def op() -> Op:
+    found = lookup("unreachable")
+    assert found is not None
+    return found()
+
+
+def log_of(choose: random.Random, touches: tuple[Touch, ...], count: int) -> list[Access]:
+    accesses: list[Access] = []
+    for _ in range(count):
+        size = choose.choice((1, 2, 4))
+        elements = choose.sample(range(SIZE // size), choose.randint(1, 2))
+        accesses.append((choose.randrange(3), choose.choice(touches), size, elements))
+    return accesses
+
+
+def cells(access: Access) -> set[int]:
+    _, _, size, elements = access
+    return {e * size + b for e in elements for b in range(size)}
+
+
+def conflicts(a: Access, b: Access) -> bool:
+    """The definition: two instances, one byte, one writes, not both atomic."""
+    atomic = (Touch.ATOMIC_READ, Touch.ATOMIC_WRITE)
+    writes = (Touch.WRITE, Touch.ATOMIC_WRITE)
+    return (
+        a[0] != b[0]
+        and bool(cells(a) & cells(b))
+        and (a[1] in writes or b[1] in writes)
+        and not (a[1] in atomic and b[1] in atomic)
+    )
+
+
+def region() -> Region:
+    return Memory().add("x", np.zeros(SIZE, np.uint8))
+
+
+def detect(accesses: list[Access], every: int) -> list[Race]:
+    """What the detector finds, checking after each `every` accesses."""
+    found: list[Race] = []
+    detector, here = RaceDetector(found.append), region()
+    for number, (instance, touch, size, elements) in enumerate(accesses, 1):
+        entry = detector.entry(op(), instance)
+        detector.log(here, np.array(elements), size, entry, touch)
+        if number % every == 0:
+            detector.check()
+    detector.check()
+    return found
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_without_synchronisation_the_detector_decides(seed: int) -> None:
+    choose = random.Random(seed)
+    accesses = log_of(choose, (Touch.READ, Touch.READ, Touch.READ, Touch.WRITE), 6)
+    expected = any(conflicts(a, b) for a, b in combinations(accesses, 2))
+    for every in (1, 2, 100):
+        found = detect(accesses, every)
+        assert bool(found) == expected
+        for race in found:
+            pair = {race.first.instance, race.second.instance}
+            touched = [a for a in accesses if a[0] in pair and race.offset in cells(a)]
+            assert any(conflicts(a, b) for a, b in combinations(touched, 2))
+
+
+def test_a_release_orders_what_came_before_it_and_nothing_else() -> None:
+    found: list[Race] = []
+    detector, here, sync = RaceDetector(found.append), region(), SyncMemory()
+    one, two = InstanceClock.of(0, 2), InstanceClock.of(1, 2)
+
+    def touch(clock: InstanceClock, element: int, how: Touch) -> None:
+        entry = detector.entry(op(), clock.instance, clock.epoch)
+        detector.log(here, np.array([element]), 1, entry, how)
+        detector.check(clock.now)
+
+    touch(one, 0, Touch.WRITE)
+    sync.write(one, [99], release=True, rmw=False)
+    touch(one, 1, Touch.WRITE)
+    sync.read(two, [99], acquire=True)
+    touch(two, 0, Touch.READ)
+    touch(two, 0, Touch.WRITE)
+    assert not found
+    touch(two, 1, Touch.READ)
+    assert [(r.first.instance, r.second.instance, r.offset) for r in found] == [(0, 1, 1)]
+
+
+@pytest.mark.parametrize("middle", ["rmw", "store"])
+def test_a_release_sequence_goes_through_updates_and_ends_at_stores(middle: str) -> None:
+    sync = SyncMemory()
+    clocks = [InstanceClock.of(n, 3) for n in range(3)]
+    sync.write(clocks[0], [8], release=True, rmw=False)
+    sync.write(clocks[1], [8], release=False, rmw=middle == "rmw")
+    sync.read(clocks[2], [8], acquire=True)
+    assert (clocks[2].now[0] == 1) == (middle == "rmw")
+
+
+def test_a_relaxed_read_orders_only_after_an_acquire_fence() -> None:
+    sync = SyncMemory()
+    one, two = InstanceClock.of(0, 2), InstanceClock.of(1, 2)
+    one.fence(acquire=False, release=True)
+    sync.write(one, [8], release=False, rmw=False)
+    sync.read(two, [8], acquire=False)
+    assert two.now[0] == 0
+    two.fence(acquire=True, release=False)
+    assert two.now[0] == 1
