@@ -94,9 +94,29 @@ def compile(
     """
     machine = target_named(target)
     chosen = options if isinstance(options, Options) else Options(**(options or {}))
-    prepared = prepare(module, _kernel(module, kernel).name)
-    function = prepared.functions[_kernel(module, kernel).name]
-    num_warps = chosen.num_warps or choose_warps(function, machine)
+    done = staged(module, machine, chosen, kernel)
+    text = emit(done.stages["barriers"], done.kernel, machine, done.memory, done.num_warps)
+    ptx, optimized = to_ptx(text, machine, chosen.optimize)
+    return Compiled(done.stages, text, optimized, ptx, _metadata(done, machine))
+
+
+@attrs.frozen(eq=False)
+class Staged:
+    """A kernel before code is written: the module after every stage, the plan of its shared
+    memory, and the warps of a block."""
+
+    stages: Mapping[str, Module]
+    kernel: str
+    memory: Plan
+    num_warps: int
+
+
+def staged(module: Module, machine: Target, options: Options, kernel: str | None) -> Staged:
+    """The stages up to where code is written. Raises `CompileError` as `compile` does."""
+    name = _kernel(module, kernel).name
+    prepared = prepare(module, name)
+    function = prepared.functions[name]
+    num_warps = options.num_warps or choose_warps(function, machine)
     _check_warps(function, num_warps, machine)
     contiguity = Contiguity.of(function)
     laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
@@ -105,12 +125,10 @@ def compile(
     stages = {
         "input": module,
         "prepared": prepared,
-        "layouts": _staged(prepared, laid_out, "layouts", num_warps),
-        "barriers": _staged(prepared, synchronised, "barriers", num_warps),
+        "layouts": _marked(prepared, laid_out, "layouts", num_warps),
+        "barriers": _marked(prepared, synchronised, "barriers", num_warps),
     }
-    text = emit(stages["barriers"], synchronised.name, machine, memory, num_warps)
-    ptx, optimized = to_ptx(text, machine, chosen.optimize)
-    return Compiled(stages, text, optimized, ptx, _metadata(function, machine, memory, num_warps))
+    return Staged(stages, name, memory, num_warps)
 
 
 def _kernel(module: Module, name: str | None) -> Function:
@@ -120,7 +138,7 @@ def _kernel(module: Module, name: str | None) -> Function:
         raise CompileError(Diagnostic("TIR0707", str(error.args[0]))) from error
 
 
-def _staged(module: Module, function: Function, stage: str, num_warps: int) -> Module:
+def _marked(module: Module, function: Function, stage: str, num_warps: int) -> Module:
     marked = function.evolve(attributes={**function.attributes, "num_warps": num_warps})
     functions = {**module.functions, function.name: marked}
     return module.evolve(functions=functions, stage=stage)
@@ -133,6 +151,9 @@ def _check_warps(function: Function, num_warps: int, machine: Target) -> None:
         raise CompileError(Diagnostic("TIR0708", message, function.location))
 
 
-def _metadata(function: Function, machine: Target, memory: Plan, num_warps: int) -> Metadata:
+def _metadata(done: Staged, machine: Target) -> Metadata:
+    function, memory = done.stages["prepared"].functions[done.kernel], done.memory
     arguments = tuple(str(p.type) for p in function.parameters)
-    return Metadata(function.name, machine.name, num_warps, memory.size, memory.dynamic, arguments)
+    return Metadata(
+        function.name, machine.name, done.num_warps, memory.size, memory.dynamic, arguments
+    )

@@ -101,6 +101,24 @@ class Driver:
         )
         self.check(result, "cuLaunchKernel")
 
+    def allocate(self, size: int) -> int:
+        """Address of `size` bytes on the device."""
+        return int(self.check(self.cuda.cuMemAlloc(size), "cuMemAlloc"))
+
+    def free(self, address: int) -> None:
+        """Give back what `allocate` gave."""
+        self.check(self.cuda.cuMemFree(address), "cuMemFree")
+
+    def to_device(self, address: int, host: int, size: int) -> None:
+        """Copy `size` bytes from the host."""
+        if size:
+            self.check(self.cuda.cuMemcpyHtoD(address, host, size), "cuMemcpyHtoD")
+
+    def to_host(self, host: int, address: int, size: int) -> None:
+        """Copy `size` bytes to the host."""
+        if size:
+            self.check(self.cuda.cuMemcpyDtoH(host, address, size), "cuMemcpyDtoH")
+
     def synchronize(self) -> None:
         """Wait for everything launched in the current context."""
         self.check(self.cuda.cuCtxSynchronize(), "cuCtxSynchronize")

@@ -1,23 +1,28 @@
-"""The executor `gpu`: kernels on the first GPU, with arrays copied there and back."""
+"""Running kernels through this backend: on a GPU, or thread by thread on the CPU.
+
+Both are executors (`tileir.executor`): arrays are numpy's, changed in place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import attrs
+import numpy as np
 
-from tileir.backend.compile import Compiled, compile as compile_kernel
-from tileir.backend.device import Driver, driver
+from tileir.backend.compile import Compiled, Options, compile, staged  # noqa: A004
+from tileir.backend.device import driver
 from tileir.backend.launch import Kernel
-from tileir.backend.target import TARGETS
+from tileir.backend.target import TARGETS, target
 from tileir.errors import Diagnostic, LaunchError
-from tileir.ir import Function, Module
+from tileir.ir import Module
 
 
 @attrs.frozen
 class GpuExecutor:
-    """Compiles and launches; an entry point of `tileir.executors`."""
+    """The GPU, as the executor `gpu`."""
 
     name: str = "gpu"
 
@@ -29,67 +34,87 @@ class GpuExecutor:
         arguments: Sequence[Any] | Mapping[str, Any],
         **options: Any,
     ) -> Compiled:
-        """Run `kernel` (None: the only one) once per instance of `grid` and wait for its end.
+        """Copy arrays to the GPU, run `kernel`, wait, copy back. Options are those of `compile`.
 
-        Host arrays (C-contiguous, anything with `__array_interface__`) are copied to the GPU and
-        back; numbers, addresses and GPU arrays are passed on. `options` are those of `compile`.
-        Raises CompileError and LaunchError.
+        Raises `CompileError` and `LaunchError`.
         """
+        chosen = options.pop("target", None) or gpu_target()
+        compiled = compile(module, chosen, Options(**options), kernel)
+        values = _ordered(module, compiled.plan.kernel, arguments)
         cuda = driver()
-        compiled = compile_kernel(module, gpu_target(), options or None, kernel)
-        values = _ordered(compiled.stages["input"].kernel(kernel), arguments)
-        copies: list[tuple[Any, int]] = []
-        try:
-            passed = [_device_value(cuda, value, copies) for value in values]
-            Kernel(compiled)[grid](*passed)
+        cuda.context()
+        with ExitStack() as stack:
+            held = [_on_gpu(stack, v) if isinstance(v, np.ndarray) else v for v in values]
+            Kernel(compiled)[grid](*held)
             cuda.synchronize()
-            for array, address in copies:
-                copied = cuda.cuda.cuMemcpyDtoH(_address(array), address, array.nbytes)
-                cuda.check(copied, "cuMemcpyDtoH")
-        finally:
-            for _, address in copies:
-                cuda.cuda.cuMemFree(address)
+            for value, address in zip(values, held, strict=True):
+                if isinstance(value, np.ndarray):
+                    _copy_back(value, address)
         return compiled
 
 
 def gpu_target() -> str:
-    """The newest target that the first GPU runs code of. Raises LaunchError without a GPU."""
+    """The target of the current GPU. Raises `LaunchError` (TIR0711) for one that is not known."""
     major, minor = driver().capability()
-    exact = f"sm_{major}{minor}"
-    if f"{exact}a" in TARGETS:
-        return f"{exact}a"
-    numbers = [int(name[3:]) for name in TARGETS if name[3:].isdecimal()]
-    fitting = [n for n in numbers if n // 10 == major and n <= 10 * major + minor]
-    if not fitting:
-        raise LaunchError(Diagnostic("TIR0711", f"no target fits a GPU of {exact}"))
-    return f"sm_{max(fitting)}"
+    for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}", f"sm_{major}0"):
+        if name in TARGETS:
+            return name
+    raise LaunchError(Diagnostic("TIR0711", f"no target for compute capability {major}.{minor}"))
 
 
-def _ordered(function: Function, arguments: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-    """The arguments in the order of the parameters. Raises LaunchError (TIR0710)."""
+@attrs.frozen
+class SimtExecutor:
+    """All threads of a block in numpy, as the executor `simt`: the lowering, without a GPU."""
+
+    name: str = "simt"
+
+    def launch(
+        self,
+        module: Module,
+        kernel: str | None,
+        grid: int | Sequence[int],
+        arguments: Sequence[Any] | Mapping[str, Any],
+        **options: Any,
+    ) -> dict[str, int]:
+        """Run the lowering rules of `kernel` for every thread; what was done, counted.
+
+        Raises `CompileError`, and AssertionError for a defect of the lowering (a race in shared
+        memory, a read of what nobody wrote, an access out of bounds or not aligned).
+        """
+        from tileir.backend import simt
+
+        machine = target(options.pop("target", None) or "sm_90")
+        done = staged(module, machine, Options(**options), kernel)
+        values = _ordered(module, done.kernel, arguments)
+        extents = (grid,) if isinstance(grid, int) else tuple(grid)
+        lowered = done.stages["barriers"]
+        return simt.run(lowered, done.kernel, extents, values, machine, done.memory, done.num_warps)
+
+
+def _ordered(
+    module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]
+) -> list[Any]:
+    """Arguments by position."""
     if not isinstance(arguments, Mapping):
         return list(arguments)
-    names = [p.name or "" for p in function.parameters]
+    names = [p.name or str(i) for i, p in enumerate(module.functions[kernel].parameters)]
     if set(names) != set(arguments):
-        wrong = ", ".join(sorted(set(names) ^ set(arguments)))
-        message = f"arguments and parameters of @{function.name} differ: {wrong}"
+        message = f"@{kernel} takes {', '.join(names)}, not {', '.join(arguments)}"
         raise LaunchError(Diagnostic("TIR0710", message))
     return [arguments[name] for name in names]
 
 
-def _device_value(cuda: Driver, value: Any, copies: list[tuple[Any, int]]) -> Any:
-    """A host array's copy on the GPU, noted in `copies`; anything else as it is."""
-    interface = getattr(value, "__array_interface__", None)
-    if interface is None or not interface["shape"]:
-        return value
-    if interface.get("strides") is not None:
-        raise LaunchError(Diagnostic("TIR0710", "a host array must be C-contiguous"))
-    address = cuda.check(cuda.cuda.cuMemAlloc(max(1, value.nbytes)), "cuMemAlloc")
-    copies.append((value, int(address)))
-    copied = cuda.cuda.cuMemcpyHtoD(address, _address(value), value.nbytes)
-    cuda.check(copied, "cuMemcpyHtoD")
-    return int(address)
+def _on_gpu(stack: ExitStack, array: np.ndarray[Any, Any]) -> int:
+    """A copy of `array` on the GPU, freed with `stack`; its address."""
+    cuda = driver()
+    address = cuda.allocate(max(array.nbytes, 1))
+    stack.callback(cuda.free, address)
+    whole = np.ascontiguousarray(array)
+    cuda.to_device(address, whole.ctypes.data, whole.nbytes)
+    return address
 
 
-def _address(array: Any) -> int:
-    return array.__array_interface__["data"][0]
+def _copy_back(array: np.ndarray[Any, Any], address: int) -> None:
+    whole = np.empty(array.shape, array.dtype)
+    driver().to_host(whole.ctypes.data, address, whole.nbytes)
+    array[...] = whole

@@ -9,6 +9,7 @@ shuffles, across warps through shared memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from tileir.backend.lowering import Fragment, Lowering, scalar_of
@@ -99,7 +100,7 @@ def _scanned(
     found = list(items)
     for number, registers in enumerate(rows.values()):
         registers.sort(key=lambda r: spread.registers[r][op.axis])
-        for before, register in zip(registers, registers[1:], strict=False):
+        for before, register in pairwise(registers):
             found[register] = join(found[before], found[register])
         carried = _before(lowering, op, elements, found[registers[-1]], join, number)
         for register in registers:

@@ -4,8 +4,7 @@ import itertools
 from math import prod
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tileir import TileirError
 from tileir.layout import Layout, Repeat, blocked, layout
