@@ -75,6 +75,8 @@ class Shadow:
     other: Entries
     watcher: Entries
     """The last atomic reader."""
+    seen: set[Touch] = attrs.field(factory=set[Touch])
+    """Kinds of access there have been."""
 
     @classmethod
     def of(cls, region: Region, size: int) -> Shadow:
@@ -84,6 +86,7 @@ class Shadow:
     def refined(self, region: Region, size: int) -> Shadow:
         """The same in granules of a smaller `size`."""
         fine, times = Shadow.of(region, size), self.size // size
+        fine.seen |= self.seen
         lead = (region.view(self.size)[1] - region.view(size)[1]) // size
         for name in ("writer", "atomic", "reader", "other", "watcher"):
             old, new = np.repeat(getattr(self, name), times), getattr(fine, name)
@@ -146,6 +149,8 @@ class RaceDetector:
     reads: dict[Region, list[_Log]] = attrs.field(factory=dict[Region, list[_Log]])
     shadows: dict[Region, Shadow] = attrs.field(factory=dict[Region, Shadow])
     logged: int = 0
+    postponed: int = 0
+    """Elements in `reads`."""
 
     def entry(self, op: Op, instance: int, epoch: int = 0) -> int:
         """The number under which the accesses of `op` are logged."""
@@ -185,17 +190,20 @@ class RaceDetector:
 
     def _postpone(self, region: Region, log: _Log) -> None:
         """Keep the reads of a region nobody has written yet: most are never needed."""
-        kept = self.reads.setdefault(region, [])
-        kept.append(log)
-        if len(kept) > 8 and sum(len(x.entries) for x in kept) > BATCH >> 8:
-            self._shadow(region, log.size)
+        self.reads.setdefault(region, []).append(log)
+        self.postponed += sum(index.size for index in log.indices)
+        if self.postponed > 4 * BATCH:
+            self.postponed = 0
+            for kept, logs in list(self.reads.items()):
+                self._shadow(kept, logs[0].size)
 
     def _examine(self, region: Region, touch: Touch, log: _Log, clock: Clock | None) -> None:
         shadow, cells, entries = self._cells(region, log)
         for prior_touch, last in shadow.prior(touch):
-            self._conflicts(
-                region, shadow, cells, (prior_touch, last[cells]), (touch, entries), clock
-            )
+            if prior_touch in shadow.seen:
+                prior = prior_touch, last[cells]
+                self._conflicts(region, shadow, cells, prior, (touch, entries), clock)
+        shadow.seen.add(touch)
         if touch is Touch.READ:
             self._mark_read(shadow, cells, entries)
             return
@@ -228,6 +236,7 @@ class RaceDetector:
 
     def _mark_read(self, shadow: Shadow, cells: Indices, entries: Entries) -> None:
         """Remember readers, and where they are two instances, in this batch or before, both."""
+        shadow.seen.add(Touch.READ)
         before = shadow.reader[cells]
         changed = (before >= 0) & (self.instances[before] != self.instances[entries])
         shadow.other[cells[changed]] = before[changed]
