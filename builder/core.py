@@ -39,9 +39,11 @@ class Core:
     ) -> None:
         self.insertion: list[Op] | None = None
         """Ops of the block that is being filled; None where control never comes."""
-        self._locations = locations
-        self._fixed: Location | None = None
-        self._places = Places()
+        self.tracking = locations
+        """Whether ops get the caller's place."""
+        self.fixed: Location | None = None
+        """The place ops get otherwise."""
+        self.places = Places()
         self._open: list[OpenFunction] = []
         self._functions: dict[str, Function] = {}
         self._globals: dict[str, Global] = {}
@@ -53,22 +55,21 @@ class Core:
 
     def here(self) -> Location | None:
         """The location ops made now get."""
-        if self._fixed is not None:
-            return self._fixed
-        return self._places.caller() if self._locations else None
+        return self.places.caller() if self.tracking else self.fixed
 
     def caller(self) -> Location:
         """Where the builder was called, for errors."""
-        return self._fixed or self._places.caller()
+        return self.fixed or self.places.caller()
 
     @contextmanager
     def located(self, location: Location) -> Generator[None]:
         """Give every op made inside this location: that of a frontend's own source."""
-        before, self._fixed = self._fixed, location
+        before = self.tracking, self.fixed
+        self.tracking, self.fixed = False, location
         try:
             yield
         finally:
-            self._fixed = before
+            self.tracking, self.fixed = before
 
     # Insertion -------------------------------------------------------------------------------
 

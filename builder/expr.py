@@ -220,17 +220,17 @@ class Expr(Wrapped):
 
     # Reductions -----------------------------------------------------------------------------------
 
-    def sum(self, axis: int | None = None) -> Expr:
+    def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
         """Sum along `axis`, or of all elements."""
-        return tiles.reduce(self, axis, "add", "fadd")
+        return tiles.reduce(self, axis, keepdims, "add", "fadd")
 
-    def max(self, axis: int | None = None) -> Expr:
+    def max(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
         """Largest element, signed; NaN where there is one."""
-        return tiles.reduce(self, axis, "smax", "fmaximum")
+        return tiles.reduce(self, axis, keepdims, "smax", "fmaximum")
 
-    def min(self, axis: int | None = None) -> Expr:
+    def min(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
         """Smallest element, signed; NaN where there is one."""
-        return tiles.reduce(self, axis, "smin", "fminimum")
+        return tiles.reduce(self, axis, keepdims, "smin", "fminimum")
 
     def argmax(self, axis: int) -> Expr:
         """Index (i32) of the largest along `axis`: the first of equal ones, or the first NaN."""
@@ -242,7 +242,7 @@ class Expr(Wrapped):
 
     def reduce(self, axis: int | None, combine: str | Callable[[Expr, Expr], Expr]) -> Expr:
         """Elements joined by a named combiner or by `lambda a, b: ...` on scalars."""
-        return tiles.reduce(self, axis, combine, combine)
+        return tiles.reduce(self, axis, False, combine, combine)
 
     def scan(
         self, axis: int, combine: str | Callable[[Expr, Expr], Expr], *, reverse: bool = False
@@ -269,28 +269,28 @@ class Expr(Wrapped):
         """Atomic read-modify-write (`add`, `fadd`, `smax`, `xchg`, ...): the old values."""
         return tiles.atomic(self, op, value, mask, attributes)
 
-    # Functions ------------------------------------------------------------------------------------
+    # Functions; attributes such as fast="approx" as the ops have them -----------------------
 
-    def exp(self) -> Expr:
-        return self.builder.insert("exp", self)
+    def exp(self, **attributes: Any) -> Expr:
+        return self.builder.insert("exp", self, **attributes)
 
-    def exp2(self) -> Expr:
-        return self.builder.insert("exp2", self)
+    def exp2(self, **attributes: Any) -> Expr:
+        return self.builder.insert("exp2", self, **attributes)
 
-    def log(self) -> Expr:
-        return self.builder.insert("log", self)
+    def log(self, **attributes: Any) -> Expr:
+        return self.builder.insert("log", self, **attributes)
 
-    def log2(self) -> Expr:
-        return self.builder.insert("log2", self)
+    def log2(self, **attributes: Any) -> Expr:
+        return self.builder.insert("log2", self, **attributes)
 
-    def sqrt(self) -> Expr:
-        return self.builder.insert("sqrt", self)
+    def sqrt(self, **attributes: Any) -> Expr:
+        return self.builder.insert("sqrt", self, **attributes)
 
-    def rsqrt(self) -> Expr:
-        return self.builder.insert("rsqrt", self)
+    def rsqrt(self, **attributes: Any) -> Expr:
+        return self.builder.insert("rsqrt", self, **attributes)
 
-    def tanh(self) -> Expr:
-        return self.builder.insert("tanh", self)
+    def tanh(self, **attributes: Any) -> Expr:
+        return self.builder.insert("tanh", self, **attributes)
 
     def dot(self, other: Expr, accumulator: Any = None, **attributes: Any) -> Expr:
         """Matrix product, added to `accumulator` (zero where none is given)."""

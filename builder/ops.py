@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,6 +46,9 @@ class DerivedOps:
             return getattr(self, name)
 
 
+_getframe = sys._getframe  # pyright: ignore[reportPrivateUsage]
+
+
 def method_name(mnemonic: str) -> str:
     """The Python name of an op's method."""
     name = mnemonic.replace(".", "_")
@@ -71,7 +75,7 @@ def _method(kind: type[Op]) -> Callable[..., Any]:
         for argument in arguments:
             if type(argument) is not Expr:
                 return insert(self, plan, arguments, named)
-        location = self.here()
+        location = self.places.at(_getframe(1)) if self.tracking else self.fixed
         try:
             made = make(*[a.value for a in arguments], location=location)
         except TileirError as error:

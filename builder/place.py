@@ -22,6 +22,12 @@ class Places:
         factory=dict[tuple[int, int], tuple[CodeType, Location]]
     )
 
+    def at(self, frame: FrameType) -> Location:
+        """The location of `frame`, the builder's caller as a rule: then, once known, found at
+        once; else that of its own innermost caller outside the builder."""
+        known = self._known.get((id(frame.f_code), frame.f_lasti))
+        return known[1] if known is not None else self.caller()
+
     def caller(self) -> Location:
         """File, line and column of the innermost call from outside the builder."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]

@@ -108,12 +108,17 @@ def extremum(builder: Builder, x: Any, y: Any, largest: bool) -> Expr:
 # Reductions --------------------------------------------------------------------------------
 
 
-def reduce(x: Expr, axis: int | None, integer: Any, floating: Any) -> Expr:
-    """Reduction along `axis` by the combiner for x's kind; over everything for None."""
+def reduce(x: Expr, axis: int | None, keepdims: bool, integer: Any, floating: Any) -> Expr:
+    """Reduction along `axis` by the combiner for x's kind; over everything for None. With
+    `keepdims` the dimensions reduced stay, with extent 1."""
     flat = reshape(x, (-1,)) if axis is None else x
     place = 0 if axis is None else axis_of(x, axis)
     combiner = floating if is_float(x.value) else integer
-    return x.builder.insert("reduce", [flat], axis=place, combiner=combiner)
+    made = x.builder.insert("reduce", [flat], axis=place, combiner=combiner)
+    if not keepdims:
+        return made
+    kept = (1 if axis is None or i == place else n for i, n in enumerate(x.shape))
+    return reshape(made, tuple(kept))
 
 
 def scan(x: Expr, axis: int, combiner: Any, reverse: bool) -> Expr:

@@ -111,6 +111,7 @@ def test_reductions(axis: int | None) -> None:
     x, _ = INTEGERS
     for name in ("sum", "max", "min"):
         check(lambda v, reference, n=name: _typed(getattr(v, n)(axis), v), x)
+        check(lambda v, reference, n=name: _typed(getattr(v, n)(axis, keepdims=True), v), x)
     check(lambda v, reference: v.max(axis), REALS[0])
     product = np.prod(x, axis, dtype=np.int32)
     found = evaluated(
