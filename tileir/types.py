@@ -183,7 +183,7 @@ class Tile(_Interned):
 
         def fill(t: Tile) -> None:
             dims = ", ".join(map(str, shape))
-            suffix = "" if layout is None else f"; {layout}"
+            suffix = "" if layout is None else f", {layout}"
             _set(t, element=element, shape=shape, layout=layout, size=math.prod(shape))
             _set(t, _text=f"{element}<{dims}{suffix}>")
 

@@ -37,7 +37,7 @@ SPELLED: list[tuple[Type, str]] = [
     (Pointer(Pointer(F16, 4)), "f16 addrspace(4)**"),
     (Tile(F32, (64, 128)), "f32<64, 128>"),
     (Tile(Pointer(BF16), (7,)), "bf16*<7>"),
-    (Tile(F32, (64,), "#rows"), "f32<64; #rows>"),
+    (Tile(F32, (64,), "#rows"), "f32<64, #rows>"),
     (Descriptor(Tile(F16, (64, 32))), "tensor_desc<f16<64, 32>>"),
     (Buffer(Tile(F16, (64, 32)), 3), "shared<f16<64, 32>, 3>"),
     (VOID, "void"),

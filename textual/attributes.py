@@ -1,0 +1,186 @@
+"""Attribute values: of ops (each of its declared form), of functions and of modules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from tileir.field import AttributeKind, Field
+from tileir.ir import AttributeValue
+from tileir.textual.lexer import NAME, Cursor, Token, suggestion
+from tileir.textual.types import read_integer, read_layout, read_type
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "0": "\0"}
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_PLAIN_NAME = re.compile(r"[A-Za-z_.$][\w.$-]*\Z")
+_LABEL = re.compile(rf"{NAME}\Z")
+
+
+def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[str, object],
+              owner: str) -> dict[str, Any]:  # fmt: skip
+    """`{name = value, ...}`: by `schema` where there is one, else of any form."""
+    cursor.expect("{", owner)
+    found: dict[str, Any] = {}
+    cursor.skip_newlines()
+    while not cursor.at("}"):
+        token = cursor.take("word", "an attribute's name")
+        if token.text in found:
+            cursor.fail("TIR0011", f"attribute {token.text} is given twice", token)
+        if schema is not None and token.text not in schema:
+            near = suggestion(token.text, list(schema))
+            cursor.fail("TIR0009", f"{owner} has no attribute {token.text}{near}", token)
+        cursor.expect("=", f"`{token.text}`")
+        field = schema[token.text] if schema is not None else None
+        found[token.text] = (
+            _read_any(cursor) if field is None else _read_form(cursor, field, layouts)
+        )
+        cursor.skip_newlines()
+        if not cursor.accept(","):
+            break
+        cursor.skip_newlines()
+    cursor.expect("}", "the attributes")
+    return found
+
+
+def read_string(cursor: Cursor) -> str:
+    """A string in double quotes, with the escapes of C and `\\uXXXX`."""
+    token = cursor.take("string", "a string")
+
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
+        if len(code) == 5:
+            return chr(int(code[1:], 16))
+        if code not in _ESCAPES:
+            cursor.fail("TIR0007", f"unknown escape \\{code}", token)
+        return _ESCAPES[code]
+
+    return _ESCAPED.sub(character, token.text[1:-1])
+
+
+def symbol_name(token: Token) -> str:
+    """The name a symbol token stands for."""
+    return token.text[1:].strip('"')
+
+
+def _read_form(cursor: Cursor, field: Field, layouts: dict[str, object]) -> Any:
+    kind = field.attribute
+    assert kind is not None
+    if kind.form == "string":
+        return read_string(cursor)
+    if kind.form == "int":
+        return read_integer(cursor, "an integer")
+    if kind.form == "bool":
+        return _read_bool(cursor)
+    if kind.form == "float":
+        return _read_float(cursor)
+    if kind.form in ("ints", "strings"):
+        return _read_list(cursor, kind.form)
+    if kind.form == "type":
+        return read_type(cursor, layouts)
+    if kind.form == "layout":
+        return read_layout(cursor, layouts)
+    if cursor.token.kind == "symbol" and kind.form in ("symbol", "combiner"):
+        return symbol_name(cursor.next())
+    return _read_word(cursor, kind)
+
+
+def _read_word(cursor: Cursor, kind: AttributeKind) -> Enum:
+    members = {str(m.value): m for m in kind.enum or ()}
+    if cursor.token.kind not in ("word", "number") or not members:
+        cursor.expected("a symbol" if not members else "one of " + ", ".join(members))
+    token = cursor.token
+    if token.text not in members:
+        near = suggestion(token.text, list(members))
+        message = f"`{token.text}` is none of {', '.join(members)}{near}"
+        cursor.fail("TIR0023", message, token)
+    return members[cursor.next().text]
+
+
+def _read_bool(cursor: Cursor) -> bool:
+    if cursor.token.text not in ("true", "false"):
+        cursor.expected("true or false")
+    return cursor.next().text == "true"
+
+
+def _read_float(cursor: Cursor) -> float:
+    token = cursor.take("number", "a number")
+    if token.text.lstrip("-").startswith("0x") or len(token.text) > 400:
+        cursor.fail("TIR0007", f"`{token.text[:40]}` is no decimal number", token)
+    return float(token.text)
+
+
+def _read_list(cursor: Cursor, form: str) -> tuple[Any, ...]:
+    cursor.expect("[", "the attribute")
+    found: list[Any] = []
+    cursor.skip_newlines()
+    while not cursor.at("]"):
+        found.append(
+            read_string(cursor) if form == "strings" else read_integer(cursor, "an integer")
+        )
+        cursor.skip_newlines()
+        if not cursor.accept(","):
+            break
+        cursor.skip_newlines()
+    cursor.expect("]", "the list")
+    return tuple(found)
+
+
+def _read_any(cursor: Cursor) -> AttributeValue:
+    token = cursor.token
+    if token.kind == "string":
+        return read_string(cursor)
+    if token.text in ("true", "false"):
+        return _read_bool(cursor)
+    if token.text == "[":
+        strings = _follows_string(cursor, token)
+        return _read_list(cursor, "strings" if strings else "ints")
+    if token.kind == "number" and any(c in token.text for c in ".enf") and "0x" not in token.text:
+        return _read_float(cursor)
+    return read_integer(cursor, "a number, string, true, false or list")
+
+
+def _follows_string(cursor: Cursor, bracket: Token) -> bool:
+    return cursor.text[bracket.start + 1 : bracket.start + 4096].lstrip().startswith('"')
+
+
+# Writing -------------------------------------------------------------------------------------
+
+
+def format_value(value: Any, kind: AttributeKind | None = None) -> str:
+    """The text of an attribute's value."""
+    if isinstance(value, Enum):
+        return str(value.value)
+    if kind is not None and kind.form in ("symbol", "combiner"):
+        return format_symbol(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return format_string(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(format_value(v) for v in value)}]"
+    if kind is not None and kind.form == "float":
+        return repr(float(value))
+    return str(value)
+
+
+def format_string(text: str) -> str:
+    """`text` in double quotes."""
+    shown = text.replace("\\", "\\\\").replace('"', '\\"')
+    for code, character in _ESCAPES.items():
+        if code not in '"\\':
+            shown = shown.replace(character, f"\\{code}")
+    return '"' + "".join(c if c.isprintable() or c == " " else f"\\u{ord(c):04x}" for c in shown) + '"'
+
+
+def format_symbol(name: str) -> str:
+    """`@name`, quoted where it needs to be."""
+    return f"@{name}" if _PLAIN_NAME.match(name) else f'@"{name}"'
+
+
+def format_label(name: str) -> str:
+    """A block's label, quoted where it needs to be."""
+    return name if _LABEL.match(name) else f'"{name}"'

@@ -1,0 +1,201 @@
+"""Reading a function's body: blocks, phis and ops, with recovery at line ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import attrs
+
+from tileir.errors import Diagnostic, Location, ParseError
+from tileir.op import Op
+from tileir.textual.fast import LINE, FastReader
+from tileir.textual.lexer import MAX_ERRORS, NAME, Cursor
+from tileir.textual.literals import is_literal, read_literal
+from tileir.textual.scope import POISON, Scope
+from tileir.textual.statements import read_results, read_statement
+from tileir.textual.types import read_type
+from tileir.values import Operand, Value
+
+_LABEL = re.compile(rf'[ \t]*(?:"([^"\n]*)"|({NAME}))[ \t]*:')
+_PHI = re.compile(rf"(?:%{NAME}|_)[ \t]*=[ \t]*phi\b")
+
+
+@attrs.define
+class Phi:
+    """A block parameter as written: what it defines, and the value for each predecessor."""
+
+    value: Value
+    incoming: dict[str, Operand]
+    location: Location
+
+
+@attrs.define
+class RawBlock:
+    """A block as written, before edges get their arguments."""
+
+    label: str
+    location: Location
+    comments: tuple[str, ...]
+    phis: list[Phi] = attrs.Factory(list)
+    ops: list[Op] = attrs.Factory(list)
+
+
+class BodyReader:
+    """Reads from the line after a function's `{` to its `}`."""
+
+    def __init__(self, cursor: Cursor, scope: Scope, fast: FastReader, findings: list[Diagnostic]):
+        self.cursor, self.scope, self.fast, self.findings = cursor, scope, fast, findings
+        self.blocks: dict[str, RawBlock] = {}
+        self.block: RawBlock | None = None
+        self.comments: list[str] = []
+        self.broken = False
+
+    def read(self, offset: int, line: int) -> dict[str, RawBlock]:
+        """The blocks of the body that starts at `offset`; the cursor is left after its `}`."""
+        text, match_line, read_fast = self.cursor.text, LINE.match, self.fast.read
+        comments, scope = self.comments, self.scope
+        while True:
+            match = match_line(text, offset) if self.block is not None else None
+            if match is not None:
+                made = read_fast(match, scope, line, tuple(comments))
+                if made is not None:
+                    self.block.ops.append(made)  # type: ignore[union-attr]
+                    comments.clear()
+                    offset, line = match.end(), line + 1
+                    continue
+            self.cursor.seek(offset, line, comments)
+            comments.clear()
+            if not self._line():
+                return self.blocks
+            offset, line = self._next_line()
+
+    def _next_line(self) -> tuple[int, int]:
+        """Where the line after the current one starts; comments before it are kept."""
+        self.cursor.skip_line()
+        self.comments.extend(self.cursor.take_comments())
+        token = self.cursor.token
+        if token.kind == "end":
+            return token.start, self.cursor.location().line
+        return token.start + 1, self.cursor.location().line + 1
+
+    def _line(self) -> bool:
+        """Read what stands on the line; whether the body goes on."""
+        cursor = self.cursor
+        try:
+            return self._read_line()
+        except ParseError as error:
+            self.broken = True
+            self.findings.extend(error.diagnostics)
+            if len(self.findings) >= MAX_ERRORS:
+                raise ParseError(*self.findings) from None
+            cursor.take_comments()
+            return True
+
+    def _read_line(self) -> bool:
+        cursor, token = self.cursor, self.cursor.token
+        if token.kind == "newline":
+            return True
+        if cursor.at("}"):
+            self._close()
+            return False
+        if token.kind == "end" or token.text in ("define", "declare"):
+            cursor.fail("TIR0016", "the function is not closed: expected `}`") if (
+                token.kind != "end" or not self.broken
+            ) else None
+            return False
+        label = _LABEL.match(cursor.text, token.start)
+        if label is not None:
+            self._open_block(label[1] if label[1] is not None else label[2])
+            return True
+        if self.block is None:
+            cursor.fail("TIR0020", "an op stands before the first label", token)
+        if _PHI.match(cursor.text, token.start):
+            self._phi(self.block)
+            return True
+        made = read_statement(cursor, self.scope)
+        if made is None:
+            self.broken = True
+        else:
+            self.block.ops.append(made)
+        return True
+
+    def _open_block(self, label: str) -> None:
+        cursor = self.cursor
+        location, comments = cursor.location(), cursor.take_comments()
+        token = cursor.next()
+        while not cursor.accept(":"):
+            cursor.next()
+        self.block = RawBlock(label, location, comments)
+        if label in self.blocks:
+            note = Diagnostic("TIR0014", "it is first defined here", self.blocks[label].location)
+            cursor.fail("TIR0014", f"block {label} is defined twice", token, (note,))
+        self.blocks[label] = self.block
+        if cursor.token.kind not in ("newline", "end"):
+            cursor.expected("the end of the line")
+
+    def _close(self) -> None:
+        """Take `}`; comments before it go to the last op."""
+        trailing = self.cursor.take_comments()
+        self.cursor.next()
+        if trailing and self.block is not None and self.block.ops:
+            last = self.block.ops[-1]
+            self.block.ops[-1] = last.evolve(comments=last.comments + trailing)
+
+    def _phi(self, block: RawBlock) -> None:
+        cursor, location = self.cursor, self.cursor.location()
+        comments = cursor.take_comments()
+        stated = read_results(cursor)
+        phi = cursor.next()
+        if block.ops:
+            cursor.fail("TIR0018", "phi stands at the head of a block", phi)
+        if len(stated.names) != 1:
+            cursor.fail("TIR0013", "phi has one result", stated.tokens[1])
+        type_ = read_type(cursor, self.scope.layouts)
+        value = self.scope.result(cursor, stated.names[0], stated.tokens[0], type_)
+        made = Phi(value, {}, location)
+        block.phis.append(made)
+        block.comments += comments
+        while True:
+            self._incoming(made)
+            if not cursor.accept(","):
+                break
+        block.comments += cursor.take_comments()
+        if cursor.token.kind not in ("newline", "end"):
+            cursor.expected("the end of the line")
+
+    def _incoming(self, phi: Phi) -> None:
+        cursor = self.cursor
+        cursor.expect("[", "phi's type")
+        token = cursor.token
+        operand = self._operand(phi)
+        cursor.expect(",", "the value")
+        label = cursor.token
+        if label.kind not in ("word", "number", "string"):
+            cursor.expected("the label of a predecessor")
+        cursor.next()
+        name = label.text.strip('"')
+        if name in phi.incoming:
+            cursor.fail("TIR0015", f"phi has two values for {name}", label)
+        if operand is POISON:
+            self.broken = True
+        elif operand.type is not phi.value.type:
+            message = f"phi of {phi.value.type} has a value of {operand.type}"
+            cursor.fail("TIR0015", message, token)
+        phi.incoming[name] = operand
+        cursor.expect("]", "the predecessor")
+
+    def _operand(self, phi: Phi) -> Operand:
+        cursor, token = self.cursor, self.cursor.token
+        if is_literal(token):
+            return read_literal(cursor, cursor.next(), phi.value.type)
+        return self.scope.value(cursor, cursor.take("value", "a value"))
+
+
+def predecessors(blocks: Sequence[RawBlock]) -> dict[str, list[str]]:
+    """Label to the labels of the blocks that branch to it."""
+    found: dict[str, list[str]] = {}
+    for block in blocks:
+        for edge in block.ops[-1].successors if block.ops else ():
+            found.setdefault(edge.label, []).append(block.label)
+    return found

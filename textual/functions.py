@@ -1,0 +1,231 @@
+"""Reading functions: header, body, and phis turned into block parameters."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import attrs
+
+from tileir.errors import Diagnostic, Location
+from tileir.field import FieldKind, Successor
+from tileir.ir import (
+    Block,
+    Function,
+    Inline,
+    Linkage,
+    Parameter,
+    ParameterAttributes,
+    Visibility,
+)
+from tileir.op import Op
+from tileir.textual.attributes import read_dict, symbol_name
+from tileir.textual.body import BodyReader, Phi, RawBlock, predecessors
+from tileir.textual.fast import FastReader
+from tileir.textual.lexer import Cursor, Token, suggestion
+from tileir.textual.scope import Scope, hint
+from tileir.textual.statements import read_location
+from tileir.textual.types import read_integer, read_type, read_types
+from tileir.types import VOID
+from tileir.values import Operand, Value
+
+_ATTRIBUTES_AHEAD = re.compile(r"\{\s*(?:;[^\n]*\n\s*)*(?:\w[\w.$-]*\s*=|\})")
+_PARAMETER_WORDS = ("aligned", "multiple_of", "readonly", "writeonly", "noalias")
+_MODIFIERS: dict[str, tuple[str, Any]] = {
+    "kernel": ("kernel", True),
+    **{v.value: ("visibility", v) for v in Visibility},
+    **{v.value: ("linkage", v) for v in Linkage},
+    **{v.value: ("inline", v) for v in Inline},
+}
+
+
+def read_modifiers(cursor: Cursor, allowed: dict[str, tuple[str, Any]]) -> dict[str, Any]:
+    """Words before a symbol's type, as fields of its class; `align N` among them."""
+    found: dict[str, Any] = {}
+    while cursor.token.text in allowed or cursor.at("align"):
+        token = cursor.next()
+        if token.text == "align":
+            name, value = "alignment", read_integer(cursor, "an alignment")
+        else:
+            name, value = allowed[token.text]
+        if name in found:
+            cursor.fail("TIR0011", f"{name} is given twice", token)
+        found[name] = value
+    return found
+
+
+class FunctionReader:
+    """Reads one `define` or `declare`."""
+
+    def __init__(self, cursor: Cursor, layouts: dict[str, object], fast: FastReader,
+                 findings: list[Diagnostic], remarks: list[Diagnostic]) -> None:  # fmt: skip
+        self.cursor, self.layouts, self.fast = cursor, layouts, fast
+        self.findings, self.remarks = findings, remarks
+        self.scope = Scope(layouts, cursor.text, cursor.token.start)
+
+    def read(self) -> Function | None:
+        """The function, or None where its body was in error."""
+        cursor = self.cursor
+        comments, location = cursor.take_comments(), cursor.location()
+        declared = cursor.next().text == "declare"
+        settings = read_modifiers(cursor, _MODIFIERS)
+        results = self._results()
+        name = symbol_name(cursor.take("symbol", "the function's name"))
+        parameters = self._parameters()
+        if cursor.at("{") and _ATTRIBUTES_AHEAD.match(cursor.text, cursor.token.start):
+            settings["attributes"] = read_dict(cursor, None, self.layouts, f"@{name}")
+        if cursor.at("loc"):
+            location = read_location(cursor)
+        blocks: dict[str, Block] | None = {} if declared else self._body(name)
+        if blocks is None:
+            return None
+        return Function(
+            name, parameters, results, blocks, **settings, comments=comments, location=location
+        )
+
+    def _results(self) -> tuple[Any, ...]:
+        if self.cursor.at("void"):
+            self.cursor.next()
+            return ()
+        token = self.cursor.token
+        types = read_types(self.cursor, self.layouts)
+        if VOID in types:
+            self.cursor.fail("TIR0004", "void is no type of a value", token)
+        return types
+
+    def _parameters(self) -> list[Parameter]:
+        cursor = self.cursor
+        cursor.expect("(", "the function's name")
+        found: list[Parameter] = []
+        cursor.skip_newlines()
+        while not cursor.at(")"):
+            found.append(self._parameter())
+            cursor.skip_newlines()
+            if not cursor.accept(","):
+                break
+            cursor.skip_newlines()
+        cursor.expect(")", "the parameters")
+        return found
+
+    def _parameter(self) -> Parameter:
+        cursor = self.cursor
+        type_ = read_type(cursor, self.layouts)
+        promises = self._promises()
+        token = cursor.take("value", "a parameter's name")
+        value = Value(type_, hint(token.text[1:]))
+        self.scope.define(cursor, token.text[1:], token, value)
+        location = read_location(cursor) if cursor.at("loc") else cursor.location(token)
+        return Parameter(value, ParameterAttributes(**promises), location)
+
+    def _promises(self) -> dict[str, Any]:
+        cursor, found = self.cursor, dict[str, Any]()
+        while cursor.token.kind == "word":
+            token = cursor.next()
+            if token.text not in _PARAMETER_WORDS:
+                near = suggestion(token.text, _PARAMETER_WORDS)
+                cursor.fail("TIR0023", f"unknown parameter attribute `{token.text}`{near}", token)
+            if token.text in found:
+                cursor.fail("TIR0011", f"{token.text} is given twice", token)
+            found[token.text] = self._promise(token)
+        return found
+
+    def _promise(self, token: Token) -> int | bool:
+        if token.text not in ("aligned", "multiple_of"):
+            return True
+        self.cursor.expect("(", f"`{token.text}`")
+        number = read_integer(self.cursor, "an integer")
+        self.cursor.expect(")", "the number")
+        return number
+
+    def _body(self, name: str) -> dict[str, Block] | None:
+        cursor = self.cursor
+        cursor.expect("{", f"the header of @{name}")
+        if cursor.token.kind not in ("newline", "end"):
+            cursor.expected("the end of the line")
+        reader = BodyReader(cursor, self.scope, self.fast, self.findings)
+        reader.comments.extend(cursor.take_comments())
+        start, line = cursor.token.start + 1, cursor.location().line + 1
+        before = len(self.findings)
+        raw = reader.read(min(start, len(cursor.text)), line)
+        if reader.broken or len(self.findings) > before:
+            return None
+        if not raw:
+            at = cursor.location()
+            self.findings.append(Diagnostic("TIR0020", f"@{name} has no blocks", at))
+            return None
+        return self._assembled(raw)
+
+    # Phis to parameters --------------------------------------------------------------------------
+
+    def _assembled(self, raw: dict[str, RawBlock]) -> dict[str, Block] | None:
+        live = self._reachable(raw)
+        sources = predecessors([raw[label] for label in live])
+        before = len(self.findings)
+        for label in live:
+            for phi in raw[label].phis:
+                self._check_phi(raw, label, phi, sources.get(label, []))
+        if len(self.findings) > before:
+            return None
+        return {
+            label: Block(
+                label, [p.value for p in raw[label].phis], _with_arguments(raw, raw[label]),
+                raw[label].comments, raw[label].location,
+            )
+            for label in live
+        }  # fmt: skip
+
+    def _reachable(self, raw: dict[str, RawBlock]) -> list[str]:
+        """Labels that a path from the entry reaches, in the order of the text; a remark names
+        the others."""
+        seen = {next(iter(raw))}
+        work = list(seen)
+        while work:
+            block = raw[work.pop()]
+            for edge in [e for op in block.ops for e in op.successors]:
+                if edge.label in raw and edge.label not in seen:
+                    seen.add(edge.label)
+                    work.append(edge.label)
+        for label, block in raw.items():
+            if label not in seen:
+                message = f"no path reaches block {label}; it is dropped"
+                self.remarks.append(Diagnostic("TIR0024", message, block.location))
+        return [label for label in raw if label in seen]
+
+    def _check_phi(
+        self, raw: dict[str, RawBlock], label: str, phi: Phi, sources: list[str]
+    ) -> None:
+        for source in dict.fromkeys(sources):
+            if source not in phi.incoming:
+                self._wrong(phi.location, f"phi has no value for predecessor {source}")
+        for source in phi.incoming:
+            if source not in raw:
+                self._wrong(phi.location, f"phi names block {source}, which does not exist")
+            elif source not in sources and any(
+                e.label == label for op in raw[source].ops for e in op.successors
+            ):
+                continue
+            elif source not in sources:
+                self._wrong(phi.location, f"block {source} does not branch to {label}")
+
+    def _wrong(self, location: Location, message: str) -> None:
+        self.findings.append(Diagnostic("TIR0015", message, location))
+
+
+def _with_arguments(raw: dict[str, RawBlock], block: RawBlock) -> list[Op]:
+    """The ops of `block`, its terminator's edges carrying what the targets' phis say."""
+    return [
+        op if not op.successors else _filled(raw, block.label, op) for op in block.ops
+    ]
+
+
+def _filled(raw: dict[str, RawBlock], label: str, op: Op) -> Op:
+    changes: dict[str, Any] = {}
+    for field in op.fields(FieldKind.SUCCESSOR):
+        edge: Successor = getattr(op, field.name)
+        target = raw.get(edge.label)
+        if target is not None and target.phis:
+            given: list[Operand] = [p.incoming[label] for p in target.phis if label in p.incoming]
+            changes[field.name] = Successor(edge.label, given)
+    return attrs.evolve(op, **changes) if changes else op
+
+

@@ -1,0 +1,152 @@
+"""Characters to tokens: a cursor over the text of a module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
+
+import attrs
+
+from tileir.errors import Diagnostic, Location, ParseError
+
+NAME = r"[A-Za-z0-9_.$-]+"
+_TOKEN = re.compile(
+    r"[ \t\r]*(?:"
+    r"(?P<newline>\n)"
+    r"|(?P<comment>;[^\n]*)"
+    rf"|(?P<value>%{NAME})"
+    rf'|(?P<symbol>@(?![%(])(?:[A-Za-z_.$][\w.$-]*|"[^"\n]*"))'
+    r"|(?P<alias>\#[A-Za-z_][\w.]*)"
+    r"|(?P<number>-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf\b|nan\b))"
+    r"|(?P<word>[A-Za-z_][\w.$-]*)"
+    r'|(?P<string>"(?:[^"\\\n]|\\.)*")'
+    r"|(?P<mark>[(){}\[\]<>=,:*@])"
+    r"|(?P<end>\Z)"
+    r"|(?P<wrong>.))"
+)
+MAX_LINE = 1 << 20
+MAX_ERRORS = 100
+
+
+@attrs.frozen(slots=True)
+class Token:
+    """One token: its kind (a group of the lexer's expression), text and offset."""
+
+    kind: str
+    text: str
+    start: int
+
+
+class Cursor:
+    """A position in the text with one token of look-ahead. Newlines are tokens; comments are
+    collected, and handed to whatever follows them."""
+
+    def __init__(self, text: str, file: str, start: int = 0, line: int = 1) -> None:
+        self.text, self.file = text, file
+        self._line, self._line_start = line, start
+        self.comments: list[str] = []
+        self._at = start
+        self.token = self._scan()
+
+    def seek(self, offset: int, line: int, comments: Sequence[str] = ()) -> None:
+        """Continue at `offset`, the start of line number `line`."""
+        self._at, self._line, self._line_start = offset, line, offset
+        self.comments = list(comments)
+        self.token = self._scan()
+
+    def _scan(self) -> Token:
+        while True:
+            match = _TOKEN.match(self.text, self._at)
+            assert match is not None and match.lastgroup is not None
+            kind, self._at = match.lastgroup, match.end()
+            if kind == "comment":
+                self.comments.append(match[kind][1:].removeprefix(" ").rstrip())
+                continue
+            return Token(kind, match[kind], match.start(kind))
+
+    def next(self) -> Token:
+        """Take the current token."""
+        taken = self.token
+        if taken.kind == "newline":
+            self._line += 1
+            self._line_start = self._at
+        if taken.kind != "end":
+            self.token = self._scan()
+        return taken
+
+    def skip_newlines(self) -> None:
+        while self.token.kind == "newline":
+            self.next()
+
+    def skip_line(self) -> None:
+        """Go to the end of the current line."""
+        while self.token.kind not in ("newline", "end"):
+            self.next()
+
+    def take_comments(self) -> tuple[str, ...]:
+        """The comments since they were last taken."""
+        taken, self.comments = tuple(self.comments), []
+        return taken
+
+    def location(self, token: Token | None = None) -> Location:
+        """Where `token` (the current one) stands; it must be on the current line."""
+        start = (token or self.token).start
+        return Location(self.file, self._line, start - self._line_start + 1, written=False)
+
+    def at(self, text: str) -> bool:
+        """Whether the current token is the mark or word `text`."""
+        return self.token.text == text and self.token.kind in ("mark", "word")
+
+    def accept(self, text: str) -> bool:
+        """Take the mark or word `text` if it comes next."""
+        found = self.at(text)
+        if found:
+            self.next()
+        return found
+
+    def expect(self, text: str, after: str) -> Token:
+        """Take the mark `text`, which must come after `after`."""
+        if not self.at(text):
+            self.expected(f"`{text}` after {after}")
+        return self.next()
+
+    def take(self, kind: str, what: str) -> Token:
+        """Take a token of `kind`, called `what` in the error."""
+        if self.token.kind != kind:
+            self.expected(what)
+        return self.next()
+
+    def expected(self, what: str) -> NoReturn:
+        """Raise: `what` should stand where the current token does."""
+        self.fail("TIR0001", f"expected {what}, found {describe(self.token)}")
+
+    def fail(
+        self,
+        code: str,
+        message: str,
+        token: Token | None = None,
+        notes: tuple[Diagnostic, ...] = (),
+    ) -> NoReturn:
+        """Raise a ParseError at `token` (the current one)."""
+        where = token or self.token
+        length = max(1, len(where.text.rstrip("\n")))
+        at = self.location(where)
+        raise ParseError(Diagnostic(code, message, at, notes=notes, length=length))
+
+
+def describe(token: Token) -> str:
+    """A token as an error message names it."""
+    if token.kind == "newline":
+        return "the end of the line"
+    if token.kind == "end":
+        return "the end of the text"
+    shown = token.text if len(token.text) <= 40 else token.text[:37] + "..."
+    return f"`{shown}`"
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """`; did you mean ...?` where a known word is near, else nothing."""
+    near = get_close_matches(word[:60], known, n=1)
+    return f"; did you mean `{near[0]}`?" if near else ""

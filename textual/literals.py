@@ -1,0 +1,108 @@
+"""Literals: text to bits and back, and the type of one that is written without."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from tileir.op import Field, FieldKind, Op
+from tileir.signature import Bindings, Pattern
+from tileir.textual.lexer import Cursor, Token
+from tileir.types import Element, Pointer, Scalar, Type, element_of
+from tileir.values import Constant, Operand, Undef, decode, encode
+
+WORDS = ("true", "false", "null", "undef")
+"""Words that are literals; numbers are the others."""
+
+
+def is_literal(token: Token) -> bool:
+    """Whether `token` is a literal without its type."""
+    return token.kind == "number" or (token.kind == "word" and token.text in WORDS)
+
+
+def read_literal(cursor: Cursor, token: Token, type: Type) -> Operand:
+    """The operand of `type` that `token` stands for."""
+    if token.text == "undef":
+        return Undef(type)
+    element = element_of(type)
+    if not isinstance(element, (Scalar, Pointer)):
+        cursor.fail("TIR0007", f"{type} has no literals", token)
+    bits = _bits(token.text, element)
+    if bits is None:
+        cursor.fail("TIR0007", f"`{token.text[:40]}` is no literal of {element}", token)
+    return Constant(type, bits)
+
+
+def _bits(text: str, element: Element) -> int | None:
+    """Bits of the literal `text`, or None where `element` has no such literal."""
+    width = element.bits
+    digits = text.removeprefix("-")
+    if text in ("true", "false"):
+        return int(text == "true") if width == 1 else None
+    if text == "null":
+        return 0 if isinstance(element, Pointer) else None
+    if digits.startswith("0x"):
+        fits = len(digits) <= 2 + 16 and int(digits, 16) < 1 << width
+        return int(digits, 16) if fits and digits == text else None
+    if element.is_float:
+        return encode(element, float(text)) if len(text) < 400 else None
+    if not digits.isdigit() or len(digits) > 20:
+        return None
+    try:
+        return encode(element, int(text))
+    except OverflowError:
+        return None
+
+
+def format_bits(element: Type, bits: int) -> str:
+    """The canonical text of a literal, without its type."""
+    if isinstance(element, Pointer):
+        return "null" if bits == 0 else hex(bits)
+    if element_of(element).is_float:  # type: ignore[union-attr]
+        return _format_float(cast(Scalar, element), bits)
+    value = decode(element, bits)
+    return ("false", "true")[value] if isinstance(value, bool) else str(value)
+
+
+def _format_float(element: Scalar, bits: int) -> str:
+    value = cast(float, decode(element, bits))
+    if math.isnan(value):
+        return "nan" if bits == encode(element, math.nan) else hex(bits)
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    text = _shortest(element, value, bits)
+    return text if any(c in text for c in ".en") else text + ".0"
+
+
+def _shortest(element: Scalar, value: float, bits: int) -> str:
+    if element.bits == 64:
+        return repr(value)
+    for digits in range(1, 18):
+        text = f"{value:.{digits}g}"
+        if encode(element, float(text)) == bits:
+            return text
+    return hex(bits)
+
+
+class LiteralTypes:
+    """The types literals of one op take from what stands beside them."""
+
+    def __init__(self, op: type[Op], stated: tuple[Type, ...]) -> None:
+        self.bound: Bindings = {}
+        for pattern, type_ in zip(op.results_, stated, strict=False):
+            pattern.match(type_, self.bound)
+
+    def learn(self, field: Field, index: int, type: Type) -> None:
+        """Operand `index` of `field` has `type`."""
+        pattern = field.pattern_at(index)
+        if pattern is not None:
+            pattern.match(type, self.bound)
+
+    def of(self, field: Field, index: int) -> Type | None:
+        """The type of a bare literal there, or None where it must be written."""
+        pattern: Pattern | None = field.pattern_at(index)
+        return None if pattern is None else pattern.build(self.bound)
+
+
+OPERAND_KINDS = (FieldKind.OPERAND, FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS)
+"""Kinds of fields that hold values and literals."""

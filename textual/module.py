@@ -1,0 +1,296 @@
+"""Reading modules: version, metadata, layouts, globals, functions."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from tileir.errors import Diagnostic, Location, ParseError, TileirError
+from tileir.ir import VERSION, Function, Global, Linkage, Module, Visibility
+from tileir.textual.attributes import read_dict, read_string, symbol_name
+from tileir.textual.fast import FastReader
+from tileir.textual.functions import FunctionReader, read_modifiers
+from tileir.textual.lexer import MAX_ERRORS, MAX_LINE, Cursor, Token, describe
+from tileir.textual.literals import is_literal, read_literal
+from tileir.textual.types import read_layout, read_type
+from tileir.types import Tile, Type
+from tileir.values import Constant
+
+_GLOBAL_WORDS: dict[str, tuple[str, Any]] = {
+    **{v.value: ("visibility", v) for v in Visibility},
+    **{v.value: ("linkage", v) for v in Linkage},
+    "declare": ("external", True),
+}
+_GLOBAL_WORDS["external"] = ("linkage", Linkage.EXTERNAL)
+_STARTS = ("define", "declare", "metadata", "global", "constant", *_GLOBAL_WORDS)
+
+
+def read_module(text: str, file: str) -> tuple[Module, tuple[Diagnostic, ...]]:
+    """The module `text` spells, and remarks. Raises ParseError with every error found."""
+    check_text(text, file)
+    with _collector_paused():
+        return _ModuleReader(text, file).read()
+
+
+def check_text(text: str, file: str) -> None:
+    """Refuse lines over 1 MiB and NUL characters, before anything looks at them."""
+    start, number = 0, 1
+    while start <= len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        if end - start > MAX_LINE:
+            at = Location(file, number, 1, written=False)
+            raise ParseError(Diagnostic("TIR0017", f"a line of over {MAX_LINE} characters", at))
+        start, number = end + 1, number + 1
+    nul = text.find("\0")
+    if nul >= 0:
+        line = text.count("\n", 0, nul) + 1
+        at = Location(file, line, nul - text.rfind("\n", 0, nul), written=False)
+        raise ParseError(Diagnostic("TIR0021", "a NUL character is no text", at))
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Reading makes many objects and no garbage cycles worth a collection."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class _ModuleReader:
+    def __init__(self, text: str, file: str) -> None:
+        self.cursor = Cursor(text, file)
+        self.file = file
+        self.layouts: dict[str, object] = {}
+        self.fast = FastReader(file, self.layouts)
+        self.findings: list[Diagnostic] = []
+        self.remarks: list[Diagnostic] = []
+        self.functions: dict[str, Function] = {}
+        self.globals: dict[str, Global] = {}
+        self.metadata: dict[str, Any] = {}
+        self.places: dict[str, Location | None] = {}
+        self.stage: str | None = None
+
+    def read(self) -> tuple[Module, tuple[Diagnostic, ...]]:
+        cursor = self.cursor
+        try:
+            version = self._version()
+        except ParseError as error:
+            self.findings.extend(error.diagnostics)
+            raise ParseError(*self.findings) from None
+        header = cursor.take_comments()
+        while True:
+            cursor.skip_newlines()
+            if cursor.token.kind == "end":
+                break
+            self._item()
+        if self.findings:
+            raise ParseError(*self.findings)
+        module = Module(
+            self.functions, self.globals, self.metadata, version, self.stage, self.file,
+            cursor.take_comments(), header,
+        )  # fmt: skip
+        return module, tuple(self.remarks)
+
+    def _version(self) -> tuple[int, int]:
+        cursor = self.cursor
+        cursor.skip_newlines()
+        if not cursor.at("tir"):
+            found = describe(cursor.token)
+            cursor.fail("TIR0002", f"a module begins with its version, `tir 1.0`, not {found}")
+        cursor.next()
+        token = cursor.token
+        parts = token.text.split(".")
+        if token.kind != "number" or len(parts) != 2 or not all(p.isdigit() for p in parts):
+            cursor.fail("TIR0002", f"expected a version such as 1.0, found {describe(token)}")
+        if max(map(len, parts)) > 6:
+            cursor.fail("TIR0002", "a version's numbers have at most 6 digits")
+        version = (int(parts[0]), int(parts[1]))
+        if version > VERSION:
+            newest = ".".join(map(str, VERSION))
+            message = f"the module needs version {token.text}; this reader knows up to {newest}"
+            cursor.fail("TIR0402", message)
+        if version < (1, 0):
+            cursor.fail("TIR0002", "the first version is 1.0")
+        cursor.next()
+        self._end_of_line()
+        return version
+
+    def _end_of_line(self) -> None:
+        if self.cursor.token.kind not in ("newline", "end"):
+            self.cursor.expected("the end of the line")
+
+    def _item(self) -> None:
+        """One thing at module level; after an error, go on at the next."""
+        cursor = self.cursor
+        try:
+            self._read_item()
+        except ParseError as error:
+            self.findings.extend(error.diagnostics)
+            self._recover()
+        if len(self.findings) >= MAX_ERRORS:
+            raise ParseError(*self.findings)
+        cursor.skip_newlines()
+
+    def _recover(self) -> None:
+        """Go to the next line that begins something at module level."""
+        cursor = self.cursor
+        while cursor.token.kind != "end":
+            cursor.skip_line()
+            cursor.skip_newlines()
+            token = cursor.token
+            if token.text in _STARTS and cursor.text[token.start - 1] == "\n":
+                break
+        cursor.take_comments()
+
+    def _read_item(self) -> None:
+        cursor, token = self.cursor, self.cursor.token
+        if token.kind == "alias":
+            self._alias()
+        elif cursor.at("stage"):
+            cursor.next()
+            self.stage = read_string(cursor)
+        elif cursor.at("metadata"):
+            self._metadata()
+        elif self._begins_function():
+            self._function()
+        elif token.kind == "word" and token.text in _STARTS:
+            self._global()
+        else:
+            cursor.expected("define, declare, global, constant or metadata")
+        self._end_of_line()
+
+    def _begins_function(self) -> bool:
+        if self.cursor.at("define"):
+            return True
+        line = self.cursor.text[self.cursor.token.start :].split("\n", 1)[0]
+        return self.cursor.at("declare") and not {"global", "constant"} & set(line.split())
+
+    def _alias(self) -> None:
+        token = self.cursor.next()
+        self.cursor.expect("=", "the alias")
+        if token.text in self.layouts:
+            self.cursor.fail("TIR0011", f"{token.text} is defined twice", token)
+        if not self.cursor.at("layout"):
+            self.cursor.expected("a layout")
+        self.layouts[token.text] = read_layout(self.cursor, self.layouts)
+
+    def _metadata(self) -> None:
+        token = self.cursor.next()
+        for name, value in read_dict(self.cursor, None, self.layouts, "metadata").items():
+            if name in self.metadata:
+                self.cursor.fail("TIR0011", f"metadata {name} is given twice", token)
+            self.metadata[name] = value
+
+    def _function(self) -> None:
+        token, at = self.cursor.token, self.cursor.location()
+        made = FunctionReader(
+            self.cursor, self.layouts, self.fast, self.findings, self.remarks
+        ).read()
+        if made is not None:
+            self._name(made.name, at, token)
+            self.functions[made.name] = made
+
+    def _name(self, name: str, at: Location, token: Token) -> None:
+        if name in self.places:
+            note = Diagnostic("TIR0019", "it is first defined here", self.places[name])
+            message = f"@{name} is defined twice"
+            raise ParseError(
+                Diagnostic("TIR0019", message, at, notes=(note,), length=len(token.text))
+            )
+        self.places[name] = at
+
+    # Globals --------------------------------------------------------------------------------------
+
+    def _global(self) -> None:
+        cursor, token, at = self.cursor, self.cursor.token, self.cursor.location()
+        comments = cursor.take_comments()
+        settings = read_modifiers(cursor, _GLOBAL_WORDS)
+        if not cursor.at("global") and not cursor.at("constant"):
+            cursor.expected("global or constant")
+        constant = cursor.next().text == "constant"
+        type_token = cursor.token
+        type_ = read_type(cursor, self.layouts)
+        name = symbol_name(cursor.take("symbol", "the global's name"))
+        self._name(name, at, token)
+        element, count = self._array(type_, type_token)
+        initial = self._initial(element, count) if cursor.accept("=") else None
+        self.globals[name] = Global(
+            name, element, count, constant, initial, **settings, comments=comments, location=at
+        )
+
+    def _array(self, type_: Type, token: Token) -> tuple[Type, int]:
+        if isinstance(type_, Tile):
+            if len(type_.shape) != 1 or type_.layout is not None:
+                self.cursor.fail("TIR0004", f"a global has one dimension, unlike {type_}", token)
+            return type_.element, type_.shape[0]
+        return type_, 1
+
+    def _initial(self, element: Type, count: int) -> tuple[Constant, ...]:
+        cursor = self.cursor
+        if not cursor.accept("["):
+            return (self._literal(element),)
+        found: list[Constant] = []
+        cursor.skip_newlines()
+        while not cursor.at("]"):
+            found.append(self._literal(element))
+            cursor.skip_newlines()
+            if not cursor.accept(","):
+                break
+            cursor.skip_newlines()
+        cursor.expect("]", "the initial values")
+        if len(found) != count:
+            cursor.fail("TIR0012", f"{count} elements and {len(found)} initial values")
+        return tuple(found)
+
+    def _literal(self, element: Type) -> Constant:
+        cursor, token = self.cursor, self.cursor.token
+        if not is_literal(token) or token.text == "undef":
+            cursor.expected("a literal")
+        made = read_literal(cursor, token, element)
+        cursor.next()
+        assert isinstance(made, Constant)
+        return made
+
+
+def verified(module: Module) -> Module:
+    """`module`, once the verifier has passed it; errors without a place get the file's start."""
+    from tileir.verify import verify
+
+    try:
+        verify(module)
+    except TileirError as error:
+        start = Location(module.source or "<string>", 1, 1, written=False)
+        raise type(error)(*(d.at(start) for d in error.diagnostics)) from None
+    return module
+
+
+def split(text: str) -> list[tuple[int, str]]:
+    """The parts of `text` between lines `; -----` and the number of lines before each."""
+    parts: list[tuple[int, str]] = []
+    lines = text.split("\n")
+    begin = 0
+    for number, line in enumerate(lines):
+        if line.strip() == "; -----":
+            parts.append((begin, "\n".join(lines[begin:number]) + "\n"))
+            begin = number + 1
+    return [*parts, (begin, "\n".join(lines[begin:]))]
+
+
+def shifted(error: TileirError, lines: int) -> TileirError:
+    """The same error, `lines` further down."""
+
+    def move(d: Diagnostic) -> Diagnostic:
+        at = d.location
+        place = None if at is None else attrs.evolve(at, line=at.line + lines)
+        return attrs.evolve(d, location=place, notes=tuple(map(move, d.notes)))
+
+    return type(error)(*map(move, error.diagnostics))

@@ -1,0 +1,91 @@
+"""Names inside one function, uses before definitions included."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tileir.errors import Diagnostic, Location, ParseError
+from tileir.textual.lexer import NAME, Cursor, Token, suggestion
+from tileir.textual.types import read_types
+from tileir.types import VOID, Type
+from tileir.values import Value
+
+POISON: Final = Value(VOID, "poison")
+"""Stands for a value whose definition was in error; what reads it is not reported again."""
+
+_DEFINITION = re.compile(
+    rf"^[ \t]*(?:@\S+ )?((?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*)[ \t]*=[ \t]*[\w.]+",
+    re.MULTILINE,
+)
+
+
+class Scope:
+    """The values of one function by name. A name used before the line that defines it gets its
+    value, of the type stated there, when it is first used."""
+
+    def __init__(self, layouts: dict[str, object], text: str, start: int) -> None:
+        self.layouts = layouts
+        self.values: dict[str, Value] = {}
+        self._places: dict[str, Location] = {}
+        self._ahead: dict[str, Value] = {}
+        self._text, self._start = text, start
+        self._index: dict[str, tuple[int, int]] | None = None
+
+    def value(self, cursor: Cursor, token: Token) -> Value:
+        """The value `token` names. Raises TIR0005 where the function defines none."""
+        name = token.text[1:]
+        found = self.values.get(name)
+        return found if found is not None else self._forward(cursor, token, name)
+
+    def define(self, cursor: Cursor, name: str, token: Token, value: Value) -> None:
+        """Give `name` its value. Raises TIR0006 where it has one."""
+        if name in self.values and name not in self._ahead:
+            note = Diagnostic("TIR0006", f"%{name} is first defined here", self._places.get(name))
+            cursor.fail("TIR0006", f"%{name} is defined twice", token, (note,))
+        self._ahead.pop(name, None)
+        self.values[name] = value
+        self._places[name] = cursor.location(token)
+
+    def result(self, cursor: Cursor, name: str | None, token: Token, type: Type) -> Value:
+        """The value a definition of `name` makes: the one already used, where it was."""
+        if name is None:
+            return Value(type)
+        ahead = self._ahead.get(name)
+        value = ahead if ahead is not None and ahead.type is type else Value(type, hint(name))
+        self.define(cursor, name, token, value)
+        return value
+
+    def _forward(self, cursor: Cursor, token: Token, name: str) -> Value:
+        if self._index is None:
+            self._index = _definitions(self._text, self._start)
+        place = self._index.get(name)
+        if place is None:
+            near = suggestion(token.text, [f"%{n}" for n in self.values])
+            cursor.fail("TIR0005", f"{token.text} is not defined{near}", token)
+        made = self._stated(cursor, *place)
+        value = POISON if made is None else Value(made, hint(name))
+        self.values[name] = self._ahead[name] = value
+        return value
+
+    def _stated(self, cursor: Cursor, offset: int, index: int) -> Type | None:
+        try:
+            types = read_types(Cursor(self._text, cursor.file, offset), self.layouts)
+        except ParseError:
+            return None
+        return types[index] if index < len(types) else None
+
+
+def hint(name: str) -> str | None:
+    """The name a value keeps: numbers are given anew by the printer."""
+    return None if name.isdigit() else name
+
+
+def _definitions(text: str, start: int) -> dict[str, tuple[int, int]]:
+    """Name to (offset of the stated types, index among the results), up to the function's end."""
+    end = text.find("\n}", start)
+    found: dict[str, tuple[int, int]] = {}
+    for match in _DEFINITION.finditer(text, start, len(text) if end < 0 else end):
+        for index, name in enumerate(match[1].split(",")):
+            found.setdefault(name.strip()[1:], (match.end(), index))
+    return found

@@ -1,0 +1,166 @@
+"""Reading types."""
+
+from __future__ import annotations
+
+from tileir.errors import ParseError
+from tileir.layout_text import parse_layout
+from tileir.textual.lexer import Cursor, Token, suggestion
+from tileir.types import (
+    ALIASES,
+    OPAQUES,
+    SCALARS,
+    AddressSpace,
+    Buffer,
+    Descriptor,
+    Element,
+    Pointer,
+    Tile,
+    Type,
+)
+
+MAX_DEPTH = 256
+"""Most levels of pointers to pointers."""
+
+_KNOWN = (*SCALARS, *ALIASES, *OPAQUES, "tensor_desc", "shared")
+_MAX_EXTENT = 1 << 40
+
+
+def starts_type(token: Token) -> bool:
+    """Whether a type may begin with `token`."""
+    return token.kind == "word" and token.text in _KNOWN
+
+
+def read_type(cursor: Cursor, layouts: dict[str, object]) -> Type:
+    """The type at the cursor. `layouts` are the aliases defined so far."""
+    token = cursor.token
+    if token.kind != "word":
+        cursor.expected("a type")
+    if token.text in OPAQUES:
+        return OPAQUES[cursor.next().text]
+    if token.text == "tensor_desc":
+        return _read_descriptor(cursor, layouts)
+    if token.text == "shared":
+        return _read_buffer(cursor, layouts)
+    scalar = SCALARS.get(token.text) or ALIASES.get(token.text)
+    if scalar is None:
+        cursor.fail("TIR0004", f"unknown type `{token.text}`{suggestion(token.text, _KNOWN)}")
+    cursor.next()
+    element = _read_pointers(cursor, scalar)
+    if not cursor.at("<"):
+        return element
+    return _read_tile(cursor, element, layouts)
+
+
+def read_types(cursor: Cursor, layouts: dict[str, object]) -> tuple[Type, ...]:
+    """One type, or several in parentheses."""
+    if not cursor.accept("("):
+        return (read_type(cursor, layouts),)
+    found: list[Type] = []
+    while not cursor.at(")"):
+        found.append(read_type(cursor, layouts))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")", "the types")
+    return tuple(found)
+
+
+def _read_pointers(cursor: Cursor, element: Element) -> Element:
+    depth = 0
+    while cursor.at("*") or cursor.at("addrspace"):
+        space = int(AddressSpace.GLOBAL)
+        if cursor.accept("addrspace"):
+            cursor.expect("(", "`addrspace`")
+            token = cursor.token
+            space = read_integer(cursor, "an address space")
+            if space not in set(AddressSpace):
+                cursor.fail("TIR0004", f"there is no address space {space}", token)
+            cursor.expect(")", "the address space")
+        star = cursor.expect("*", "the address space" if depth else "the element")
+        depth += 1
+        if depth > MAX_DEPTH:
+            cursor.fail("TIR0017", f"more than {MAX_DEPTH} levels of pointers", star)
+        element = Pointer(element, space)
+    return element
+
+
+def _read_tile(cursor: Cursor, element: Element, layouts: dict[str, object]) -> Tile:
+    cursor.expect("<", "the element type")
+    shape: list[int] = []
+    layout: object = None
+    while True:
+        token = cursor.token
+        if shape and (token.kind == "alias" or cursor.at("layout")):
+            layout = read_layout(cursor, layouts)
+            break
+        extent = read_integer(cursor, "an extent")
+        if not 0 < extent < _MAX_EXTENT:
+            cursor.fail("TIR0004", f"extents are positive integers, not {token.text[:40]}", token)
+        shape.append(extent)
+        if len(shape) > MAX_DEPTH:
+            cursor.fail("TIR0017", f"more than {MAX_DEPTH} dimensions", token)
+        if not cursor.accept(","):
+            break
+    cursor.expect(">", "the shape")
+    return Tile(element, tuple(shape), layout)
+
+
+def read_layout(cursor: Cursor, layouts: dict[str, object]) -> object:
+    """A layout: an alias, or written out."""
+    token = cursor.token
+    if token.kind == "alias":
+        if token.text not in layouts:
+            cursor.fail("TIR0022", f"layout {token.text} is not defined")
+        return layouts[cursor.next().text]
+    start, depth = token.start, 0
+    cursor.next()
+    while cursor.token.kind not in ("newline", "end"):
+        depth += cursor.at("(") - cursor.at(")")
+        end = cursor.next()
+        if depth == 0:
+            break
+    else:
+        cursor.expected("`)`")
+    try:
+        return parse_layout(cursor.text[start : end.start + 1])
+    except ParseError as error:
+        cursor.fail(error.code, error.diagnostics[0].message, token)
+
+
+def _read_block(cursor: Cursor, layouts: dict[str, object], what: str) -> Tile:
+    cursor.next()
+    cursor.expect("<", f"`{what}`")
+    token = cursor.token
+    block = read_type(cursor, layouts)
+    if not isinstance(block, Tile):
+        cursor.fail("TIR0004", f"{what} holds a tile type, not {block}", token)
+    return block
+
+
+def _read_descriptor(cursor: Cursor, layouts: dict[str, object]) -> Descriptor:
+    block = _read_block(cursor, layouts, "tensor_desc")
+    cursor.expect(">", "the block type")
+    return Descriptor(block)
+
+
+def _read_buffer(cursor: Cursor, layouts: dict[str, object]) -> Buffer:
+    block, count = _read_block(cursor, layouts, "shared"), 1
+    if cursor.accept(","):
+        token = cursor.token
+        count = read_integer(cursor, "a count")
+        if count < 1:
+            cursor.fail("TIR0004", "a count is positive", token)
+    cursor.expect(">", "the buffer's type")
+    return Buffer(block, count)
+
+
+def read_integer(cursor: Cursor, what: str) -> int:
+    """A decimal or hexadecimal integer of at most 40 digits."""
+    token = cursor.token
+    digits = token.text.removeprefix("-")
+    hexadecimal = digits.startswith("0x")
+    if token.kind != "number" or not (hexadecimal or digits.isascii() and digits.isdigit()):
+        cursor.expected(what)
+    if len(digits) > 40:
+        cursor.fail("TIR0007", f"{digits[:20]}... has more than 40 digits")
+    cursor.next()
+    return int(token.text, 16 if hexadecimal else 10)
