@@ -1,0 +1,224 @@
+"""Algebra of diagonal tiles, which the paper leaves open (MAPL 2019, section 5.1.2).
+
+A *diagonal tile* is `select(row == column, v, z)` of rank 2, where `row` and `column` count along
+the two dimensions from one start, `v` is uniform or varies along one dimension only (so that its
+diagonal is a vector), and `z` is a literal. Then
+
+    SYMMETRY   trans(D) = D, if D is square
+    FOLD       reduce(D, op) = op(v, z), along either dimension of at least 2, if op(z, z) = z:
+               the sum of a diagonal tile with zeros beside the diagonal is v + 0
+    SCALE      dot(D, B, C) = C + v[:, new] * B and dot(A, D, C) = C + A * v[new, :], if z = 0
+    SAME       op(select(m, a, Z), select(m, b, Y)) = select(m, op(a, b), op(Z, Y)) for every
+               elementwise op without effects and any mask m: sums and products of diagonal tiles
+               are diagonal
+
+SYMMETRY, FOLD and SAME hold bit for bit. SCALE does for integers; for floats, 0 * infinity is not
+0, so it is used only where the pass is promised finite tiles.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import attrs
+
+from tileir.effects import Effects
+from tileir.op import Op, lookup
+from tileir.ops.arith import Add, Mul
+from tileir.ops.cast import FPExt, SExt, ZExt
+from tileir.ops.compare import Select
+from tileir.ops.floats import Fma
+from tileir.ops.shape import Broadcast, ExpandDims, Trans
+from tileir.passes.fold import fold_op
+from tileir.rewrite import Answer, Replace, Walk
+from tileir.signature import FLOATS, INTEGERS
+from tileir.types import Type, element_of, shape_of, with_element
+from tileir.values import Constant, Operand, Value
+
+
+@attrs.frozen
+class Diagonal:
+    """A diagonal tile of `shape`: its diagonal, a vector or a uniform literal, and the literal
+    beside it."""
+
+    vector: Operand
+    beside: Constant
+    shape: tuple[int, ...]
+
+
+@attrs.frozen
+class Diagonals:
+    """The rules; `finite` promises what SCALE needs of floats."""
+
+    finite: bool = False
+
+    def visit(self, op: Any, walk: Walk) -> Answer:
+        if op.predicate is not None or not op.results:
+            return op
+        if op.mnemonic == "trans":
+            return _symmetry(op, walk)
+        if op.mnemonic == "reduce":
+            return _fold(op, walk)
+        if op.mnemonic == "dot":
+            return self._scale(op, walk)
+        return _same(op, walk) if op.elementwise else op
+
+    def _scale(self, op: Any, walk: Walk) -> Answer:
+        """SCALE"""
+        left, right = diagonal(op.a, walk), diagonal(op.b, walk)
+        if left is not None and self._vanishes(left):
+            return _scaled(op, left, op.b, axis=1, signs=(op.lhs_signed, op.rhs_signed))
+        if right is not None and self._vanishes(right):
+            return _scaled(op, right, op.a, axis=0, signs=(op.rhs_signed, op.lhs_signed))
+        return op
+
+    def _vanishes(self, found: Diagonal) -> bool:
+        element = element_of(found.beside.type)
+        exact = element in INTEGERS or (self.finite and element in FLOATS)
+        return exact and found.beside.value == 0
+
+
+def diagonal(operand: Operand, walk: Walk) -> Diagonal | None:
+    """The diagonal tile that `operand` is, if it is recognised as one."""
+    select: Any = walk.definition(operand)
+    if select is None or select.mnemonic != "select" or select.predicate is not None:
+        return None
+    shape = shape_of(operand.type)
+    if len(shape) != 2 or type(select.otherwise) is not Constant:
+        return None
+    if not _on_diagonal(select.condition, walk):
+        return None
+    vector = _vector(select.then, walk)
+    return None if vector is None else Diagonal(vector, select.otherwise, shape)
+
+
+def _symmetry(op: Trans, walk: Walk) -> Answer:
+    """SYMMETRY"""
+    square = op.value.type is op.results[0].type and op.order == (1, 0)
+    return op.value if square and diagonal(op.value, walk) is not None else op
+
+
+def _fold(op: Any, walk: Walk) -> Answer:
+    """FOLD"""
+    word = getattr(op.combiner, "value", None)
+    found = diagonal(op.values[0], walk) if word is not None else None
+    if found is None or found.shape[0] != found.shape[1] or found.shape[0] < 2:
+        return op
+    combine: Any = lookup(cast(str, word))
+    beside = Constant(op.results[0].type, found.beside.bits)
+    folded = fold_op(combine(beside, beside), walk)
+    same = isinstance(folded, Replace) and folded.values == (beside,)
+    return combine(_as(found.vector, beside.type), beside) if same else op
+
+
+def _scaled(op: Any, found: Diagonal, other: Operand, *, axis: int, signs: Any) -> Answer:
+    """C + v * other, with `v` repeated along dimension `axis`."""
+    ops: list[Op] = []
+    type = op.c.type
+    if found.shape[0] != found.shape[1] or len(shape_of(type)) != 2:
+        return op
+    vector = found.vector
+    if isinstance(vector, Constant):
+        scale: Operand = Constant(
+            with_element(type, cast(Any, element_of(vector.type))), vector.bits
+        )
+    else:
+        column = _emit(ops, ExpandDims(vector, axis=axis))
+        scale = _emit(
+            ops, Broadcast(column, with_element(type, cast(Any, element_of(vector.type))))
+        )
+    wide = [_widened(v, type, signed, ops) for v, signed in zip((scale, other), signs, strict=True)]
+    if any(v is None for v in wide):
+        return op
+    factors = cast("list[Operand]", wide)
+    if element_of(type) in INTEGERS:
+        product = _emit(ops, Mul(*factors))
+        return [*ops, Add(product, op.c)]
+    return [*ops, Fma(*factors, op.c)]
+
+
+def _widened(operand: Operand, type: Type, signed: bool, ops: list[Op]) -> Operand | None:
+    """`operand` in the element of the accumulator `type`."""
+    element = element_of(operand.type)
+    if operand.type is type:
+        return operand
+    if element in INTEGERS and element_of(type) in INTEGERS:
+        return _emit(ops, (SExt if signed else ZExt)(operand, type))
+    return _emit(ops, FPExt(operand, type)) if element in FLOATS else None
+
+
+def _same(op: Op, walk: Walk) -> Answer:
+    """SAME"""
+    inputs = op.inputs
+    if len(inputs) != 2 or op.effects is not Effects.PURE or len(op.results) != 1:
+        return op
+    selects: list[Any] = [walk.definition(v) for v in inputs]
+    if any(s is None or s.mnemonic != "select" or s.predicate is not None for s in selects):
+        return op
+    first, second = selects
+    literal = type(first.otherwise) is type(second.otherwise) is Constant
+    if first.condition is not second.condition or not literal or first is second:
+        return op
+    names = [f.name for f in op.schema[:2]]
+    inner = op.evolve(**dict(zip(names, (first.then, second.then), strict=True)), results=())
+    rest = dict(zip(names, (first.otherwise, second.otherwise), strict=True))
+    outer = fold_op(op.evolve(**rest, results=()), walk)
+    if not isinstance(outer, Replace) or op.mnemonic == "select":
+        return op
+    return [inner, Select(first.condition, inner.results[0], outer.values[0])]
+
+
+def _on_diagonal(mask: Operand, walk: Walk) -> bool:
+    """Whether `mask` holds exactly where the two indices are equal."""
+    compare: Any = walk.definition(mask)
+    if compare is None or compare.mnemonic != "icmp" or compare.predicate is not None:
+        return False
+    word = compare.predicate_.value
+    if (word, compare.results.index(mask)) not in (("eq", 0), ("ne", 1)):
+        return False
+    first, second = _counting(compare.lhs, walk), _counting(compare.rhs, walk)
+    if first is None or second is None:
+        return False
+    return {first[0], second[0]} == {0, 1} and first[1] == second[1]
+
+
+def _counting(operand: Operand, walk: Walk) -> tuple[int, int] | None:
+    """(axis, start) where `operand` is an index that counts along `axis` only."""
+    spread = _spread(operand, walk)
+    if spread is None:
+        return None
+    axis, vector = spread
+    counter: Any = walk.definition(vector)
+    if counter is None or counter.mnemonic != "make_range":
+        return None
+    return axis, counter.start
+
+
+def _spread(operand: Operand, walk: Walk) -> tuple[int, Value] | None:
+    """(axis, vector) where `operand` of rank 2 repeats a vector that varies along `axis`."""
+    op: Any = walk.definition(operand)
+    if op is not None and op.mnemonic == "broadcast":
+        op = walk.definition(op.value)
+    if op is None or op.mnemonic not in ("expand_dims", "reshape"):
+        return None
+    source, shape = op.value, shape_of(op.results[0].type)
+    if len(shape_of(source.type)) != 1 or len(shape) != 2 or 1 not in shape:
+        return None
+    return (0 if shape[1] == 1 else 1), source
+
+
+def _vector(operand: Operand, walk: Walk) -> Operand | None:
+    """The diagonal of a tile that is uniform or varies along one dimension."""
+    if type(operand) is Constant:
+        return operand
+    spread = _spread(operand, walk)
+    return None if spread is None else spread[1]
+
+
+def _as(vector: Operand, type: Type) -> Operand:
+    return Constant(type, vector.bits) if isinstance(vector, Constant) else vector
+
+
+def _emit(ops: list[Op], op: Op) -> Value:
+    ops.append(op)
+    return op.results[0]

@@ -1,0 +1,226 @@
+"""Loop-invariant code motion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from tileir.analysis.cfg import cfg
+from tileir.analysis.dominance import Dominance, dominance
+from tileir.analysis.loops import Loop, Loops, loops
+from tileir.effects import Effects
+from tileir.errors import Diagnostic
+from tileir.ir import Block, Function
+from tileir.op import Op, Successor
+from tileir.ops.control import Branch
+from tileir.passes.edges import fresh, fresh_label, map_edges
+from tileir.passmanager.registry import Outcome, pass_, remark
+from tileir.values import Value
+
+_CHANGES_MEMORY = (Effects.WRITE | Effects.SYNC).value
+
+
+@pass_("licm")
+def licm(function: Function, *, max_depth: int = 0) -> Outcome:
+    """Move what a loop computes alike in every iteration to before the loop.
+
+        PURE    an op without effects moves if its operands are defined outside the loop
+        TRAP    one that may trap moves only if the loop, once entered, is sure to run it: its
+                block dominates every exit and every latch
+        READ    one that reads memory moves, under the same condition, only out of loops that do
+                not write or synchronise
+
+    An op moves out of as many loops as these rules allow; loops nested deeper than `max-depth`
+    are left alone (0: none is). A block is put before a loop that has no preheader, if something
+    moves there. Memory is not disambiguated: one store keeps all reads in the loop, with a remark.
+
+    before:
+        define kernel void @f(i32* %p, i32 %a, i32 %n) {
+        entry:
+          br loop
+        loop:
+          %i = phi i32 [0, entry], [%j, loop]
+          %s = phi i32 [0, entry], [%t, loop]
+          %b = mul i32 %a, %a
+          %t = add i32 %s, %b
+          %j = add i32 %i, 1
+          %more, _ = icmp (i1, i1) %j, %n {predicate = slt}
+          cond_br %more, loop, exit
+        exit:
+          store %p, %t
+          ret
+        }
+    after:
+        define kernel void @f(i32* %p, i32 %a, i32 %n) {
+        entry:
+          %b = mul i32 %a, %a
+          br loop
+        loop:
+          %i = phi i32 [0, entry], [%j, loop]
+          %s = phi i32 [0, entry], [%t, loop]
+          %t = add i32 %s, %b
+          %j = add i32 %i, 1
+          %more, _ = icmp (i1, i1) %j, %n {predicate = slt}
+          cond_br %more, loop, exit
+        exit:
+          store %p, %t
+          ret
+        }
+    """
+    found = loops(function)
+    if not found.by_header:
+        return Outcome(function)
+    motion = _Motion(function, found, max_depth)
+    for label in cfg(function).order:
+        if label in found.innermost:
+            motion.visit(function.blocks[label])
+    if not motion.moved:
+        return Outcome(function, tuple(motion.remarks))
+    count = sum(map(len, motion.moved.values()))
+    return Outcome(_applied(function, motion), tuple(motion.remarks), {"ops moved": count})
+
+
+class _Motion:
+    """Which ops move before which loops, decided in reverse post-order."""
+
+    def __init__(self, function: Function, found: Loops, max_depth: int) -> None:
+        self.function = function
+        self.loops = found
+        self.max_depth = max_depth
+        self.tree = dominance(function)
+        self.moved: dict[str, list[Op]] = {}
+        self.gone: set[Op] = set()
+        self.remarks: list[Diagnostic] = []
+        self.level: dict[Value, str] = {}
+        """The header of the innermost loop in which a value is defined."""
+        self.writing = {h: _writes(function, loop) for h, loop in found.by_header.items()}
+        self.certain = {h: _certain(loop, self.tree) for h, loop in found.by_header.items()}
+
+    def visit(self, block: Block) -> None:
+        header = self.loops.innermost[block.label]
+        for value in block.parameters:
+            self.level[value] = header
+        for op in block.ops:
+            target = self._target(op, block.label, header)
+            above = header if target is None else self.loops.by_header[target].parent
+            if target is not None:
+                self.moved.setdefault(target, []).append(op)
+                self.gone.add(op)
+            if above is not None:
+                self.level.update(dict.fromkeys(op.results, above))
+
+    def _target(self, op: Op, label: str, header: str) -> str | None:
+        """The header of the outermost loop that `op` may leave."""
+        effects = op.effects
+        if effects.value & ~(Effects.READ | Effects.TRAP).value or not op.results:
+            return None
+        target, current = None, self.loops.by_header.get(header)
+        while current is not None and self._invariant(op, current.header):
+            deep = self.max_depth and current.depth > self.max_depth
+            if deep or not self._safe(op, effects, current, label):
+                break
+            target, label = current.header, current.header
+            current = None if current.parent is None else self.loops.by_header[current.parent]
+        return target
+
+    def _invariant(self, op: Op, header: str) -> bool:
+        return not any(
+            type(v) is Value and self._inside(self.level.get(v), header) for v in op.operands
+        )
+
+    def _inside(self, level: str | None, header: str) -> bool:
+        while level is not None:
+            if level == header:
+                return True
+            level = self.loops.by_header[level].parent
+        return False
+
+    def _safe(self, op: Op, effects: Effects, loop: Loop, label: str) -> bool:
+        if effects is Effects.PURE:
+            return True
+        if label not in self.certain[loop.header]:
+            return False
+        if Effects.READ not in effects:
+            return True
+        writer = self.writing[loop.header]
+        if writer is not None:
+            self._explain(op, writer)
+        return writer is None
+
+    def _explain(self, op: Op, writer: Op) -> None:
+        note = remark("TIR0651", f"{writer.mnemonic} may change memory", writer.location)
+        message = f"{op.mnemonic} reads the same address in every iteration, but stays in the loop"
+        self.remarks.append(remark("TIR0651", message, op.location, (note,)))
+
+
+def _writes(function: Function, loop: Loop) -> Op | None:
+    """An op of `loop` that may change memory."""
+    for label in loop.blocks:
+        for op in function.blocks[label].ops:
+            if op.effects is not Effects.PURE and op.effects.value & _CHANGES_MEMORY:
+                return op
+    return None
+
+
+def _certain(loop: Loop, tree: Dominance) -> frozenset[str]:
+    """Blocks that run whenever the loop is entered."""
+    ends = {source for source, _ in loop.exits} | set(loop.latches)
+    return frozenset(b for b in loop.blocks if all(tree.dominates(b, end) for end in ends))
+
+
+def _applied(function: Function, motion: _Motion) -> Function:
+    blocks: dict[str, Block] = {}
+    entering = _entering(motion)
+    taken = set(function.blocks)
+    redirected: dict[str, tuple[Loop, str]] = {}
+    for header in motion.moved:
+        loop = motion.loops.by_header[header]
+        if loop.preheader is None:
+            label = fresh_label(f"{header}.preheader", taken)
+            taken.add(label)
+            redirected[header] = (loop, label)
+    for label, block in function.blocks.items():
+        if label in redirected:
+            made = _preheader(block, redirected[label][1], motion.moved[label])
+            blocks[made.label] = _redirect(made, redirected)
+        blocks[label] = _redirect(_without(block, motion.gone, entering.get(label, ())), redirected)
+    return function.with_blocks(blocks)
+
+
+def _entering(motion: _Motion) -> Mapping[str, list[Op]]:
+    """Moved ops by the preheader, already there, that receives them."""
+    found: dict[str, list[Op]] = {}
+    for header, ops in motion.moved.items():
+        before = motion.loops.by_header[header].preheader
+        if before is not None:
+            found[before] = ops
+    return found
+
+
+def _preheader(header: Block, label: str, moved: list[Op]) -> Block:
+    parameters = tuple(fresh(v) for v in header.parameters)
+    return Block(label, parameters, (*moved, Branch(Successor(header.label, parameters))))
+
+
+def _without(block: Block, gone: set[Op], added: tuple[Op, ...] | list[Op]) -> Block:
+    """`block` without the ops that are `gone`, with `added` before its terminator."""
+    kept = [op for op in block.ops if op not in gone]
+    if len(kept) == len(block.ops) and not added:
+        return block
+    return attrs.evolve(block, ops=(*kept[:-1], *added, kept[-1]))
+
+
+def _redirect(block: Block, redirected: Mapping[str, tuple[Loop, str]]) -> Block:
+    """`block` with its edges into loops led to their new preheaders."""
+
+    def change(edge: Successor) -> Successor:
+        found = redirected.get(edge.label)
+        if found is None or block.label in found[0].blocks or block.label == found[1]:
+            return edge
+        return Successor(found[1], edge.arguments)
+
+    last = map_edges(block.ops[-1], change)
+    if last is block.ops[-1]:
+        return block
+    return attrs.evolve(block, ops=(*block.ops[:-1], last))

@@ -1,0 +1,237 @@
+"""Tile-level peephole optimisation (MAPL 2019, section 5.1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import attrs
+
+from tileir.analysis.dominance import dominance
+from tileir.analysis.uses import definitions, homes, uses
+from tileir.field import FieldKind
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.memory import Load
+from tileir.ops.shape import Reshape, Trans, Unsplat
+from tileir.passes.diagonal import Diagonals
+from tileir.passes.laws.law import rules
+from tileir.passes.laws.shapes import SHAPES
+from tileir.passmanager.registry import pass_
+from tileir.rewrite import Answer, Replace, Walk, rewrite
+from tileir.types import Tile, element_of, shape_of, tile
+from tileir.values import Constant, Operand, Value
+
+
+@pass_("peephole")
+def peephole(function: Function, *, finite: bool = False) -> Function:
+    """Simplify chains of ops on whole tiles.
+
+        SHAPE      the laws of `laws/shapes.py`: reshapes, broadcasts and splats that follow each
+                   other become one
+        TRANS      two transpositions are one; one that changes nothing is none; one that only
+                   moves dimensions of extent 1 is a reshape
+        SINK       an elementwise op on splats is a splat of the op on scalars; on tiles all
+                   broadcast, transposed, reshaped or expanded alike, it comes before the movement
+        ONE        reducing a dimension of extent 1 is a reshape, scanning it nothing
+        DOT        d + dot(a, b, 0) is dot(a, b, d) if nobody else reads the product
+        OTHER      select(m, load(p, m), e) is load(p, m, e) if nobody else reads the load and e is
+                   known before it
+        DIAGONAL   see `tileir.passes.diagonal`
+
+    `finite` promises that tiles multiplied by diagonal ones hold no infinity and no NaN.
+
+    before:
+        define kernel void @f(f32*<8, 4> %p, f32<4, 8> %x, f32 %s) {
+        entry:
+          %t = trans f32<8, 4> %x {order = [1, 0]}
+          %u = trans f32<4, 8> %t {order = [1, 0]}
+          %v = trans f32<8, 4> %u {order = [1, 0]}
+          store %p, %v
+          ret
+        }
+    after:
+        define kernel void @f(f32*<8, 4> %p, f32<4, 8> %x, f32 %s) {
+        entry:
+          %t = trans f32<8, 4> %x {order = [1, 0]}
+          %v = trans f32<8, 4> %x {order = [1, 0]}
+          store %p, %v
+          ret
+        }
+    """
+    function = _others(function)
+    tiles = _Tiles(function)
+    diagonals = Diagonals(finite=finite)
+    general = (sink, extent_one, diagonals.visit)
+    named = {"trans": transposition, "fadd": tiles.product, "add": tiles.product}
+    return rewrite(function, rules(SHAPES, first=general, named=named))
+
+
+MOVERS = ("splat", "broadcast", "trans", "reshape", "expand_dims")
+"""Ops that move or repeat the elements of one operand, each keeping its value."""
+
+
+def transposition(op: Any, walk: Walk) -> Answer:
+    """TRANS"""
+    inner: Any = walk.definition(op.value)
+    if inner is not None and inner.mnemonic == "trans" and inner.predicate is None:
+        order = tuple(inner.order[d] for d in op.order)
+        return Trans(inner.value, order=order, predicate=op.predicate)
+    if op.order == tuple(range(len(op.order))):
+        return op.value
+    shape = shape_of(op.value.type)
+    moved = [d for d in op.order if shape[d] != 1]
+    if moved == sorted(moved):
+        return Reshape(op.value, op.results[0].type, predicate=op.predicate)
+    return op
+
+
+def sink(op: Op, walk: Walk) -> Answer:
+    """SINK"""
+    if not op.elementwise or not op.results or _tiled(op.predicate):
+        return op
+    movers: list[Any] = []
+    for operand in op.inputs:
+        if type(operand) is Constant:
+            continue
+        mover = walk.definition(operand)
+        if mover is None or mover.mnemonic not in MOVERS or mover.predicate is not None:
+            return op
+        if movers and not _alike(movers[0], mover):
+            return op
+        movers.append(mover)
+    if not movers or (movers[0].mnemonic not in ("splat", "broadcast") and len(movers) < 2):
+        return op
+    return _sunk(op, movers[0], walk)
+
+
+def _alike(first: Op, second: Op) -> bool:
+    """Whether two movers move the same way, from one shape to another."""
+    return (
+        first.mnemonic == second.mnemonic
+        and first.attributes == second.attributes
+        and shape_of(first.inputs[0].type) == shape_of(second.inputs[0].type)
+        and shape_of(first.results[0].type) == shape_of(second.results[0].type)
+    )
+
+
+def _sunk(op: Op, mover: Any, walk: Walk) -> Answer:
+    """`op` on what was moved, and each result moved."""
+    shape = shape_of(mover.inputs[0].type)
+
+    def before(operand: Operand) -> Operand:
+        at = tile(cast(Any, element_of(operand.type)), shape)
+        if isinstance(operand, Constant):
+            return Constant(at, operand.bits)
+        return cast(Op, walk.definition(operand)).inputs[0]
+
+    changes: dict[str, Any] = {"results": ()}
+    for field in op.schema:
+        old = getattr(op, field.name)
+        if field.kind is FieldKind.RESULT_TYPE:
+            changes[field.name] = tile(element_of(old), shape)
+        elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
+            changes[field.name] = tuple(before(v) for v in old)
+        elif field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL) and old is not None:
+            changes[field.name] = before(old)
+    small = attrs.evolve(op, **changes, comments=())
+    moved = [_moved(mover, new, old) for new, old in zip(small.results, op.results, strict=True)]
+    return Replace(tuple(m.results[0] for m in moved), (small, *moved))
+
+
+def _moved(mover: Any, value: Value, old: Value) -> Op:
+    """`value` moved as `mover` moves its operand, as a value with the name of `old`."""
+    stated = {f.name: old.type for f in mover.fields(FieldKind.RESULT_TYPE)}
+    name = mover.schema[0].name
+    results = (Value(old.type, old.name),)
+    changes = {name: value, **stated, "results": results, "comments": (), "location": None}
+    return attrs.evolve(mover, **changes)
+
+
+def extent_one(op: Any, walk: Walk) -> Answer:
+    """ONE"""
+    if not op.predicate_follows_operand or not hasattr(op, "combiner") or op.predicate is not None:
+        return op
+    if shape_of(op.values[0].type)[op.axis] != 1:
+        return op
+    if all(v.type is r.type for v, r in zip(op.values, op.results, strict=True)):
+        return Replace(op.values)
+    made = [
+        Reshape(v, r.type) if isinstance(r.type, Tile) else Unsplat(v)
+        for v, r in zip(op.values, op.results, strict=True)
+    ]
+    return Replace(tuple(m.results[0] for m in made), tuple(made))
+
+
+class _Tiles:
+    """Rules that need to know who reads a value."""
+
+    def __init__(self, function: Function) -> None:
+        self.readers = uses(function)
+        self.homes = homes(function)
+
+    def product(self, op: Any, walk: Walk) -> Answer:
+        """DOT"""
+        if op.mnemonic == "fadd" and (op.rounding.value != "rn" or op.ftz):
+            return op
+        for sum_, other in (op.inputs, op.inputs[::-1]):
+            dot: Any = walk.definition(sum_)
+            if dot is None or dot.mnemonic != "dot" or dot.predicate is not None:
+                continue
+            alone = self.homes.get(sum_) == walk.label and len(self.readers.get(sum_, ())) == 1
+            if _is_zero(dot.c) and alone:
+                return attrs.evolve(dot, c=other, results=(), comments=(), predicate=op.predicate)
+        return op
+
+
+def _is_zero(operand: Operand) -> bool:
+    return type(operand) is Constant and operand.value == 0
+
+
+def _tiled(predicate: Operand | None) -> bool:
+    return predicate is not None and isinstance(predicate.type, Tile)
+
+
+def _others(function: Function) -> Function:
+    """OTHER"""
+    origin = definitions(function)
+    places = {op: index for index, op in enumerate(function.ops)}
+    merged: dict[Op, Operand] = {}
+    for op in function.ops:
+        if op.mnemonic == "select" and op.predicate is None:
+            found = _merged(function, op, origin.get(cast(Value, op.inputs[1])), places)
+            if found is not None:
+                merged[found] = op.inputs[2]
+    if not merged:
+        return function
+    loads = {load.results[0]: other for load, other in merged.items()}
+    return rewrite(function, lambda op, walk: _with_other(op, loads))
+
+
+def _merged(function: Function, select: Op, load: Op | None, places: Mapping[Op, int]) -> Op | None:
+    """The load whose `other` the last operand of `select` may be."""
+    if not isinstance(load, Load) or load.predicate is not None or load.mask is None:
+        return None
+    if load.mask is not select.inputs[0] or len(uses(function)[load.results[0]]) != 1:
+        return None
+    return load if _known_before(function, select.inputs[2], load, places) else None
+
+
+def _known_before(function: Function, operand: Operand, load: Op, places: Mapping[Op, int]) -> bool:
+    """Whether `operand` is defined where `load` stands."""
+    if type(operand) is not Value:
+        return True
+    at, here = homes(function)[operand], homes(function)[load.results[0]]
+    if at != here:
+        return dominance(function).strictly_dominates(at, here)
+    maker = definitions(function).get(operand)
+    return maker is None or places[maker] < places[load]
+
+
+def _with_other(op: Op, loads: dict[Value, Operand]) -> Answer:
+    if op.mnemonic == "select" and op.inputs[1] in loads:
+        return op.inputs[1]
+    if isinstance(op, Load) and op.results[0] in loads:
+        other = loads[op.results[0]]
+        return op if op.other is other else op.evolve(other=other)
+    return op
