@@ -1,7 +1,7 @@
 """Machines of numbers: what `Op.evaluate` runs on.
 
-`Machine` computes as hardware does; `tileir.machine.ring.RingMachine` replaces floats by integers
-modulo 2^64 in which every law of algebra is exact.
+`Machine` computes as hardware does; `ring.RingMachine` replaces floats by residues modulo a prime,
+where every law of algebra is exact.
 """
 
 from tileir.machine.ieee import Machine

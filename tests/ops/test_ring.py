@@ -1,0 +1,113 @@
+"""On residues the laws of algebra hold bit for bit, and different expressions differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.machine import Tensor, dtype_of
+from tileir.machine.ring import RingMachine
+from tileir.op import lookup
+from tileir.ops.matrix import SHAPES, cells
+from tileir.types import BF16, F16, F32, F64, I32, Scalar, Tile
+from tileir.values import constant
+
+from .ops_inputs import tensor
+
+MACHINE = RingMachine()
+FLOATS = [F16, BF16, F32, F64]
+
+
+def values(element: Scalar) -> list[Tensor]:
+    rng = np.random.default_rng(11)
+    made = []
+    for _ in range(3):
+        bits = rng.integers(0, 1 << 62, 64, dtype=np.uint64).astype(f"u{element.bytes}")
+        made.append(Tensor(bits.view(dtype_of(element))))
+    return made
+
+
+def run(name: str, *operands: Tensor, **attributes: Any) -> Tensor:
+    return MACHINE.elementwise(name, *operands, **attributes)
+
+
+def literal(element: Scalar, number: float) -> Tensor:
+    return MACHINE.constant(constant(Tile(element, (64,)), number))
+
+
+def equal(left: Tensor, right: Tensor) -> bool:
+    return left.data.tobytes() == right.data.tobytes()
+
+
+@pytest.mark.parametrize("element", FLOATS, ids=str)
+def test_laws_are_exact(element: Scalar) -> None:
+    a, b, c = values(element)
+    add, mul = (lambda x, y: run("fadd", x, y)), (lambda x, y: run("fmul", x, y))
+    zero = literal(element, 0.0)
+    assert equal(add(add(a, b), c), add(a, add(b, c)))
+    assert equal(mul(mul(a, b), c), mul(a, mul(b, c)))
+    assert equal(mul(a, add(b, c)), add(mul(a, b), mul(a, c)))
+    assert equal(run("fma", a, b, c), add(mul(a, b), c))
+    assert equal(run("fsub", a, a), zero)
+    assert equal(run("fsub", a, b), add(a, run("fneg", b)))
+    assert equal(mul(run("fdiv", a, b), b), add(a, zero))
+    assert equal(run("fdiv", a, literal(element, 4.0)), mul(a, literal(element, 0.25)))
+    assert equal(run("fabs", run("fneg", a)), run("fabs", a))
+    assert equal(run("fmaxnum", a, run("fmaxnum", b, c)), run("fmaxnum", run("fmaxnum", a, b), c))
+    assert equal(run("exp", zero), literal(element, 1.0))
+
+
+@pytest.mark.parametrize("element", FLOATS, ids=str)
+def test_different_expressions_differ(element: Scalar) -> None:
+    a, b, c = values(element)
+    assert not equal(run("fadd", a, b), run("fsub", a, b))
+    assert not equal(run("fsub", a, b), run("fsub", b, a))
+    assert not equal(run("fma", a, b, c), run("fma", a, c, b))
+    assert not equal(run("exp", a), run("exp2", a))
+    assert not equal(run("pow", a, b), run("pow", b, a))
+    assert not equal(run("sin", a), run("cos", a))
+
+
+@pytest.mark.parametrize("element", FLOATS, ids=str)
+def test_constants_fold(element: Scalar) -> None:
+    for left, right in ((0.25, 0.25), (1.5, -3.0), (2.0**-3, 7.0), (0.0, -0.0)):
+        x, y = literal(element, left), literal(element, right)
+        assert equal(run("fadd", x, y), literal(element, left + right))
+        assert equal(run("fmul", x, y), literal(element, left * right))
+        less = MACHINE.compare("fcmp", "olt", literal(element, -1.0), literal(element, 2.0))[0]
+        assert less.data.all()
+
+
+def test_sums_and_products_do_not_depend_on_order() -> None:
+    rng = np.random.default_rng(3)
+    data = rng.integers(0, 1 << 32, (8, 33), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    order = rng.permutation(33)
+    one = MACHINE.reduce((Tensor(data),), 1, "fadd", None)  # type: ignore[arg-type]
+    other = MACHINE.reduce((Tensor(data[:, order]),), 1, "fadd", None)  # type: ignore[arg-type]
+    assert equal(one, other)
+    zero = Tensor(np.zeros((8, 8), np.float32))
+    square = MACHINE.dot(Tensor(data), Tensor(data.T), zero, "ieee", (True, True))
+    mixed = MACHINE.dot(Tensor(data[:, order]), Tensor(data.T[order]), zero, "tf32", (True, True))
+    assert equal(square, mixed)
+
+
+def test_small_integers_come_back() -> None:
+    whole = Tensor(np.arange(-50, 50, dtype=np.int32))
+    wide = MACHINE.convert("sitofp", whole, F32)
+    assert MACHINE.convert("fptosi", wide, I32, saturate=False).data.tolist() == whole.data.tolist()
+    longer = MACHINE.convert("fpext", wide, F64)
+    assert equal(MACHINE.convert("sitofp", whole, F64), longer)
+
+
+@pytest.mark.parametrize("name", ["fadd", "exp", "fptosi", "fpcast", "fcmp", "frem", "sitofp"])
+def test_every_cell_runs(name: str) -> None:
+    kind = lookup(name)
+    assert kind is not None
+    for shape in SHAPES[:4]:
+        for op in cells(kind, shape):
+            inputs = [tensor(v.type, 5 + i) for i, v in enumerate(op.inputs)]
+            got = op.evaluate(MACHINE, *inputs)
+            one = got[0] if isinstance(got, tuple) else got
+            assert one.data.shape == shape and one.data.dtype == dtype_of(op.results[0].type)
