@@ -81,7 +81,8 @@ class Shadow:
     @classmethod
     def of(cls, region: Region, size: int) -> Shadow:
         count = len(region.view(size)[0]) + 1
-        return cls(size, *(np.full(count, -1, np.int32) for _ in range(5)))
+        nobody = [np.full(count, -1, np.int32) for _ in range(5)]
+        return cls(size, nobody[0], nobody[1], nobody[2], nobody[3], nobody[4])
 
     def refined(self, region: Region, size: int) -> Shadow:
         """The same in granules of a smaller `size`."""

@@ -1,0 +1,315 @@
+"""Accesses: bounds, alignment, strides, aliases, undefined bytes."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from .programs import fails, run
+
+COPY = """
+define kernel void @copy(f32* %x, f32* %y, i32 %n) {
+entry:
+  %i = make_range i32<8> {start = 0}
+  %end = splat i32<8> %n
+  %in, %out = icmp (i1<8>, i1<8>) %i, %end {predicate = slt}
+  %xs = splat f32*<8> %x
+  %px = getelementptr f32*<8> %xs, %i
+  %ys = splat f32*<8> %y
+  %py = getelementptr f32*<8> %ys, %i
+  %v = load f32<8> %px, %in
+  store %py, %v, %in
+  ret
+}
+"""
+
+
+def test_masked_copy() -> None:
+    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    report = run(COPY, 1, x, y, 5)
+    assert y.tolist() == [0, 1, 2, 3, 4, 0, 0, 0]
+    assert (report.accesses.bytes_read, report.accesses.bytes_written) == (20, 20)
+    assert (report.accesses.loads, report.accesses.stores) == (1, 1)
+    assert report.ops["getelementptr"] == 2
+
+
+@pytest.mark.parametrize("length", [0, 1, 4])
+def test_out_of_bounds_load_names_element_and_offset(length: int) -> None:
+    x, y = np.zeros(length, np.float32), np.zeros(8, np.float32)
+    message = fails("TIR0501", "load f32", COPY, 1, x, y, 5)
+    assert f"element [{length}]" in message
+    assert f"x + {4 * length} bytes (element {length})" in message
+
+
+def test_out_of_bounds_store() -> None:
+    x, y = np.zeros(8, np.float32), np.zeros(3, np.float32)
+    message = fails("TIR0501", "store %py", COPY, 1, x, y, 5)
+    assert "y + 12 bytes (element 3)" in message
+    assert y.tolist() == [0, 0, 0]
+
+
+BEFORE = """
+define kernel void @k(i16* %x) {
+entry:
+  %p = getelementptr i16* %x, i32 -1
+  store %p, i16 1
+  ret
+}
+"""
+
+
+def test_an_access_before_the_array_is_of_that_array() -> None:
+    whole = np.zeros(4, np.int16)
+    assert "x - 2 bytes (element -1)" in fails("TIR0501", "store", BEFORE, 1, whole)
+
+
+def test_a_view_ends_where_it_ends() -> None:
+    whole = np.zeros(4, np.int16)
+    fails("TIR0501", "store", BEFORE, 1, whole[2:])
+    assert not whole.any()
+
+
+WILD = """
+define kernel void @k(f32* %x) {
+entry:
+  %p = inttoptr f32* i64 12
+  %v = load f32 %p
+  store %x, %v
+  ret
+}
+"""
+
+
+def test_a_wild_address() -> None:
+    assert "0xc is in no buffer" in fails("TIR0501", "load", WILD, 1, np.zeros(1, np.float32))
+
+
+CASTED = """
+define kernel void @k(i8* %x, i32* %y) {
+entry:
+  %q = getelementptr i8* %x, i32 OFFSET
+  %p = bitcast i32* %q
+  %v = load i32 %p
+  store %y, %v
+  ret
+}
+"""
+
+
+def test_memory_is_bytes() -> None:
+    x, y = np.arange(16, dtype=np.int8), np.zeros(1, np.int32)
+    run(CASTED.replace("OFFSET", "8"), 1, x, y)
+    assert y[0] == 0x0B0A0908
+
+
+@pytest.mark.parametrize("offset", [1, 2, 7])
+def test_misaligned(offset: int) -> None:
+    x, y = np.arange(16, dtype=np.int8), np.zeros(1, np.int32)
+    message = fails("TIR0502", "load", CASTED.replace("OFFSET", str(offset)), 1, x, y)
+    assert "no multiple of 4" in message
+
+
+def test_the_alignment_of_a_view_is_that_of_its_place() -> None:
+    whole, y = np.arange(16, dtype=np.int8), np.zeros(1, np.int32)
+    fails("TIR0502", "load", CASTED.replace("OFFSET", "0"), 1, whole[1:], y)
+    run(CASTED.replace("OFFSET", "3"), 1, whole[1:], y)
+    assert y[0] == 0x07060504
+
+
+STRIDED = """
+define kernel void @k(f32* %x, f32* %y, i32 %stride) {
+entry:
+  %i = make_range i32<4> {start = 0}
+  %s = splat i32<4> %stride
+  %o = mul i32<4> %i, %s
+  %xs = splat f32*<4> %x
+  %px = getelementptr f32*<4> %xs, %o
+  %ys = splat f32*<4> %y
+  %py = getelementptr f32*<4> %ys, %i
+  %v = load f32<4> %px
+  store %py, %v
+  ret
+}
+"""
+
+
+def test_strided_arrays() -> None:
+    whole, y = np.arange(8, dtype=np.float32), np.zeros(4, np.float32)
+    run(STRIDED, 1, whole[::2], y, 2)
+    assert y.tolist() == [0, 2, 4, 6]
+    run(STRIDED, 1, whole.reshape(4, 2)[:, 1], y, 2)
+    assert y.tolist() == [1, 3, 5, 7]
+
+
+def test_between_the_elements_of_a_strided_array_is_nothing() -> None:
+    whole, y = np.arange(8, dtype=np.float32), np.zeros(4, np.float32)
+    assert "between its elements" in fails("TIR0501", "load", STRIDED, 1, whole[::2], y, 1)
+
+
+def test_a_transposed_array_is_its_memory() -> None:
+    x, y = np.arange(4, dtype=np.float32).reshape(2, 2), np.zeros(4, np.float32)
+    run(STRIDED, 1, x.T, y, 1)
+    assert y.tolist() == [0, 1, 2, 3]
+
+
+def test_negative_strides_are_refused() -> None:
+    x = np.zeros(4, np.float32)
+    assert "negative strides" in fails("TIR0511", "@k", STRIDED, 1, x[::-1], x, 1)
+
+
+def test_arguments_that_share_memory() -> None:
+    whole = np.arange(12, dtype=np.float32)
+    run(STRIDED, 1, whole[:4], whole[4:8], 1)
+    assert whole.tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11]
+
+
+INDIRECT = """
+define kernel void @k(f32** %table, f32* %y) {
+entry:
+  %i = make_range i32<3> {start = 0}
+  %ts = splat f32**<3> %table
+  %pt = getelementptr f32**<3> %ts, %i
+  %p = load f32*<3> %pt
+  %v = load f32<3> %p
+  %ys = splat f32*<3> %y
+  %py = getelementptr f32*<3> %ys, %i
+  store %py, %v
+  ret
+}
+"""
+
+
+def test_pointers_in_memory() -> None:
+    parts = [np.full(2, n, np.float32) for n in (3, 5, 7)]
+    y = np.zeros(3, np.float32)
+    run(INDIRECT, 1, parts, y)
+    assert y.tolist() == [3, 5, 7]
+
+
+TYPED = """
+define kernel void @k(TYPE* %x, TYPE* %y) {
+entry:
+  %v = load TYPE %x
+  store %y, %v
+  ret
+}
+"""
+
+DTYPES = {
+    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+    "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2,
+    "f8e8m0": ml_dtypes.float8_e8m0fnu,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_type_moves_bit_for_bit(name: str) -> None:
+    dtype = np.dtype(DTYPES[name])
+    bits = np.array([1 if name == "i1" else 0x7F], f"u{dtype.itemsize}")
+    x, y = bits.view(dtype), np.zeros(1, dtype)
+    run(TYPED.replace("TYPE", name), 1, x, y)
+    assert y.view(bits.dtype)[0] == bits[0]
+    raw = np.zeros(1, bits.dtype)
+    run(TYPED.replace("TYPE", name), 1, bits, raw)
+    assert raw[0] == bits[0]
+
+
+@pytest.mark.parametrize("array", [np.zeros(1, np.float64), np.zeros(1, np.int32), [1.0], 3])
+def test_arrays_must_fit_the_pointee(array: object) -> None:
+    fails("TIR0511", "@k", TYPED.replace("TYPE", "f32"), 1, array, np.zeros(1, np.float32))
+
+
+def test_a_read_only_array() -> None:
+    x, y = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    y.flags.writeable = False
+    assert "read-only" in fails("TIR0508", "store", TYPED.replace("TYPE", "f32"), 1, x, y)
+
+
+UNDEFINED = """
+define kernel void @k(f32* %x, f32* %y) {
+entry:
+  %i = make_range i32<4> {start = 0}
+  %xs = splat f32*<4> %x
+  %px = getelementptr f32*<4> %xs, %i
+  %ys = splat f32*<4> %y
+  %py = getelementptr f32*<4> %ys, %i
+  %in, %out = icmp (i1<4>, i1<4>) %i, 2 {predicate = slt}
+  %v = load f32<4> %px, %in
+  %w = fadd f32<4> %v, 1.0
+  store %py, %w
+  ret
+}
+"""
+
+
+def test_an_undefined_lane_may_not_reach_memory() -> None:
+    x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
+    assert "element [2]" in fails("TIR0505", "store", UNDEFINED, 1, x, y)
+
+
+def test_undefined_stores_can_be_marked_instead() -> None:
+    x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
+    report = run(UNDEFINED, 1, x, y, allow_undef=True)
+    assert report.undefined["y"].tolist() == [False, False, True, True]
+    assert y[:2].tolist() == [1, 1]
+    assert not report.undefined["x"].any()
+
+
+def test_uninitialised_memory() -> None:
+    x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
+    assert "element [0]" in fails("TIR0505", "store", UNDEFINED, 1, x, y, uninitialised=["x"])
+    report = run(UNDEFINED, 1, x, y, uninitialised=["y"], allow_undef=True)
+    assert report.undefined["y"].tolist() == [False, False, True, True]
+
+
+CLASH = """
+define kernel void @k(i32* %x) {
+entry:
+  %i = make_range i32<4> {start = 0}
+  %v = VALUE
+  %xs = splat i32*<4> %x
+  store %xs, %v
+  ret
+}
+"""
+
+
+def test_lanes_of_one_store_must_agree() -> None:
+    x = np.zeros(1, np.int32)
+    fails("TIR0509", "store", CLASH.replace("VALUE", "mul i32<4> %i, 2"), 1, x)
+    run(CLASH.replace("VALUE", "mul i32<4> %i, 0"), 1, x)
+
+
+USES = {
+    "TIR0503": "  %p = getelementptr f32* %x, %u\n  store %p, 1.0 ; use",
+    "TIR0504": "  %c, _ = icmp (i1, i1) %u, 0 {predicate = eq}\n  store %x, 1.0, %c ; use",
+    "TIR0506": "  %c, _ = icmp (i1, i1) %u, 0 {predicate = eq}\n  cond_br %c, entry2, done ; use\n"
+    "entry2:\n  br done\ndone:",
+}
+
+
+@pytest.mark.parametrize("code", USES)
+def test_undefined_values_where_they_are_seen(code: str) -> None:
+    lines = "define kernel void @k(f32* %x) {\nentry:\n  %u = add i32 undef, 1\n"
+    body = lines + USES[code] + "\n  ret\n}\n"
+    fails(code, "; use", body, 1, np.zeros(4, np.float32))
+
+
+DIVISION = """
+define kernel void @k(i32* %x, i32 %d) {
+entry:
+  %i = make_range i32<4> {start = 0}
+  %n = splat i32<4> %d
+  %den = sub i32<4> %i, %n
+  %q = sdiv i32<4> %i, %den
+  ret
+}
+"""
+
+
+def test_division_by_zero() -> None:
+    x = np.zeros(4, np.int32)
+    assert "element 2" in fails("TIR0550", "sdiv", DIVISION, 1, x, 2)
+    run(DIVISION, 1, x, 9)
