@@ -1,0 +1,286 @@
+"""Rules that only a program building modules by hand can break, and what a run reports."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import tileir
+from tileir.codes import CODES
+from tileir.errors import Diagnostic, Location, Severity, VerifyError
+from tileir.ir import Block, Function, Global, Module, Parameter, ParameterAttributes
+from tileir.op import Op, Successor
+from tileir.ops.arith import Add
+from tileir.ops.control import Branch, Call, CondBranch, Return
+from tileir.ops.shape import MakeRange, Splat
+from tileir.types import F32, I1, I32, VOID, Pointer, Tile
+from tileir.values import Constant, Value, constant
+from tileir.verify import diagnose, verify
+
+N, C = Value(I32, "n"), Value(I1, "c")
+ONE = constant(I32, 1)
+HERE = Location("k.tir", 7, 3)
+
+
+def function(*blocks: Block, name: str = "f", **settings: object) -> Function:
+    by_label = {b.label: b for b in blocks}
+    return Function(name, (Parameter(N), Parameter(C)), blocks=by_label, **settings)  # type: ignore[arg-type]
+
+
+def module(*blocks: Block) -> Module:
+    return Module({"f": function(*blocks)})
+
+
+def codes(found: tuple[Diagnostic, ...]) -> list[str]:
+    return [d.code for d in found if d.severity is Severity.ERROR]
+
+
+def jump(label: str, *arguments: Value | Constant, location: Location | None = None) -> Branch:
+    return Branch(Successor(label, arguments), location=location)
+
+
+RET = Return(())
+P = Value(I32, "p")
+
+
+def taking(*parameters: Value) -> Block:
+    return Block("next", parameters, (RET,))
+
+
+STRUCTURES: list[tuple[str, Module]] = [
+    ("TIR0201", module(Block("entry", (), (), location=HERE))),
+    ("TIR0203", module(Block("other", (), (RET,), location=HERE)).evolve(
+        functions={"f": Function("f", (), (), {"entry": Block("x", (), (RET,), location=HERE)})})),
+    ("TIR0205", module(Block("entry", (Value(I32),), (RET,), location=HERE))),
+    ("TIR0207", module(Block("entry", (), (jump("next", location=HERE),)), taking(P))),
+    ("TIR0207", module(Block("entry", (), (jump("next", ONE, ONE, location=HERE),)), taking(P))),
+    ("TIR0207", module(Block("entry", (), (jump("next", ONE, location=HERE),)), taking())),
+    ("TIR0208", module(Block("entry", (), (jump("next", C, location=HERE),)), taking(P))),
+    ("TIR0208", module(
+        Block("entry", (), (jump("next", constant(Tile(I32, (1,)), 0), location=HERE),)),
+        taking(P))),
+    ("TIR0209", module(
+        Block("entry", (), (
+            CondBranch(C, Successor("next", (ONE,)), Successor("next", (N,)), location=HERE),)),
+        taking(P))),
+    ("TIR0210", module(Block("entry", (), (RET,)), Block("lost", (), (RET,), location=HERE))),
+    ("TIR0210", module(
+        Block("entry", (), (RET,)),
+        Block("a", (), (jump("b"),), location=HERE), Block("b", (), (jump("a"),), location=HERE))),
+    ("TIR0211", module(Block("entry", (), (Add(N, Value(I32, "q"), location=HERE), RET)))),
+    ("TIR0211", module(
+        Block("entry", (), (Add(N, ONE, predicate=Value(I1, "q"), location=HERE), RET)))),
+    ("TIR0211", module(
+        Block("entry", (), (jump("next", Value(I32, "q"), location=HERE),)), taking(P))),
+    ("TIR0212", module(
+        Block("entry", (), (CondBranch(C, Successor("a"), Successor("b")),)),
+        Block("a", (P,), (RET,)), Block("b", (), (Add(P, ONE, location=HERE), RET)))),
+    ("TIR0213", module(Block("entry", (N,), (RET,), location=HERE))),
+    ("TIR0213", module(Block("entry", (), (jump("next", ONE, ONE),)),
+                       Block("next", (P, P), (RET,), location=HERE))),
+    ("TIR0213", module(Block("entry", (), (Add(N, ONE, results=(N,), location=HERE), RET)))),
+    ("TIR0215", module(Block("entry", (), (Return((N,), location=HERE),)))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "broken"), STRUCTURES)
+def test_structure(code: str, broken: Module) -> None:
+    found = [d for d in diagnose(broken) if d.code == code]
+    assert found and found[0].location == HERE, list(map(str, diagnose(broken)))
+
+
+def test_one_op_in_two_blocks_is_two_definitions() -> None:
+    twice = Add(N, ONE, location=HERE)
+    broken = module(Block("entry", (), (twice, jump("next"))), Block("next", (), (twice, RET)))
+    assert codes(diagnose(broken)) == ["TIR0213"]
+
+
+def test_one_op_in_two_functions_is_two_definitions() -> None:
+    shared, a, b = MakeRange(Tile(I32, (8,)), location=HERE), Value(I32), Value(I32)
+    broken = Module({
+        name: Function(name, (Parameter(v),), (), {"e": Block("e", (), (shared, RET))})
+        for name, v in (("f", a), ("g", b))
+    })  # fmt: skip
+    found = diagnose(broken)
+    assert codes(found) == ["TIR0213"] and found[0].location == HERE
+
+
+def test_functions_may_share_what_is_no_value() -> None:
+    block = Block("e", (), (RET,))
+    functions = {n: Function(n, (Parameter(Value(I32)),), (), {"e": block}) for n in "fg"}
+    assert verify(Module(functions)) == ()
+
+
+GLOBALS = [
+    Global("g", Tile(F32, (4,)), 1, location=HERE),
+    Global("g", VOID, 1, location=HERE),
+    Global("g", F32, 0, location=HERE),
+    Global("g", F32, -3, location=HERE),
+    Global("g", F32, 4, initial=(constant(F32, 1.0),) * 3, location=HERE),
+    Global("g", F32, 4, initial=(constant(F32, 1.0),) * 5, location=HERE),
+    Global("g", F32, 4, initial=(), location=HERE),
+    Global("g", F32, 4, initial=(ONE,), location=HERE),
+    Global("g", F32, 2, initial=(constant(F32, 1.0), ONE), location=HERE),
+    Global("g", F32, 1, initial=(constant(F32, 1.0),), external=True, location=HERE),
+]
+
+
+@pytest.mark.parametrize("symbol", GLOBALS, ids=range(len(GLOBALS)))
+def test_globals(symbol: Global) -> None:
+    found = diagnose(Module(globals={"g": symbol}))
+    assert [(d.code, d.location) for d in found] == [("TIR0307", HERE)]
+
+
+@pytest.mark.parametrize("alignment", [3, 12, -8])
+def test_alignment_of_globals(alignment: int) -> None:
+    broken = Module(globals={"g": Global("g", F32, 4, alignment=alignment, location=HERE)})
+    assert [(d.code, d.location) for d in diagnose(broken)] == [("TIR0221", HERE)]
+
+
+def test_globals_that_fit() -> None:
+    fine = (None, (constant(F32, 0.5),), (constant(F32, 0.5),) * 4)
+    for initial in fine:
+        assert (
+            verify(Module(globals={"g": Global("g", F32, 4, initial=initial, alignment=16)})) == ()
+        )
+    pointers = Global("p", Pointer(F32), 2, constant=True)
+    assert verify(Module(globals={"p": pointers})) == ()
+
+
+def test_symbols_are_filed_under_their_names() -> None:
+    ret = Block("e", (), (RET,))
+    assert codes(diagnose(Module({"g": function(ret, location=HERE)}))) == ["TIR0308"]
+    assert codes(diagnose(Module(globals={"h": Global("g", F32, 1)}))) == ["TIR0308"]
+    both = Module({"f": function(ret, location=HERE)}, {"f": Global("f", F32, 1, location=HERE)})
+    (found,) = diagnose(both)
+    assert found.code == "TIR0308" and found.notes[0].location == HERE
+
+
+def test_a_global_is_no_function() -> None:
+    call = Call((), "g", (), location=HERE)
+    broken = module(Block("e", (), (call, RET))).evolve(globals={"g": Global("g", F32, 1)})
+    found = diagnose(broken)
+    assert codes(found) == ["TIR0302"] and found[0].location == HERE
+
+
+def test_an_op_newer_than_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Add, "since", (1, 7))
+    block = Block("e", (), (Add(N, ONE, location=HERE), RET))
+    found = diagnose(module(block))
+    assert codes(found) == ["TIR0401"] and "tir 1.7" in found[0].message
+    assert diagnose(module(block).evolve(version=(1, 7))) == ()
+
+
+def test_layouts_need_a_stage() -> None:
+    block = Block("e", (), (Splat(N, Tile(I32, (8,), "blocked"), location=HERE), RET))
+    found = diagnose(module(block))
+    assert codes(found) == ["TIR0225"] and found[0].location == HERE
+    assert diagnose(module(block).evolve(stage="gpu")) == ()
+
+
+def test_recursion_is_found_once_per_function() -> None:
+    def calling(name: str, *callees: str) -> Function:
+        ops: list[Op] = [Call((), c, (), location=HERE) for c in callees]
+        return Function(name, (), (), {"e": Block("e", (), (*ops, Return(())))})
+
+    functions = [calling("a", "b", "d"), calling("b", "c"), calling("c", "a"), calling("d")]
+    found = diagnose(Module({f.name: f for f in functions}))
+    assert [d.message.split()[0] for d in found] == ["@a", "@b", "@c"]
+    assert {d.code for d in found} == {"TIR0306"}
+
+
+def test_calls_without_cycles_are_fine() -> None:
+    def calling(name: str, *callees: str) -> Function:
+        ops = [Call((), c, ()) for c in callees]
+        return Function(name, (), (), {"e": Block("e", (), (*ops, Return(())))})
+
+    functions = [calling("a", "b", "c"), calling("b", "c"), calling("c"), calling("d", "a", "a")]
+    assert verify(Module({f.name: f for f in functions})) == ()
+
+
+def test_all_errors_come_in_one_run_in_the_order_of_the_text() -> None:
+    broken = module(
+        Block("entry", (), (Add(N, Value(I32, "q")), jump("a"))),
+        Block("a", (), (Return((N,)),)),
+        Block("b", (), (jump("nowhere"),)),
+    )
+    with pytest.raises(VerifyError) as caught:
+        tileir.verify(broken)
+    assert {d.code for d in caught.value.diagnostics} == {
+        "TIR0204",
+        "TIR0210",
+        "TIR0211",
+        "TIR0215",
+    }
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), VerifyError)
+
+
+def test_a_use_that_is_not_dominated_names_the_definition() -> None:
+    made = Add(N, ONE, location=Location("k.tir", 4, 3))
+    broken = module(
+        Block("entry", (), (CondBranch(C, Successor("a"), Successor("b")),)),
+        Block("a", (), (made, jump("b"))),
+        Block("b", (), (Add(ONE, made.result, location=HERE), RET)),
+    )
+    (found,) = diagnose(broken)
+    assert found.location == HERE and found.operand == 1
+    assert [note.location for note in found.notes] == [made.location]
+
+
+def test_an_argument_is_used_where_its_edge_leaves() -> None:
+    made = Add(N, ONE)
+    fine = module(
+        Block("entry", (), (CondBranch(C, Successor("a"), Successor("next", (N,))),)),
+        Block("a", (), (made, jump("next", made.result))),
+        taking(P),
+    )
+    assert verify(fine) == ()
+
+
+def test_promises_that_fit() -> None:
+    promises = [
+        (Pointer(F32), ParameterAttributes(aligned=16, readonly=True, noalias=True)),
+        (Pointer(F32), ParameterAttributes(writeonly=True)),
+        (I32, ParameterAttributes(multiple_of=12)),
+    ]
+    parameters = tuple(Parameter(Value(t), p) for t, p in promises)
+    block = Block("e", (), (RET,))
+    kernel = Function("f", parameters, (), {"e": block}, kernel=True, alignment=64,
+                      attributes={"num_warps": 12})  # fmt: skip
+    assert verify(Module({"f": kernel})) == ()
+
+
+def test_declarations_have_no_blocks_to_check() -> None:
+    declared = Function("f", (Parameter(Value(I32)),), (I32,))
+    assert verify(Module({"f": declared})) == ()
+
+
+def test_every_code_of_the_verifier_is_explained() -> None:
+    folder = Path(str(sys.modules["tileir.verify"].__file__)).parent
+    words = {w for path in folder.glob("*.py") for w in path.read_text().split('"')}
+    used = {w for w in words if w.startswith("TIR0")}
+    assert used and used <= CODES.keys()
+
+
+def _chain(count: int) -> Module:
+    ops = [Add(N, ONE)]
+    for _ in range(count):
+        ops.append(Add(ops[-1].result, N))
+    return module(Block("e", (), (*ops, RET)))
+
+
+def test_time_is_linear() -> None:
+    """32,000 ops in well under a second: the target is 300,000 a second."""
+    large = _chain(32_000)
+    begin = time.perf_counter()
+    verify(large)
+    assert time.perf_counter() - begin < 0.6
+
+
+def test_deep_dominator_trees_need_no_recursion() -> None:
+    blocks = [Block(f"b{i}", (), (jump(f"b{i + 1}"),)) for i in range(5000)]
+    assert verify(module(*blocks, Block("b5000", (), (RET,)))) == ()
