@@ -342,3 +342,42 @@ def test_a_library_function_of_another_type_stays_undefined() -> None:
         function("cdiv", "f32", ("f32", "f32"))
     assert caught.value.code == "TIR0338"
     assert "get_global_range" in str(caught.value)
+
+
+SUMS = """
+define kernel void @k(f32* %x, f32* %y, f32 %s) {
+entry:
+  %p1 = getelementptr f32* %x, i32 1
+  %a = load f32 %x
+  %b = load f32 %p1
+  BODY
+  store %y, %r
+  ret
+}
+"""
+
+
+def test_numbers_of_the_ring_do_not_depend_on_the_order() -> None:
+    def bits(body: str, numbers: str) -> int:
+        x, y = np.array([1e8, -99999992], np.float32), np.zeros(1, np.float32)
+        run(SUMS.replace("BODY", body), 1, x, y, 0.7, numbers=numbers)
+        return int(y.view(np.uint32)[0])
+
+    left = "%t = fadd f32 %a, %b\n  %r = fmul f32 %t, %s"
+    right = "%t = fmul f32 %a, %s\n  %r = fma f32 %b, %s, %t"
+    other = "%t = fmul f32 %a, %s\n  %r = fma f32 %b, %s, %b"
+    assert bits(left, "ring") == bits(right, "ring") != bits(other, "ring")
+    assert bits(left, "ieee") != bits(right, "ieee")
+
+
+def test_unknown_numbers_are_refused() -> None:
+    with pytest.raises(Exception, match="ieee or ring") as caught:
+        run(
+            SUMS.replace("BODY", "%r = fadd f32 %a, %s"),
+            1,
+            np.zeros(2),
+            np.zeros(1),
+            1,
+            numbers="x",
+        )
+    assert caught.value.code == "TIR0510"  # type: ignore[attr-defined]

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.memory import Memory, Region
 from tileir.ir import Function, Parameter
-from tileir.machine import Tensor, dtype_of
+from tileir.machine import Machine, Tensor, dtype_of
 from tileir.machine.descriptors import Descriptors, DescriptorValue
 from tileir.types import Descriptor, Pointer, Scalar
+from tileir.values import Constant, constant
 
 Array = NDArray[Any]
 
@@ -75,6 +76,7 @@ class Binder:
     """Puts arrays into memory, those that overlap into one region."""
 
     memory: Memory
+    machine: Machine
     bound: list[Bound] = attrs.field(factory=list[Bound])
     tables: list[tuple[Array, list[Array]]] = attrs.field(factory=list[tuple[Array, list[Array]]])
 
@@ -137,7 +139,7 @@ class Binder:
         if isinstance(parameter.type, Descriptor):
             return self._descriptor(parameter.type, value)
         if not isinstance(parameter.type, Pointer):
-            return scalar(parameter, name, value)
+            return self.machine.constant(scalar(parameter, name, value))
         if not isinstance(value, np.ndarray):
             table, items = self.tables.pop(0)
             table[:] = [self.address(item) for item in items]
@@ -171,8 +173,9 @@ class Binder:
         return found
 
 
-def scalar(parameter: Parameter, name: str, value: Any) -> Tensor:
-    """The number `value` as the parameter's type. Raises InterpretError where it does not fit."""
+def scalar(parameter: Parameter, name: str, value: Any) -> Constant:
+    """The number `value` as a literal of the parameter's type. Raises InterpretError where it
+    does not fit."""
     type_ = parameter.type
     if not isinstance(type_, Scalar):
         raise _error("TIR0511", f"{name}: the host cannot give a {type_}", parameter.location)
@@ -181,10 +184,7 @@ def scalar(parameter: Parameter, name: str, value: Any) -> Tensor:
     if not isinstance(number, wanted) or not _holds(type_, number):
         message = f"{name} must be a number that {type_} holds, not {value!r}"
         raise _error("TIR0511", message, parameter.location)
-    dtype = dtype_of(type_)
-    if type_.is_integer and number >= 1 << (type_.bits - 1) and type_.bits > 1:
-        number -= 1 << type_.bits
-    return Tensor(np.array(number).astype(dtype), None)
+    return constant(type_, number)
 
 
 def _holds(type_: Scalar, number: float) -> bool:

@@ -53,7 +53,8 @@ def interpret(
     `seed` chooses the order of instances (0: in order where the kernel does not synchronise).
     `allow_races` puts races into the report instead of raising. `allow_undef` lets plain stores
     write undefined values, which the report then marks. `numbers` is the machine: `ieee`, or
-    `ring` for exact integers in place of floats. `limit` bounds the number of ops executed.
+    `ring` for residues in place of floats (`tileir.machine.ring`), which arrays hold in their
+    bits. `limit` bounds the number of ops executed.
 
     Raises InterpretError for a program that has no meaning on these arguments, with the op's
     place: out of bounds, misaligned, undefined where it is seen, a broken promise, division by
@@ -122,7 +123,6 @@ class _Launch:
 
     def __attrs_post_init__(self) -> None:
         self.report = Report(self.function.name, self.grid)
-        self.binder = Binder(self.memory)
         self.races = RaceDetector(self._found)
 
     def bind(
@@ -135,13 +135,14 @@ class _Launch:
     ) -> None:
         """Put arguments and globals into memory and make the machine."""
         named = named_arguments(self.function, arguments)
+        self.machine = make_machine(numbers)
+        self.binder = Binder(self.memory, self.machine)
         self.values = self.binder.values(self.function, named)
         addresses = place_globals(self.module, self.binder, given)
         for region in self.memory.regions.values():
             if not set(region.name.split("/")).isdisjoint(uninitialised):
                 region.spoil()[:] = 0xFF
         pausing = pausing_functions(self.module)
-        self.machine = make_machine(numbers)
         self.machine.enter_launch(
             self.module, self.grid, self.memory, self.races, addresses, self.report,
             pausing, allow_undef,
