@@ -72,9 +72,9 @@ def _version() -> str:
 
 def _rendered(error: TileirError) -> str:
     """The error with the lines of text it is about, where they can be read."""
-    from tileir.tools.diagnostics import rendered
+    from tileir.render import render_error
 
-    return rendered(error)
+    return render_error(error, colour=sys.stderr.isatty())
 
 
 if __name__ == "__main__":
