@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tileir.machine import exponential, special, trigonometric
+from tileir.machine import exponential, narrow, special, trigonometric
 from tileir.machine.formats import F64, canonical, round_to, widen
+from tileir.machine.narrow import in_blocks
 from tileir.machine.tensor import Array
 
 Kernel = Callable[..., Array]
 
 
-def _rounded(compute: Kernel) -> Kernel:
+def _rounded(name: str) -> Kernel:
+    precise, quick = _F64[name], narrow.KERNELS.get(name, _F64[name])
+
     def kernel(*operands: Array) -> Array:
-        result = compute(*map(widen, operands))
         dtype = operands[0].dtype
-        return canonical(result) if dtype == F64 else round_to(result, dtype)
+        if dtype == F64:
+            return canonical(in_blocks(precise, *operands))
+        return round_to(in_blocks(quick, *map(widen, operands)), dtype)
 
     return kernel
 
@@ -52,5 +56,5 @@ _F64: dict[str, Kernel] = {
     "rsqrt": special.rsqrt,
 }
 
-KERNELS: dict[str, Kernel] = {name: _rounded(compute) for name, compute in _F64.items()}
+KERNELS: dict[str, Kernel] = {name: _rounded(name) for name in _F64}
 """By mnemonic."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tileir.machine import casts, floats, folds, functions, integers, products
+from tileir.machine import casts, floats, folds, functions, integers, products, reductions
 from tileir.machine.descriptors import Descriptors
 from tileir.machine.shapes import Shapes, lanes_of
 from tileir.machine.tensor import Array, Lanes, Tensor, constant, dtype_of, either, undef
@@ -32,6 +32,8 @@ class Machine(Shapes, Descriptors):
         "icmp": integers.RELATIONS,
         "fcmp": floats.RELATIONS,
     }
+
+    reductions: dict[str, reductions.Reduction] = {**reductions.INTEGERS, **reductions.FLOATS}
 
     def constant(self, literal: Constant) -> Tensor:
         """A literal's value."""
@@ -99,8 +101,15 @@ class Machine(Shapes, Descriptors):
     # Reductions ---------------------------------------------------------------------------
 
     def reduce(self, values: tuple[Tensor, ...], axis: int, combiner: str, op: Op) -> Any:
-        """All elements along `axis` combined, as `folds.fold` does."""
+        """All elements along `axis` combined: named combiners as `reductions` does where every
+        lane takes part, else as `folds.fold` does."""
         with np.errstate(all="ignore"):
+            quick = self.reductions.get(combiner)
+            if quick is not None and self.active is None:
+                data = quick(values[0].data, axis)
+                if data is not None:
+                    lost = values[0].undef
+                    return Tensor(data, None if lost is None else np.asarray(lost.any(axis)))
             found = folds.fold(values, axis, self._combine(combiner), self.active)
         return found[0] if len(found) == 1 else found
 

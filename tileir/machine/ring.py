@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tileir.machine import casts, integers
+from tileir.machine import casts, integers, reductions
 from tileir.machine.formats import is_float
 from tileir.machine.ieee import Machine
 from tileir.machine.tensor import RAW, Array, Tensor, constant, dtype_of
@@ -223,6 +223,8 @@ class RingMachine(Machine):
     kernels: dict[str, Kernel] = {**Machine.kernels, **KERNELS}
     conversions: dict[str, Kernel] = CONVERSIONS
     relations: dict[str, dict[str, Kernel]] = {**Machine.relations, "fcmp": RELATIONS}
+
+    reductions = reductions.INTEGERS
 
     def constant(self, literal: Constant) -> Tensor:
         """A literal's value; the residue of a float."""

@@ -109,8 +109,9 @@ class Combining(Op):
 class Reduce(Combining):
     """Combine all elements along `axis`, which goes away. The combiner is associative and
     commutative, and a float sum may be formed in any order: within (n - 1) units of half-ulp of
-    the sum of magnitudes. The interpreter folds the upper part onto the lower until one is left.
-    Under a predicate only its lanes take part; where none does, the result is undefined.
+    the sum of magnitudes. The interpreter's order is defined in `tileir.machine`: `reductions` for
+    named combiners, `folds` for functions (the upper half onto the lower until one is left). Under
+    a predicate only its lanes take part; where none does, the result is undefined.
 
     `%s = reduce f32<16> %x {axis = 1, combiner = fadd}`, given `f32<16, 64> %x`
     """

@@ -1,0 +1,110 @@
+"""Named combiners along a dimension by numpy's own loops, in a defined order.
+
+Integers and extremes have one result in any order. A float sum of n elements is formed in L
+lanes, L being the power of two next above the square root of n: lane l adds elements l, l + L,
+l + 2L, ... one after the other, and the lanes are folded by halves, the upper onto the lower, as
+`folds.fold` does. f16 and bf16 are added in f32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tileir.machine.formats import BF16, F16, F32, canonical
+from tileir.machine.integers import unsigned
+from tileir.machine.tensor import Array
+
+Reduction = Callable[[Array, int], Array | None]
+"""Data and axis to the reduced data, or None where the type needs another way."""
+
+
+def _plain(ufunc: np.ufunc, *, bools: bool = False) -> Reduction:
+    def reduce(data: Array, axis: int) -> Array | None:
+        if data.dtype == np.bool_ and not bools:
+            return None
+        return np.asarray(ufunc.reduce(data, axis=axis, dtype=data.dtype))
+
+    return reduce
+
+
+def _unsigned(ufunc: np.ufunc) -> Reduction:
+    def reduce(data: Array, axis: int) -> Array | None:
+        if data.dtype == np.bool_:
+            return None
+        return np.asarray(ufunc.reduce(unsigned(data), axis=axis)).view(data.dtype)
+
+    return reduce
+
+
+def _extreme(ufunc: np.ufunc) -> Reduction:
+    """Minimum or maximum; left to the fold where a zero, whose sign matters, comes out."""
+
+    def reduce(data: Array, axis: int) -> Array | None:
+        narrow = data.dtype in (F16, BF16)
+        found = np.asarray(ufunc.reduce(data.astype(F32) if narrow else data, axis=axis))
+        if not found.all():
+            return None
+        return canonical(found).astype(data.dtype, copy=False)
+
+    return reduce
+
+
+def _lanes(ufunc: np.ufunc) -> Reduction:
+    def reduce(data: Array, axis: int) -> Array | None:
+        narrow = data.dtype in (F16, BF16)
+        rows = np.moveaxis(data.astype(F32) if narrow else data, axis, 0)
+        total = in_lanes(rows, ufunc)
+        return canonical(np.asarray(total)).astype(data.dtype, copy=False)
+
+    return reduce
+
+
+def in_lanes(rows: Array, ufunc: np.ufunc) -> Array:
+    """Rows combined in the order this module defines."""
+    count = rows.shape[0]
+    lanes = 1 << ((max(count - 1, 1).bit_length() + 1) // 2)
+    whole = count - count % lanes
+    if whole > lanes:
+        stacked = np.ascontiguousarray(rows[:whole]).reshape(-1, lanes, *rows.shape[1:])
+        head = ufunc.reduce(stacked, axis=0)
+    else:
+        head = rows[:whole]
+    rest = rows[whole:]
+    if len(head) and len(rest):
+        head = np.concatenate((ufunc(head[: len(rest)], rest), head[len(rest) :]))
+    return _halves(head if len(head) else rest, ufunc)
+
+
+def _halves(rows: Array, ufunc: np.ufunc) -> Any:
+    while (extent := len(rows)) > 1:
+        half = (extent + 1) // 2
+        folded = ufunc(rows[: extent - half], rows[half:])
+        rows = np.concatenate((folded, rows[extent - half : half])) if extent % 2 else folded
+    return rows[0]
+
+
+INTEGERS: dict[str, Reduction] = {
+    "add": _plain(np.add),
+    "mul": _plain(np.multiply),
+    "and": _plain(np.bitwise_and, bools=True),
+    "or": _plain(np.bitwise_or, bools=True),
+    "xor": _plain(np.bitwise_xor, bools=True),
+    "smin": _plain(np.minimum),
+    "smax": _plain(np.maximum),
+    "umin": _unsigned(np.minimum),
+    "umax": _unsigned(np.maximum),
+}
+"""Integer combiners by name."""
+
+FLOATS: dict[str, Reduction] = {
+    "fadd": _lanes(np.add),
+    "fmul": _lanes(np.multiply),
+    "fminimum": _extreme(np.minimum),
+    "fmaximum": _extreme(np.maximum),
+    "fminnum": _extreme(np.fmin),
+    "fmaxnum": _extreme(np.fmax),
+}
+"""Float combiners by name."""
