@@ -25,7 +25,8 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
     found: dict[str, Any] = {}
     cursor.skip_newlines()
     while not cursor.at("}"):
-        token = cursor.take("word", "an attribute's name")
+        literal = cursor.token.text in ("nan", "inf")
+        token = cursor.next() if literal else cursor.take("word", "an attribute's name")
         if token.text in found:
             cursor.fail("TIR0011", f"attribute {token.text} is given twice", token)
         if schema is not None and token.text not in schema:
