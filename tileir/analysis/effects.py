@@ -94,10 +94,12 @@ def _strangers(function: Function) -> set[Value]:
     """Pointers that may come from no parameter: loaded, made of numbers, literal."""
     found: set[Value] = set()
     for op in function.ops:
-        pointers = [v for v in op.inputs if _points(v.type)]
-        derived = pointers and not op.effects & ~Effects.TRAP
-        if not derived or not all(isinstance(v, Value) for v in pointers):
-            found.update(v for v in op.results if _points(v.type))
+        made = [v for v in op.results if _points(v.type)]
+        if made:
+            pointers = [v for v in op.inputs if _points(v.type)]
+            derived = pointers and not op.effects & ~Effects.TRAP
+            if not derived or not all(isinstance(v, Value) for v in pointers):
+                found.update(made)
         for edge in op.successors:
             target = function.blocks[edge.label]
             for argument, parameter in zip(edge.arguments, target.parameters, strict=True):
@@ -111,14 +113,14 @@ def _flows(function: Function) -> dict[Value, list[Value]]:
     found: dict[Value, list[Value]] = {}
 
     def add(sources: Iterable[Operand], targets: Iterable[Value]) -> None:
-        made = [t for t in targets if _points(t.type)]
-        for source in sources if made else ():
+        for source in sources:
             if isinstance(source, Value) and _points(source.type):
-                found.setdefault(source, []).extend(made)
+                found.setdefault(source, []).extend(targets)
 
     for op in function.ops:
-        if not op.effects & ~Effects.TRAP:
-            add(op.inputs, op.results)
+        made = [v for v in op.results if _points(v.type)]
+        if made and not op.effects & ~Effects.TRAP:
+            add(op.inputs, made)
         for edge in op.successors:
             target = function.blocks[edge.label]
             for argument, parameter in zip(edge.arguments, target.parameters, strict=True):

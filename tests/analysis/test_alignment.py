@@ -1,0 +1,171 @@
+"""Alignment of given programs: as strong as it should be, and not stronger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.analysis.kernels import GRID, LOOP, kernel, named
+from tileir.analysis.alignment import Alignment, alignment
+
+
+def aligned(body: str, name: str = "v") -> Alignment:
+    function = kernel(body)
+    return alignment(function).of(named(function, name))
+
+
+# The index of a block: splat(pid * B) + range.
+OFFSETS = "  %b = mul i32 %pid, 64\n  %s = splat i32<64> %b\n  %o = add i32<64> %s, %r\n"
+ODD = "  %s = splat i32<64> %m\n  %o = add i32<64> %s, %r\n"
+SAFE = "  %s = splat i32<64> %m\n  %o = add i32<64> %s, %r {overflow = nsw}\n"
+
+FIRST = "  %e = getelementptr f32* %x, {}\n  %p = splat f32*<64> %e\n"
+HINT = ODD + "  %h = multiple_of i32<64> %o {values = [16]}\n"
+FEW = OFFSETS + "  %d, _ = icmp (i1<64>, i1<64>) %r, 24 {predicate = slt}\n"
+
+
+def compared(word: str, lhs: str, rhs: str, bound: str, before: str = OFFSETS) -> str:
+    """`%v`: the offsets `%o` against `%t`, a splat of `bound`."""
+    made = f"  %t = splat i32<64> {bound}\n  %v, _ = icmp (i1<64>, i1<64>) {lhs}, {rhs} "
+    return before + made + f"{{predicate = {word}}}"
+
+
+ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
+    # multiple, contiguity, constancy of %v
+    (OFFSETS + "  %v = add i32<64> %o, 0", (64, 64, 1)),
+    (OFFSETS + "  %v = add i32<64> %o, 8", (8, 8, 1)),
+    (OFFSETS + "  %v = add i32<64> %o, 8 {overflow = nsw}", (8, 64, 1)),
+    (OFFSETS + "  %v = add i32<64> %o, 1", (1, 1, 1)),
+    (OFFSETS + "  %v = add i32<64> %o, 1 {overflow = nsw}", (1, 64, 1)),
+    (OFFSETS + "  %v = add i32<64> %o, 1 {overflow = nuw}", (1, 1, 1)),
+    (OFFSETS + "  %v = sub i32<64> %o, 16", (16, 16, 1)),
+    (OFFSETS + "  %v = sub i32<64> 128, %o", (1, 1, 1)),
+    (ODD + "  %v = add i32<64> %o, 0", (1, 1, 1)),
+    (SAFE + "  %v = add i32<64> %o, 0 {overflow = nsw}", (1, 64, 1)),
+    ("  %v = add i32<64> %r, 3", (1, 64, 1)),
+    ("  %v = mul i32<64> %r, 4", (4, 1, 1)),
+    ("  %v = mul i32<64> %r, 1", (1 << 63, 64, 1)),
+    ("  %v = mul i32<64> %r, 12", (4, 1, 1)),
+    ("  %v = shl i32<64> %r, 3", (8, 1, 1)),
+    ("  %s = splat i32<64> %m\n  %v = shl i32<64> %r, %s", (1, 1, 1)),
+    ("  %s = splat i32<64> %n\n  %v = mul i32<64> %s, %s", (16, 1, 64)),
+    ("  %s = splat i32<64> %n\n  %v = neg i32<64> %s", (4, 1, 64)),
+    ("  %v = and i32<64> %r, -8", (8, 1, 1)),
+    ("  %s = splat i32<64> %n\n  %v = or i32<64> %s, 8", (4, 1, 64)),
+    # division: groups that start at a multiple of their size, floored
+    ("  %v = udiv i32<64> %r, 8", (1, 1, 8)),
+    ("  %v = sdiv i32<64> %r, 8", (1, 1, 8)),
+    ("  %v = sdiv i32<64> %r, 12", (1, 1, 4)),
+    ("  %v = sdiv i32<64> %r, -8 {rounding = floor}", (1, 1, 1)),
+    ("  %v = udiv i32<64> %r, 8 {rounding = ceil}", (1, 1, 1)),
+    (OFFSETS + "  %v = sdiv i32<64> %o, 8", (1, 1, 1)),
+    (OFFSETS + "  %v = sdiv i32<64> %o, 8 {rounding = floor}", (1, 1, 8)),
+    (SAFE + "  %v = udiv i32<64> %o, 8", (1, 1, 1)),
+    ("  %q = mul i32<64> %r, 16\n  %v = udiv i32<64> %q, 4", (4, 1, 1)),
+    ("  %s = splat i32<64> %n\n  %v = udiv i32<64> %s, 4", (1, 1, 64)),
+    ("  %s = splat i32<64> %n\n  %v = udiv i32<64> %r, %s", (1, 1, 4)),
+    ("  %v = urem i32<64> %r, 8", (8, 8, 1)),
+    ("  %v = srem i32<64> %r, 8", (8, 8, 1)),
+    ("  %v = srem i32<64> %r, -8", (1, 1, 1)),
+    (OFFSETS + "  %v = srem i32<64> %o, 8", (1, 1, 1)),
+    (OFFSETS + "  %v = srem i32<64> %o, 8 {rounding = floor}", (8, 8, 1)),
+    (OFFSETS + "  %v = urem i32<64> %o, 24", (8, 8, 1)),
+    ("  %s = splat i32<64> %m\n  %v = urem i32<64> %r, %s", (1, 1, 1)),
+    # masks
+    (compared("slt", "%o", "%t", "%n"), (1, 1, 4)),
+    (compared("sge", "%o", "%t", "%n"), (1, 1, 4)),
+    (compared("sgt", "%t", "%o", "%n"), (1, 1, 4)),
+    (compared("sle", "%t", "%o", "%n"), (1, 1, 4)),
+    (compared("ult", "%o", "%t", "%n"), (1, 1, 4)),
+    (compared("sle", "%o", "%t", "%n"), (1, 1, 1)),
+    (compared("sgt", "%o", "%t", "%n"), (1, 1, 1)),
+    (compared("slt", "%t", "%o", "%n"), (1, 1, 1)),
+    (compared("eq", "%o", "%t", "%n"), (1, 1, 1)),
+    (compared("ne", "%o", "%t", "%n"), (1, 1, 1)),
+    (compared("slt", "%o", "%t", "%m"), (1, 1, 1)),
+    (compared("slt", "%o", "%t", "%n", SAFE), (1, 1, 1)),
+    (OFFSETS + "  %v, _ = icmp (i1<64>, i1<64>) %o, 1000 {predicate = slt}", (1, 1, 8)),
+    # pointers, in bytes
+    (OFFSETS + "  %p = splat f32*<64> %x\n  %v = getelementptr f32*<64> %p, %o", (16, 64, 1)),
+    (OFFSETS + "  %p = splat f32*<64> %y\n  %v = getelementptr f32*<64> %p, %o", (1, 64, 1)),
+    (ODD + "  %p = splat f32*<64> %x\n  %v = getelementptr f32*<64> %p, %o", (4, 1, 1)),
+    (SAFE + "  %p = splat f32*<64> %x\n  %v = getelementptr f32*<64> %p, %o", (4, 64, 1)),
+    (FIRST.format("%n") + "  %v = getelementptr f32*<64> %p, %r", (16, 64, 1)),
+    (FIRST.format("%m") + "  %v = getelementptr f32*<64> %p, %r", (4, 64, 1)),
+    (
+        FIRST.format("%n") + "  %q = getelementptr f32*<64> %p, %r\n  %v = ptrtoint i64<64> %q",
+        (4, 1, 1),
+    ),
+    # loads of equal addresses, casts, choices
+    ("  %v = splat i32<64> %n", (4, 1, 64)),
+    ("  %i = inttoptr i32* %l\n  %p = splat i32*<64> %i\n  %v = load i32<64> %p", (1, 1, 64)),
+    (OFFSETS + "  %v = sext i64<64> %o", (64, 64, 1)),
+    (SAFE + "  %v = sext i64<64> %o", (1, 64, 1)),
+    (SAFE + "  %v = zext i64<64> %o", (1, 1, 1)),
+    ("  %v = zext i64<64> %r", (1 << 63, 64, 1)),
+    ("  %v = trunc i8<64> %r", (1 << 63, 64, 1)),
+    (SAFE + "  %v = trunc i16<64> %o", (1, 1, 1)),
+    (OFFSETS + "  %v = trunc i16<64> %o", (64, 64, 1)),
+    ("  %d = splat i1<64> %c\n  %v = select i32<64> %d, %r, 0", (1, 1, 1)),
+    (OFFSETS + "  %d = splat i1<64> %c\n  %v = select i32<64> %d, %r, %o", (64, 64, 1)),
+    (FEW + "  %v = select i32<64> %d, %r, %o", (8, 8, 1)),
+    (OFFSETS + "  %v = psi i32<64> [i1 true, %r], [%c, %o]", (64, 64, 1)),
+    # hints
+    (SAFE + "  %v = multiple_of i32<64> %o {values = [16]}", (16, 64, 1)),
+    (ODD + "  %v = multiple_of i32<64> %o {values = [16]}", (1, 1, 1)),
+    (HINT + "  %v = contiguous i32<64> %h {values = [16]}", (16, 16, 1)),
+    (HINT + "  %v = contiguous i32<64> %h {values = [64]}", (16, 64, 1)),
+    (ODD + "  %v = contiguous i32<64> %o {values = [8]}", (1, 8, 1)),
+    (ODD + "  %v = constant_run i32<64> %o {values = [8]}", (1, 1, 8)),
+    # shapes
+    ("  %v = extract_slice i32<16> %r, 16", (16, 16, 1)),
+    ("  %v = extract_slice i32<16> %r, 4", (4, 4, 1)),
+    ("  %v = extract_slice i32<16> %r, 0 {strides = [2]}", (1, 1, 1)),
+    ("  %w = make_range i32<32> {start = 0}\n  %v = cat i32<96> %r, %w {axis = 0}", (32, 32, 1)),
+    ("  %w = make_range i32<24> {start = 64}\n  %v = cat i32<88> %r, %w {axis = 0}", (8, 8, 1)),
+    ("  %t = splat i32<64> %n\n  %w = add i32<64> %t, %r\n  %v = add i32<64> %w, %r", (1, 1, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "expected"), ALIGNMENTS)
+def test_alignment_of_rows(body: str, expected: tuple[int, int, int]) -> None:
+    found = aligned(body + "\n")
+    assert (found.multiple[0], found.contiguity[0], found.constancy[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "multiple", "contiguity", "constancy"),
+    [
+        ("  %v = add i32<4, 16> %o, 0\n", (1, 32), (1, 16), (1, 1)),
+        ("  %v = trans i32<16, 4> %o {order = [1, 0]}\n", (32, 1), (16, 1), (1, 1)),
+        ("  %v = reshape i32<64> %o\n", (32,), (16,), (1,)),
+        ("  %v = reshape i32<8, 8> %o\n", (1, 8), (1, 8), (1, 1)),
+        ("  %v = reshape i32<4, 1, 16> %o\n", (1, 1, 32), (1, 1, 16), (1, 1, 1)),
+        ("  %v = add i32<4, 16> %rb, 1\n", (1, 1), (1, 1), (1, 16)),
+        ("  %v = add i32<4, 16> %cb, 0\n", (1, 1 << 63), (1, 16), (4, 1)),
+        ("  %v = sdiv i32<4, 16> %o, 8\n", (1, 1), (1, 1), (1, 8)),
+        ("  %v = reduce i32<16> %rb {axis = 0, combiner = add}\n", (32,), (1,), (16,)),
+        ("  %v = reduce i32<4> %rb {axis = 1, combiner = add}\n", (32,), (1,), (1,)),
+        ("  %v = reduce i32<4> %cb {axis = 1, combiner = smax}\n", (1,), (1,), (4,)),
+        ("  %v = scan i32<4, 16> %rb {axis = 0, combiner = add}\n", (32, 32), (1, 1), (1, 16)),
+        ("  %v = join i32<4, 16, 2> %o, %o\n", (1, 32, 1), (1, 16, 1), (1, 1, 1)),
+    ],
+)
+def test_alignment_of_grids(body: str, multiple: Any, contiguity: Any, constancy: Any) -> None:
+    found = aligned(GRID + body)
+    assert (found.multiple, found.contiguity, found.constancy) == (multiple, contiguity, constancy)
+
+
+def test_loops_are_solved_to_a_fixpoint() -> None:
+    function = kernel(LOOP.format(step=8, next="%s"))
+    facts = alignment(function)
+    found = {name: facts.of(named(function, name)).multiple for name in "ijpqsv"}
+    assert found == {"i": (8,), "j": (8,), "p": (16,), "q": (16,), "s": (4,), "v": (4,)}
+
+
+def test_a_back_edge_takes_what_the_entry_promised() -> None:
+    function = kernel(LOOP.format(step=6, next="%j"))
+    facts = alignment(function)
+    found = {name: facts.of(named(function, name)).multiple for name in "ijpqsv"}
+    assert found == {"i": (2,), "j": (2,), "p": (8,), "q": (8,), "s": (2,), "v": (2,)}

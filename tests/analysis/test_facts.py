@@ -1,0 +1,352 @@
+"""Ranges, loops, affine forms, effects, liveness and predicates of given programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.kernels import GRID, HEADER, LOOP, kernel, named
+from tileir import textual
+from tileir.analysis.affine import affine
+from tileir.analysis.effects import Access, effects
+from tileir.analysis.liveness import liveness
+from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
+from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, number, symbol
+from tileir.analysis.predicates import predicates
+from tileir.analysis.ranges import ranges
+from tileir.analysis.uses import homes, uses
+from tileir.ir import Function
+
+# Ranges ------------------------------------------------------------------------------------------
+
+MIN, MAX = -(1 << 31), (1 << 31) - 1
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("  %v = add i32 %pid, 1", (1, MAX)),
+        ("  %v = add i32 %pid, 2", (MIN, MAX)),
+        ("  %v = add i32 %pid, 2 {overflow = nsw}", (2, MAX)),
+        ("  %v = srem i32 %m, 8", (-7, 7)),
+        ("  %v = srem i32 %m, 8 {rounding = floor}", (0, 7)),
+        ("  %v = srem i32 %pid, 8", (0, 7)),
+        ("  %v = urem i32 %m, 8", (0, 7)),
+        ("  %v = sdiv i32 %m, 4", (-(1 << 29), (1 << 29) - 1)),
+        ("  %v = sdiv i32 %m, 3 {rounding = floor}", (-715827883, 715827882)),
+        ("  %v = udiv i32 %m, 4", (0, (1 << 30) - 1)),
+        ("  %v = and i32 %m, 255", (0, 255)),
+        ("  %v = smin i32 %pid, 7", (0, 7)),
+        ("  %v = smax i32 %m, 7", (7, MAX)),
+        ("  %a = and i32 %m, 7\n  %v = shl i32 %a, 4", (0, 112)),
+        ("  %a = and i32 %m, 7\n  %v = mul i32 %a, -3", (-21, 0)),
+        ("  %a = trunc i8 %m\n  %v = zext i32 %a", (0, 255)),
+        ("  %a = trunc i8 %m\n  %v = sext i32 %a", (-128, 127)),
+        ("  %v = zext i32 %c", (0, 1)),
+        ("  %v = sext i32 %c", (-1, 0)),
+        ("  %v = lshr i32 %m, 24", (0, 255)),
+        ("  %v = ashr i32 %m, 24", (-128, 127)),
+        ("  %v = iabs i32 %m", (MIN, MAX)),
+        ("  %v = neg i32 %pid", (-(MAX - 1), 0)),
+        ("  %v = select i32 %c, %pid, -1", (-1, MAX - 1)),
+        ("  %v = reduce i32 %r {axis = 0, combiner = add}", (0, 64 * 63)),
+        ("  %v = reduce i32 %r {axis = 0, combiner = smax}", (0, 63)),
+        ("  %v = ctpop i32 %m", (0, 32)),
+    ],
+)
+def test_ranges(body: str, expected: tuple[int, int]) -> None:
+    function = kernel(body + "\n")
+    assert ranges(function).of(named(function, "v")) == expected
+
+
+def test_conditions_narrow_what_they_compare() -> None:
+    function = kernel(
+        "  %a, _ = icmp (i1, i1) %m, 10 {predicate = slt}\n"
+        "  %b, _ = icmp (i1, i1) %m, 0 {predicate = sge}\n"
+        "  %d = and i1 %a, %b\n  cond_br %d, yes, no\n"
+        "yes:\n  %u = mul i32 %m, 3\n  ret\nno:\n  %w = mul i32 %m, 3\n",
+    )
+    facts = ranges(function)
+    assert facts.of(named(function, "u")) == (0, 27)
+    assert facts.of(named(function, "w")) == (MIN, MAX)
+    assert facts.at(named(function, "m"), "yes") == (0, 9)
+    assert facts.of(named(function, "m")) == (MIN, MAX)
+
+
+def test_an_assumption_narrows_what_it_compares() -> None:
+    function = kernel(
+        "  %a, _ = icmp (i1, i1) %m, 1024 {predicate = ult}\n  assume %a\n  %v = mul i32 %m, 4\n"
+    )
+    assert ranges(function).of(named(function, "v")) == (0, 4 * 1023)
+
+
+def test_counters_stay_below_the_bound_of_their_loop() -> None:
+    function = kernel(LOOP.format(step=8, next="%s"))
+    facts = ranges(function)
+    assert facts.of(named(function, "i")) == (0, 99)
+    assert facts.of(named(function, "j")) == (8, 107)
+
+
+# Loops -------------------------------------------------------------------------------------------
+
+
+def simulate(start: int, step: int, relation: str, bound: int, *, first: bool, ahead: bool) -> int:
+    """How often the latch runs, by running the loop; -1 where it does not end soon."""
+    holds = {
+        "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b, "sgt": lambda a, b: a > b,
+        "sge": lambda a, b: a >= b, "ne": lambda a, b: a != b,
+        "ult": lambda a, b: a % 256 < b % 256,
+    }[relation]  # fmt: skip
+    i, count = start, 0
+    while count < 600:
+        if first and not holds(i, bound):
+            return count
+        count, following = count + 1, (i + step + 128) % 256 - 128
+        if not first and not holds(following if ahead else i, bound):
+            return count
+        i = following
+    return -1
+
+
+HEADED = """  br head
+head:
+  %i = phi i8 [{start}, entry], [%j, body]
+  %t, _ = icmp (i1, i1) %i, {bound} {{predicate = {relation}}}
+  cond_br %t, body, out
+body:
+  %j = add i8 %i, {step}
+  br head
+out:
+"""
+LATCHED = """  br head
+head:
+  %i = phi i8 [{start}, entry], [%j, head]
+  %j = add i8 %i, {step}
+  %t, _ = icmp (i1, i1) {tested}, {bound} {{predicate = {relation}}}
+  cond_br %t, head, out
+out:
+"""
+
+
+def the_loop(function: Function) -> Loop:
+    (found,) = loops(function).by_header.values()
+    return found
+
+
+@pytest.mark.parametrize("relation", ["slt", "sle", "sgt", "sge", "ne", "ult"])
+@pytest.mark.parametrize("step", [1, 3, -2, 50, 0])
+def test_trip_counts_are_what_running_gives(relation: str, step: int) -> None:
+    known = 0
+    for start in (0, 1, -5, 120):
+        for bound in (0, 7, 10, -9, 127):
+            numbers = {"start": start, "step": step, "relation": relation, "bound": bound}
+            for text, tested in ((HEADED, ""), (LATCHED, "%i"), (LATCHED, "%j")):
+                function = kernel(text.format(**numbers, tested=tested))
+                found = trip_count(function, the_loop(function))
+                assert found is not None
+                expected = simulate(**numbers, first=not tested, ahead=tested == "%j")
+                assert found.count in (None, expected), (numbers, tested)
+                known += found.count is not None
+    assert known > 10 or step not in (1, 3)
+
+
+def test_induction_variables_and_symbolic_trip_counts() -> None:
+    function = kernel(
+        "  br head\nhead:\n  %i = phi i32 [%m, entry], [%j, body]\n"
+        "  %p = phi f32* [%x, entry], [%q, body]\n  %a = phi i32 [0, entry], [%i, body]\n"
+        "  %t, _ = icmp (i1, i1) %n, %i {predicate = slt}\n  cond_br %t, body, out\n"
+        "body:\n  %j = sub i32 %i, %n\n  %q = getelementptr f32* %p, %n\n  br head\nout:\n"
+    )
+    loop = the_loop(function)
+    first, second = induction_variables(function, loop)
+    assert (first.value.name, first.start, first.step, first.falling) == (
+        "i", named(function, "m"), named(function, "n"), True,
+    )  # fmt: skip
+    assert second.update.mnemonic == "getelementptr" and second.stride is None
+    found = trip_count(function, loop)
+    assert found is not None and (found.of.value, found.relation) == (first.value, "sgt")
+    assert (found.bound, found.count) == (named(function, "n"), None)
+    assert found.tested_first and not found.ahead
+
+
+def test_a_loop_with_two_exits_has_no_trip_count() -> None:
+    function = kernel(
+        "  br head\nhead:\n  %i = phi i32 [0, entry], [%j, body]\n"
+        "  %t, _ = icmp (i1, i1) %i, 9 {predicate = slt}\n  cond_br %t, body, out\n"
+        "body:\n  %j = add i32 %i, 1\n  cond_br %c, head, out\nout:\n"
+    )
+    assert trip_count(function, the_loop(function)) is None
+
+
+# Affine forms ------------------------------------------------------------------------------------
+
+
+def test_addresses_and_masks_of_a_matrix() -> None:
+    function = kernel(
+        GRID + "  %row0 = mul i32 %pid, 4\n  %row0s = splat i32<4> %row0\n"
+        "  %row = add i32<4> %row0s, %rows\n  %row1 = expand_dims i32<4, 1> %row {axis = 1}\n"
+        "  %ms = splat i32<4, 1> %m\n  %start = mul i32<4, 1> %row1, %ms\n"
+        "  %at = broadcast i32<4, 16> %start\n  %off = add i32<4, 16> %at, %cb\n"
+        "  %px = splat f32*<4, 16> %x\n  %v = getelementptr f32*<4, 16> %px, %off\n"
+        "  %ns = splat i32<4, 1> %n\n"
+        "  %in1, _ = icmp (i1<4, 1>, i1<4, 1>) %row1, %ns {predicate = slt}\n"
+        "  %inr = broadcast i1<4, 16> %in1\n"
+        "  %in2, _ = icmp (i1<1, 16>, i1<1, 16>) %c1, 10 {predicate = slt}\n"
+        "  %inc = broadcast i1<4, 16> %in2\n  %mask = and i1<4, 16> %inr, %inc\n"
+    )
+    forms = affine(function)
+    m, n = symbol(named(function, "m")), symbol(named(function, "n"))
+    pid, row, column = symbol(ProgramIndex(0)), symbol(Lane(0)), symbol(Lane(1))
+    found = forms.of(named(function, "v"))
+    assert found is not None and found.base is named(function, "x")
+    assert found.offset == pid * m * number(4) + row * m + column
+    assert found.stride(0) == m and found.stride(1) == number(1)
+    bounds = forms.bounds(named(function, "mask"))
+    assert bounds is not None and [b.relation for b in bounds] == ["slt", "slt"]
+    assert [b.left.offset for b in bounds] == [pid * number(4) + row, column]
+    assert [b.right.offset for b in bounds] == [n, number(10)]
+
+
+def test_pointers_that_move_with_a_loop() -> None:
+    function = kernel(LOOP.format(step=8, next="%s"))
+    found = affine(function).of(named(function, "p"))
+    assert found is not None and found.base is named(function, "x")
+    assert found.offset == symbol(Iteration("head")) * number(8)
+    assert not found.assuming
+
+
+def test_what_is_not_affine() -> None:
+    function = kernel(
+        "  %a = mul i32<64> %r, %r\n  %v = xor i32<64> %r, 1\n  %q = sdiv i32 %m, 3\n"
+    )
+    forms = affine(function)
+    square = forms.of(named(function, "a"))
+    assert square is not None and square.stride(0) is None
+    assert forms.of(named(function, "v")) is None
+    quotient = named(function, "q")
+    assert forms.of(quotient) is not None and forms.of(quotient).offset == symbol(quotient)  # type: ignore[union-attr]
+
+
+# Effects, uses, liveness, predicates -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "x", "y", "elsewhere"),
+    [
+        ("  %a = load f32 %x\n  store %y, %a", "r", "w", ""),
+        ("  %q = getelementptr f32* %x, i32 4\n  %a = load f32 %q", "r", "", ""),
+        ("  %q = select f32* %c, %x, %y\n  store %q, 1.0", "w", "w", ""),
+        ("  %a = atomic_rmw f32 %x, 1.0 {op = fadd}", "rwa", "", ""),
+        ("  br b\nb:\n  %q = phi f32* [%x, entry], [%s, b]\n"
+         "  %s = getelementptr f32* %q, i32 1\n  %a = load f32 %s\n  cond_br %c, b, e\ne:",
+         "r", "", ""),
+        ("  %a = ptrtoint i64 %x\n  %q = inttoptr f32* %a\n  store %q, 1.0", "e", "", "w"),
+        ("  %q = inttoptr f32* %l\n  %p = select f32* %c, %x, %q\n  %a = load f32 %p",
+         "r", "", "r"),
+        ("  %a, _ = icmp (i1, i1) %x, %y {predicate = eq}", "", "", ""),
+        ("  %d = make_descriptor tensor_desc<f32<4>> %x, [%n, i32 1]\n"
+         "  %a = descriptor_load f32<4> %d, 0", "r", "", ""),
+        ("  %d = make_descriptor tensor_desc<f32<4>> %y, [%n, i32 1]\n  %t = splat f32<4> 1.0\n"
+         "  descriptor_store %d, %t, 0", "", "w", ""),
+    ],
+)  # fmt: skip
+def test_effects_per_argument(body: str, x: str, y: str, elsewhere: str) -> None:
+    function = kernel(body + "\n")
+    facts = effects(function)
+    for access, expected in (
+        (facts.of(named(function, "x")), x), (facts.of(named(function, "y")), y),
+        (facts.elsewhere, elsewhere),
+    ):  # fmt: skip
+        assert access == Access("r" in expected, "w" in expected, "a" in expected, "e" in expected)
+
+
+def test_a_call_may_do_anything_with_a_pointer() -> None:
+    text = HEADER.replace("define", "declare void @g(f32* %p)\n\ndefine", 1)
+    function = textual.parse(text + "  call @g, %x\n  ret\n}\n").kernel()
+    assert effects(function).of(named(function, "x")) == Access(True, True, True, True)
+    assert effects(function).of(named(function, "y")) == Access()
+
+
+def test_uses_and_homes() -> None:
+    function = kernel(
+        "  %a = add i32 %m, %m\n  br b\nb:\n  %p = phi i32 [%a, entry]\n  @%c %q = add i32 %p, 1\n"
+    )
+    readers = {v.name: [op.mnemonic for op in ops] for v, ops in uses(function).items()}
+    assert readers == {"m": ["add", "add"], "a": ["br"], "p": ["add"], "c": ["add"]}
+    found = homes(function)
+    assert (found[named(function, "m")], found[named(function, "p")]) == ("entry", "b")
+
+
+def test_liveness_follows_edges_and_loops() -> None:
+    function = kernel(
+        "  %k = add i32 %m, 1\n  br head\nhead:\n  %i = phi i32 [0, entry], [%j, head]\n"
+        "  %j = add i32 %i, %k\n  %t, _ = icmp (i1, i1) %j, %n {predicate = slt}\n"
+        "  cond_br %t, head, out\nout:\n  %z = add i32 %i, 1\n"
+    )
+    facts = liveness(function)
+    names = {label: {v.name for v in alive} for label, alive in facts.entering.items()}
+    assert names == {"entry": {"m", "n"}, "head": {"k", "n"}, "out": {"i"}}
+    assert {v.name for v in facts.leaving["head"]} == {"k", "n", "i"}
+    dying = facts.last_uses(function.blocks["head"])
+    assert [[v.name for v in d] for d in dying] == [[], [], ["t", "j"]]
+
+
+PREDICATES = """  %a, %na = icmp (i1, i1) %m, %n {predicate = slt}
+  %b, %nb = icmp (i1, i1) %m, 7 {predicate = eq}
+  %g, _ = icmp (i1, i1) %n, %m {predicate = sgt}
+  %ge, _ = icmp (i1, i1) %m, %n {predicate = sge}
+  %not = xor i1 %a, true
+  %ab = and i1 %a, %b
+  %anb = and i1 %a, %nb
+  %or = or i1 %a, %b
+  %nor = and i1 %na, %nb
+  %sel = select i1 %a, %b, %nb
+  %xor = xor i1 %a, %b
+"""
+
+
+def test_predicates_are_compared_by_truth_table() -> None:
+    function = kernel(PREDICATES)
+    facts = predicates(function)
+    names = ("a", "na", "b", "nb", "g", "ge", "not", "ab", "anb", "or", "nor", "sel", "xor", "c")
+    meaning = {
+        "a": lambda a, b, c: a, "na": lambda a, b, c: not a, "b": lambda a, b, c: b,
+        "nb": lambda a, b, c: not b, "g": lambda a, b, c: a, "ge": lambda a, b, c: not a,
+        "not": lambda a, b, c: not a, "ab": lambda a, b, c: a and b,
+        "anb": lambda a, b, c: a and not b, "or": lambda a, b, c: a or b,
+        "nor": lambda a, b, c: not a and not b, "sel": lambda a, b, c: b if a else not b,
+        "xor": lambda a, b, c: a != b, "c": lambda a, b, c: c,
+    }  # fmt: skip
+    rows = [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
+    for left in names:
+        for right in names:
+            pairs = [(bool(meaning[left](*r)), bool(meaning[right](*r))) for r in rows]
+            p, q = named(function, left), named(function, right)
+            assert facts.implies(p, q) == all(y or not x for x, y in pairs), (left, right)
+            assert facts.exclusive(p, q) == all(not (x and y) for x, y in pairs), (left, right)
+            assert facts.complementary(p, q) == all(x != y for x, y in pairs), (left, right)
+
+
+def test_predicates_of_floats_know_nan() -> None:
+    function = kernel(
+        "  %u = load f32 %x\n  %w = load f32 %y\n"
+        "  %lt, %nlt = fcmp (i1, i1) %u, %w {predicate = olt}\n"
+        "  %ge, _ = fcmp (i1, i1) %u, %w {predicate = oge}\n"
+        "  %uge, _ = fcmp (i1, i1) %u, %w {predicate = uge}\n"
+        "  %gt, _ = fcmp (i1, i1) %w, %u {predicate = ogt}\n"
+    )
+    facts = predicates(function)
+    lt, nlt, ge, uge, gt = (named(function, n) for n in ("lt", "nlt", "ge", "uge", "gt"))
+    assert facts.complementary(lt, nlt) and facts.complementary(lt, uge)
+    assert not facts.complementary(lt, ge)
+    assert facts.implies(gt, lt) and facts.implies(lt, gt)
+
+
+def test_covers_and_long_chains() -> None:
+    chain = "".join(f"  %x{i + 1} = xor i1 %x{i}, %c\n" for i in range(3000))
+    function = kernel(PREDICATES + "  %x0 = xor i1 %a, true\n" + chain)
+    facts = predicates(function)
+    a, b, nor, anb = (named(function, n) for n in ("a", "b", "nor", "anb"))
+    assert facts.covers((a, b, nor)) and not facts.covers((a, b))
+    assert facts.covers((anb,), (a, named(function, "nb")))
+    last = named(function, "x3000")
+    assert facts.implies(last, last) and not facts.implies(last, a)
