@@ -306,3 +306,78 @@ def test_executors_are_found_by_name() -> None:
     with pytest.raises(LaunchError, match="no executor other") as caught:
         executor("other")
     assert caught.value.code == "TIR0539"
+
+
+# Descriptors -------------------------------------------------------------------------------
+
+BLOCKS = """
+define kernel void @k(tensor_desc<f32<4, 4>> %d, f32* %y) {
+entry:
+  %i = program_id i32 {axis = 0}
+  %first = mul i32 %i, 4
+  %v = descriptor_load f32<4, 4> %d, %first, i32 0
+  %w = fmul f32<4, 4> %v, 2.0
+  descriptor_store %d, %w, %first, i32 0
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_array_is_a_descriptor(order: str) -> None:
+    x = np.arange(15, dtype=np.float32).reshape(5, 3).copy(order=order)  # type: ignore[call-overload]
+    expected = x * 2
+    run(BLOCKS, 2, x, np.zeros(1, np.float32))
+    assert (x == expected).all()
+
+
+def test_descriptors_describe_arrays_of_their_rank() -> None:
+    fails("TIR0511", "@k", BLOCKS, 1, np.zeros(4, np.float32), np.zeros(1, np.float32))
+
+
+def test_an_undefined_descriptor() -> None:
+    body = BLOCKS.replace("f32<4, 4> %d,", "f32<4, 4> %e,").replace(
+        "  %v =", "  %no, _ = icmp (i1, i1) %i, -1 {predicate = eq}\n  @%no %e = make_descriptor tensor_desc<f32<4, 4>> %y, [i32 1, i32 1], "
+        "[i32 1, i32 1]\n  %v ="
+    )  # fmt: skip
+    fails(
+        "TIR0503", "descriptor_load", body, 1, np.zeros((4, 4), np.float32), np.zeros(1, np.float32)
+    )
+
+
+TILED_CALL = """
+define i32<8> @twice(i32* %x, i32<8> %v) {
+entry:
+  EFFECT
+  %r = add i32<8> %v, %v
+  ret %r
+}
+
+define kernel void @k(i32* %x) {
+entry:
+  %i = make_range i32<8> {start = 0}
+  %p, %q = icmp (i1<8>, i1<8>) %i, 4 {predicate = slt}
+  @%p %r = call i32<8> @twice, %x, %i
+  %s = psi i32<8> [%p, %r], [%q, %i]
+  %xs = splat i32*<8> %x
+  %px = getelementptr i32*<8> %xs, %i
+  store %px, %s
+  ret
+}
+"""
+
+
+def test_a_pure_function_under_a_tile_predicate() -> None:
+    x = np.zeros(8, np.int32)
+    run(TILED_CALL.replace("EFFECT", ""), 1, x)
+    assert x.tolist() == [0, 2, 4, 6, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("effect", ["store %x, 1", "%o = atomic_rmw i32 %x, 1 {op = add}"])
+def test_a_function_with_effects_under_a_tile_predicate(effect: str) -> None:
+    fails("TIR0515", "call", TILED_CALL.replace("EFFECT", effect), 1, np.zeros(8, np.int32))
+
+
+def test_unknown_arrays_cannot_be_uninitialised() -> None:
+    with pytest.raises(Exception, match="uninitialised names no array: z"):
+        run(kernel(), 1, np.zeros(1, np.float32), np.zeros(1, np.float32), 0, uninitialised=["z"])

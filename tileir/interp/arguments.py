@@ -40,6 +40,11 @@ class Bound:
     region: Region
     address: int
 
+    @property
+    def offset(self) -> int:
+        """Bytes from the start of the region's memory."""
+        return self.address - self.region.start
+
 
 def named_arguments(
     kernel: Function, arguments: Sequence[Any] | Mapping[str, Any]
@@ -158,18 +163,24 @@ class Binder:
         """Where `array` was placed."""
         return next(b.address for b in self.bound if b.array is array)
 
+    def spoil(self, names: Sequence[str]) -> None:
+        """Make the arrays `names` undefined. Raises InterpretError for an unknown name."""
+        for name in names:
+            named = [b for b in self.bound if b.name == name]
+            if not named:
+                raise _error("TIR0510", f"uninitialised names no array: {name}", None)
+            for bound in named:
+                _bytes_of(bound.array, bound.region.spoil(), bound.offset)[...] = 0xFF
+
     def undefined(self) -> dict[str, NDArray[np.bool_]]:
         """Per array, True where an element holds no defined value."""
         found: dict[str, NDArray[np.bool_]] = {}
         for bound in self.bound:
-            array = bound.array
-            flags = np.zeros(array.shape, np.bool_)
-            if bound.region.undef is not None and array.size:
-                start = bound.address - bound.region.start
-                shape, strides = (*array.shape, array.itemsize), (*array.strides, 1)
-                parts = as_strided(bound.region.undef[start:], shape, strides)
-                flags = np.asarray(parts.any(axis=-1))
-            found[bound.name] = flags
+            flags = bound.region.undef
+            if flags is None:
+                flags = np.zeros(len(bound.region.data), np.uint8)
+            parts = _bytes_of(bound.array, flags, bound.offset)
+            found[bound.name] = np.asarray(parts.any(axis=-1))
         return found
 
 
@@ -252,14 +263,17 @@ def _bytes_at(address: int, count: int) -> NDArray[np.uint8]:
     return np.frombuffer(memory, np.uint8)
 
 
+def _bytes_of(array: Array, flags: NDArray[np.uint8], start: int) -> NDArray[np.uint8]:
+    """The flags of an array that starts at `start`, per element and byte: a view."""
+    shape, strides = (*array.shape, array.itemsize), (*array.strides, 1)
+    return as_strided(flags[start:], shape, strides) if array.size else np.zeros(shape, np.uint8)
+
+
 def _holes(group: list[tuple[str, Array]], low: int, high: int) -> NDArray[np.uint8] | None:
     """One flag per byte from `low` to `high` that belongs to no element, or None."""
     if len(group) == 1 and (group[0][1].flags.c_contiguous or group[0][1].flags.f_contiguous):
         return None
     holes = np.ones(high - low, np.uint8)
     for _, array in group:
-        if array.size:
-            start = _pointer(array) - low
-            shape, strides = (*array.shape, array.itemsize), (*array.strides, 1)
-            as_strided(holes[start:], shape, strides)[...] = 0
+        _bytes_of(array, holes, _pointer(array) - low)[...] = 0
     return holes if holes.any() else None

@@ -17,9 +17,11 @@ from tileir.interp.program import Code, prepare
 from tileir.interp.promises import check_parameters
 from tileir.interp.running import run
 from tileir.ir import Function
-from tileir.machine import Tensor
+from tileir.machine import Tensor, undef
+from tileir.machine.descriptors import Descriptors, DescriptorValue
 from tileir.machine.faults import Faults
 from tileir.op import Op
+from tileir.types import Pointer, Scalar, Type, element_of
 
 MAX_DEPTH = 128
 """Nested calls of device functions."""
@@ -119,6 +121,20 @@ class InstanceMixin(Faults):
             raise InterpretError(Diagnostic("TIR0506", "the condition is undefined"))
         return bool(condition.data)
 
+    def undef(self, type: Type) -> Tensor:
+        """A value of which nothing is promised; of a descriptor, nothing at all."""
+        if isinstance(element_of(type), (Scalar, Pointer)):
+            return undef(type)
+        return Tensor(np.zeros(()), np.ones((), np.bool_))
+
+    def block(self, descriptor: Any, indices: tuple[Tensor, ...]) -> Any:
+        """Addresses, mask and padding of a block."""
+        return Descriptors().block(_defined(descriptor), indices)
+
+    def rows(self, descriptor: Any, index: Tensor, column: Tensor) -> Any:
+        """The same for chosen rows."""
+        return Descriptors().rows(_defined(descriptor), index, column)
+
     # Assertions and output -------------------------------------------------------------------
 
     def assert_(self, op: Any, condition: Tensor) -> None:
@@ -141,13 +157,14 @@ class InstanceMixin(Faults):
 
     def _show(self, value: Tensor, hexadecimal: bool) -> str:
         def one(index: tuple[int, ...]) -> str:
-            off = self.active is not None and not np.broadcast_to(self.active, shape)[index]
+            off = active is not None and not active[index]
             if off or (value.undef is not None and value.undef[index]):
                 return "-" if off else "undef"
             item = value.data[index]
             return hex(int(item)) if hexadecimal and item.dtype.kind in "iu" else str(item)
 
         shape = value.data.shape
+        active = self.active if self.active is not None and self.active.shape == shape else None
         texts = np.array([one(i) for i in np.ndindex(shape)], object).reshape(shape)
         return str(texts.tolist()).replace("'", "") if shape else texts.item()
 
@@ -175,3 +192,9 @@ class InstanceMixin(Faults):
     def unreachable(self) -> None:
         """Reaching `unreachable` breaks the program's promise."""
         raise InterpretError(Diagnostic("TIR0507", "reached, against the program's promise"))
+
+
+def _defined(descriptor: Any) -> DescriptorValue:
+    if not isinstance(descriptor, DescriptorValue):
+        raise InterpretError(Diagnostic("TIR0503", "the descriptor is undefined"))
+    return descriptor

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import index
 from typing import Any
 
 import attrs
@@ -16,9 +17,9 @@ from tileir.interp.failures import place
 from tileir.interp.globals import place_globals
 from tileir.interp.host import make_machine
 from tileir.interp.memory import Memory
-from tileir.interp.program import pausing_functions
 from tileir.interp.promises import check_arguments, check_parameters
 from tileir.interp.races import Race, RaceDetector
+from tileir.interp.reach import pausing_functions
 from tileir.interp.report import Report
 from tileir.interp.running import run, steps
 from tileir.interp.schedule import DeadlockError, Steps, run_coroutines
@@ -98,7 +99,10 @@ def _kernel(module: Module, name: str | None) -> Function:
 
 
 def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
-    extents = (grid,) if isinstance(grid, int) else tuple(int(n) for n in grid)
+    try:
+        extents = tuple(index(n) for n in (grid if isinstance(grid, Iterable) else (grid,)))
+    except TypeError:
+        extents = ()
     if not 1 <= len(extents) <= 3 or min(extents) < 0:
         message = f"a grid has one to three extents of 0 or more, not {grid}"
         raise InterpretError(Diagnostic("TIR0510", message))
@@ -139,9 +143,7 @@ class _Launch:
         self.binder = Binder(self.memory, self.machine)
         self.values = self.binder.values(self.function, named)
         addresses = place_globals(self.module, self.binder, given)
-        for region in self.memory.regions.values():
-            if not set(region.name.split("/")).isdisjoint(uninitialised):
-                region.spoil()[:] = 0xFF
+        self.binder.spoil(uninitialised)
         pausing = pausing_functions(self.module)
         self.machine.enter_launch(
             self.module, self.grid, self.memory, self.races, addresses, self.report,

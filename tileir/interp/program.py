@@ -14,7 +14,8 @@ from typing import Any, TypeAlias, cast
 import attrs
 
 from tileir.effects import Effects
-from tileir.ir import Block, Function, Module
+from tileir.interp.reach import effects_of, synchronises
+from tileir.ir import Block, Function
 from tileir.op import FieldKind, Op, Successor
 from tileir.types import Tile
 from tileir.values import Constant, Operand, Undef, Value
@@ -83,31 +84,6 @@ class Code:
     blocks: tuple[BlockCode, ...]
     pauses: bool
     """Whether running it may stop at a synchronising op."""
-
-
-def synchronises(op: Op) -> bool:
-    """Whether other instances may see or change what `op` does: an atomic or volatile access. A
-    barrier concerns one instance, and a fence orders nothing without these."""
-    return Effects.SYNC in op.effects and bool(op.effects & (Effects.READ | Effects.WRITE))
-
-
-def pausing_functions(module: Module) -> set[str]:
-    """Names of the functions that synchronise, themselves or through calls."""
-    callers: dict[str, set[str]] = {}
-    pausing: list[str] = []
-    for name, function in module.functions.items():
-        for op in function.ops:
-            if op.mnemonic == "call":
-                callers.setdefault(cast(Any, op).callee, set()).add(name)
-            elif synchronises(op):
-                pausing.append(name)
-    found: set[str] = set()
-    while pausing:
-        name = pausing.pop()
-        if name not in found:
-            found.add(name)
-            pausing.extend(callers.get(name, ()))
-    return found
 
 
 def prepare(function: Function, machine: Any, pausing: set[str]) -> Code:
@@ -190,7 +166,7 @@ class _Preparation:
 
     def _may_pause(self, op: Op) -> bool:
         if op.mnemonic == "call":
-            return cast(Any, op).callee in self.pausing
+            return cast(Any, op).callee in self.pausing and not _is_tiled(op)
         return synchronises(op)
 
     def _call_site(self, op: Op) -> CallSite | None:
@@ -229,7 +205,13 @@ class _Preparation:
 
     def _step(self, op: Op) -> Step:
         step = self._plain_step(op)
-        return step if op.predicate is None else self._predicated(op, step)
+        if op.predicate is None:
+            return step
+        if _is_tiled(op) and op.mnemonic == "call":
+            effects = effects_of(self.machine.functions, cast(Any, op).callee)
+            if effects & ~Effects.READ:
+                return _refused
+        return self._predicated(op, step)
 
     def _plain_step(self, op: Op) -> Step:
         fields = op.fields(*_READ)
@@ -271,7 +253,7 @@ class _Preparation:
         """`step` under the op's predicate: not run at all where a scalar one is false."""
         machine, slot = self.machine, self._slot(op.predicate)
         results = [(self.slots[r], machine.undef(r.type)) for r in op.results]
-        tiled = isinstance(cast(Operand, op.predicate).type, Tile)
+        tiled = _is_tiled(op)
         trim = [] if op.predicate_follows_operand else [s for s, _ in results]
 
         def run(frame: Frame) -> None:
@@ -322,6 +304,15 @@ def _fixed_step(evaluate: Any, machine: Any, slots: list[int], result: int) -> S
         frame[result] = evaluate(machine, *[frame[s] for s in slots])
 
     return step
+
+
+def _is_tiled(op: Op) -> bool:
+    """Whether the op's predicate is a tile."""
+    return op.predicate is not None and isinstance(op.predicate.type, Tile)
+
+
+def _refused(frame: Frame) -> None:
+    raise NotImplementedError("a function with effects is called under a scalar predicate only")
 
 
 # Liveness ------------------------------------------------------------------------------------

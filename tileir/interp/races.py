@@ -47,6 +47,10 @@ class Entry:
     instance: int
     epoch: int
 
+    def is_of(self, instance: int, epoch: int) -> bool:
+        """Whether it stands for accesses of `instance` in `epoch`."""
+        return self.instance == instance and self.epoch == epoch
+
 
 @attrs.frozen
 class Race:
@@ -149,14 +153,20 @@ class RaceDetector:
     )
     reads: dict[Region, list[_Log]] = attrs.field(factory=dict[Region, list[_Log]])
     shadows: dict[Region, Shadow] = attrs.field(factory=dict[Region, Shadow])
+    latest: dict[Op, int] = attrs.field(factory=dict[Op, int])
+    """The last entry of each op, which the next rounds of a loop share."""
     logged: int = 0
     postponed: int = 0
     """Elements in `reads`."""
 
     def entry(self, op: Op, instance: int, epoch: int = 0) -> int:
         """The number under which the accesses of `op` are logged."""
+        last = self.latest.get(op)
+        if last is not None and self.entries[last].is_of(instance, epoch):
+            return last
         self.entries.append(Entry(op, instance, epoch))
-        return len(self.entries) - 1
+        self.latest[op] = number = len(self.entries) - 1
+        return number
 
     def log(self, region: Region, index: Indices, size: int, entry: int, touch: Touch) -> bool:
         """Note an access; True when a batch is due (`check`)."""

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from tileir.machine.descriptors import DescriptorValue
 from tileir.op import Op
 
 Steps: TypeAlias = Generator["Pause", None, Any]
@@ -129,6 +130,8 @@ def _same(old: list[Any], new: list[Any]) -> bool:
 
 def _key(value: Any) -> Any:
     """What tells one value from another: bits and undef lanes."""
+    if isinstance(value, DescriptorValue):
+        return tuple(map(_key, (value.base, *value.extents, *value.strides)))
     data, undef = getattr(value, "data", None), getattr(value, "undef", None)
     if data is None or not hasattr(data, "tobytes"):
         return value
