@@ -26,7 +26,7 @@ from time import perf_counter
 Task = Callable[[], float]
 OPS = 4000
 LARGE = 32_000
-PIPELINE = "simplify,fold,cse,licm,simplify-cfg,dce"
+PIPELINE = "default"
 _MIX = (("fadd", "addf"), ("fmul", "mulf"), ("fsub", "subf"), ("fmaximum", "maximumf"))
 
 
@@ -126,12 +126,11 @@ def xdsl_tasks() -> dict[str, Task]:
     }
 
 
-def start_up(command: str, text: str, arguments: tuple[str, ...] = ()) -> Task:
-    """Seconds that `command` of this environment takes on a file holding `text`."""
-    folder = tempfile.mkdtemp()
-    path = Path(folder) / "empty"
+def start_up(folder: str, command: str, name: str, text: str) -> Task:
+    """Seconds that `command` of this environment takes on the file `name` holding `text`."""
+    path = Path(folder) / name
     path.write_text(text)
-    words = [str(Path(sys.executable).parent / command), str(path), *arguments]
+    words = [str(Path(sys.executable).parent / command), str(path)]
     return lambda: timed(lambda: subprocess.run(words, check=True, capture_output=True))
 
 
@@ -140,14 +139,14 @@ import resource, sys
 from time import perf_counter
 import tileir
 from tileir.textual import parse
-from tileir.passmanager import run_pipeline
+from tileir.passmanager import run
 text = sys.stdin.read()
 start = perf_counter()
 module = parse(text)
 parsed = perf_counter()
 tileir.verify(module)
 verified = perf_counter()
-run_pipeline(module, sys.argv[1])
+run(module, sys.argv[1], verify=False)
 done = perf_counter()
 size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(parsed - start, verified - parsed, done - verified, size / 1024)
@@ -165,11 +164,11 @@ def large_kernel() -> dict[str, float]:
     return {"parse": parse, "verify": verify, "optimise": optimise, "total": total, "MB": size}
 
 
-def measure(rounds: int) -> dict[str, dict[str, list[float]]]:
+def measure(rounds: int, folder: str) -> dict[str, dict[str, list[float]]]:
     """Every round's figure by task and library, variants in random order."""
     ours, theirs = tileir_tasks(), xdsl_tasks()
-    ours["start-up"] = start_up("tileir-opt", "tir 1.0\n")
-    theirs["start-up"] = start_up("xdsl-opt", "builtin.module {}\n")
+    ours["start-up"] = start_up(folder, "tileir-opt", "empty.tir", "tir 1.0\n")
+    theirs["start-up"] = start_up(folder, "xdsl-opt", "empty.mlir", "builtin.module {}\n")
     figures: dict[str, dict[str, list[float]]] = {t: {"xdsl": [], "tileir": []} for t in ours}
     for name, task in ours.items():  # once unmeasured, so that both sides are warm
         task(), theirs[name]()
@@ -208,7 +207,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/library.json")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    figures, large = measure(options.rounds), large_kernel()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measure(options.rounds, folder)
+    large = large_kernel()
     show(figures, large)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     machine = {"python": platform.python_version(), "processor": platform.machine()}
