@@ -16,8 +16,8 @@ from tileir.ops.matrix import SHAPES, cells
 from tileir.ops.reduce import Combiner
 from tileir.types import element_of
 
+from .ops_casts import width
 from .ops_inputs import tensor
-from .ops_oracle import width
 
 MACHINE = Machine()
 WITH_AXES = [s for s in SHAPES if s]
@@ -78,7 +78,8 @@ def extreme(name: str, items: list[float]) -> float:
 
 
 def within_bound(name: str, got: float, items: list[Fraction], dtype: Any) -> None:
-    half = Fraction({"float16": 2**-11, "bfloat16": 2**-8, "float32": 2**-24}.get(dtype.name, 2**-53))
+    halves = {"float16": 2**-11, "bfloat16": 2**-8, "float32": 2**-24}
+    half = Fraction(halves.get(dtype.name, 2**-53))
     if name == "fadd":
         real, size = sum(items, Fraction(0)), sum(map(abs, items), Fraction(0))
         bound = size * half * max(1, len(items) - 1)

@@ -25,9 +25,7 @@ def test_every_op_has_an_example_of_itself(name: str) -> None:
 
 
 def test_parameters_are_given_or_have_the_type_of_the_result() -> None:
-    assert example(NAMED["add"]) == Example(
-        "%r = add i32<64> %a, %b", ("i32<64> %a", "i32<64> %b")
-    )
+    assert example(NAMED["add"]) == Example("%r = add i32<64> %a, %b", ("i32<64> %a", "i32<64> %b"))
     shown = example(NAMED["make_descriptor"])
     assert shown is not None
     assert shown.parameters == ("f16* %p", "i32 %m", "i64 %s", "i32 %n")

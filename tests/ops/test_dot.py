@@ -44,7 +44,8 @@ def test_float_products_are_within_their_bound(shape: tuple[int, ...]) -> None:
         real = np.matmul(wide[0], wide[1]) + wide[2]
         size = np.matmul(np.abs(wide[0]), np.abs(wide[1])) + np.abs(wide[2])
         final = {2: 2.0**-11, 4: 2.0**-24, 8: 2.0**-50}[c.dtype.itemsize]
-        bound = size * (2.1 * EPS[op.precision.value] + 2.0**-48) + np.abs(real) * final * 1.01  # type: ignore[attr-defined]
+        eps = EPS[op.precision.value]  # type: ignore[attr-defined]
+        bound = size * (2.1 * eps + 2.0**-48) + np.abs(real) * final * 1.01
         bound += 2.0**-25 if c.dtype.itemsize == 2 else 0.0
         assert (np.abs(got.astype(np.float64) - real) <= bound).all(), op
         ran += 1
@@ -54,12 +55,15 @@ def test_float_products_are_within_their_bound(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("element", [F16, BF16, F32])
 def test_one_rounding_of_the_exact_sum(element: Any) -> None:
     rng = np.random.default_rng(1)
-    a = (rng.standard_normal((4, 9)) * 10.0 ** rng.integers(-4, 4, (4, 9))).astype(dtype_of(element))
+    a = (rng.standard_normal((4, 9)) * 10.0 ** rng.integers(-4, 4, (4, 9))).astype(
+        dtype_of(element)
+    )
     b = rng.standard_normal((9, 5)).astype(dtype_of(element))
     c = np.zeros((4, 5), np.float32)
     got = dot(a, b, c)
     for i, j in np.ndindex(4, 5):
-        exact = sum((Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a[i], b[:, j], strict=True)),
+        row = zip(a[i], b[:, j], strict=True)
+        exact = sum((Fraction(float(x)) * Fraction(float(y)) for x, y in row),
                     Fraction(0))  # fmt: skip
         assert got[i, j] == np.float32(exact.numerator / exact.denominator)
 
@@ -162,6 +166,8 @@ def test_f64_products_are_better_than_one_rounding_each() -> None:
     got = dot(a, b, np.zeros((3, 3)))
     assert dtype_of(F64) == got.dtype
     for i, j in np.ndindex(3, 3):
-        exact = sum((Fraction(x) * Fraction(y) for x, y in zip(a[i], b[:, j], strict=True)), Fraction(0))
+        exact = sum(
+            (Fraction(x) * Fraction(y) for x, y in zip(a[i], b[:, j], strict=True)), Fraction(0)
+        )
         near = exact.numerator / exact.denominator
         assert abs(got[i, j] - near) <= 2 * np.spacing(abs(near))

@@ -83,7 +83,9 @@ def agree(op: Op, got: Tensor, expected: Any) -> None:
     shape = np.shape(data)
     undef = np.zeros(shape, bool) if got.undef is None else got.undef
     assert got.data.shape == shape
-    np.testing.assert_array_equal(undef, np.zeros(shape, bool) if lanes is None else ~np.asarray(lanes))
+    np.testing.assert_array_equal(
+        undef, np.zeros(shape, bool) if lanes is None else ~np.asarray(lanes)
+    )
     mine, theirs = got.data[~undef], np.asarray(data)[~undef]
     if op.mnemonic in MATH:
         close(op, mine, theirs)
@@ -172,4 +174,6 @@ def test_operands_without_meaning_are_reported_where_lanes_run(
     machine.active = np.arange(7) != 4
     assert op.evaluate(machine, left, Tensor(bad)).data.shape == (7,)
     undefined = Tensor(bad, np.arange(7) == 4)
-    assert op.evaluate(MACHINE, left, undefined).undef.tolist() == [False] * 4 + [True] + [False] * 2
+    assert (
+        op.evaluate(MACHINE, left, undefined).undef.tolist() == [False] * 4 + [True] + [False] * 2
+    )

@@ -104,7 +104,9 @@ def test_conversion_rounds_once(target: Scalar, mode: str) -> None:
     dtype = dtype_of(target)
     exponent_bits, mantissa = LAYOUT[dtype.name]
     rng = np.random.default_rng(7)
-    scale = 2.0 ** rng.integers(-(1 << (exponent_bits - 1)) - mantissa, 1 << (exponent_bits - 1), 400)
+    scale = 2.0 ** rng.integers(
+        -(1 << (exponent_bits - 1)) - mantissa, 1 << (exponent_bits - 1), 400
+    )
     whole = rng.integers(1 << mantissa, 2 << mantissa, 400).astype(np.float64) / (1 << mantissa)
     half = 2.0 ** -(mantissa + 1) * rng.integers(0, 2, 400)
     sticky = 2.0**-45 * rng.integers(-1, 2, 400)

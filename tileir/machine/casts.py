@@ -119,4 +119,3 @@ KERNELS: dict[str, Kernel] = {
     "addrspacecast": lambda x, to: x,
 }
 """By mnemonic."""
-

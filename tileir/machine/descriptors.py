@@ -62,9 +62,7 @@ def _access(
 ) -> tuple[Tensor, Tensor, Tensor]:
     offset: Array = np.int64(0)  # type: ignore[assignment]
     inside: Array = np.True_  # type: ignore[assignment]
-    for position, extent, stride in zip(
-        axes, descriptor.extents, descriptor.strides, strict=True
-    ):
+    for position, extent, stride in zip(axes, descriptor.extents, descriptor.strides, strict=True):
         inside = inside & (position >= 0) & (position < int(extent.data))
         offset = offset + position * int(stride.data)
     size = descriptor.block.element.bytes

@@ -103,8 +103,9 @@ def directed(near: Array, exact_sign: Array, mode: str) -> Array:
     """f64 `near` moved to the side that `mode` asks for; `exact_sign` is that of the error."""
     down = np.nextafter(near, -np.inf)
     up = np.nextafter(near, np.inf)
-    towards_zero = np.where(near > 0, exact_sign < 0, False), np.where(
-        near < 0, exact_sign > 0, False
+    towards_zero = (
+        np.where(near > 0, exact_sign < 0, False),
+        np.where(near < 0, exact_sign > 0, False),
     )
     lower = {"rm": exact_sign < 0, "rp": np.False_, "rz": towards_zero[0]}[mode]
     upper = {"rp": exact_sign > 0, "rm": np.False_, "rz": towards_zero[1]}[mode]

@@ -72,8 +72,7 @@ def exp(x: Array) -> Array:
     bounded = np.clip(x, -800.0, 800.0)
     k = np.rint(bounded * _PER_LN2[0])
     high = bounded - k * _LN2_HIGH
-    value = scale(1.0 + _core(high, -(k * _LN2_LOW)), k)
-    return value
+    return scale(1.0 + _core(high, -(k * _LN2_LOW)), k)
 
 
 def exp2(x: Array) -> Array:

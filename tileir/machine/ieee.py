@@ -61,9 +61,7 @@ class Machine(Shapes, Descriptors):
             lost = _lost(lost, broken)
         return Tensor(found if isinstance(found, np.ndarray) else np.asarray(found), lost)
 
-    def _check(
-        self, name: str, arrays: list[Array], operands: tuple[Tensor, ...], op: Op
-    ) -> None:
+    def _check(self, name: str, arrays: list[Array], operands: tuple[Tensor, ...], op: Op) -> None:
         meaningless, code, words = integers.TRAPS[name]
         lanes = np.asarray(meaningless(*arrays))
         if lanes.any():
@@ -252,10 +250,10 @@ def _reached(a: Tensor, b: Tensor, c: Tensor) -> Lanes | None:
     """Lanes of a product that an undefined element reaches."""
     lost = c.undef
     if a.undef is not None and a.undef.any():
-        rows = np.broadcast_to(a.undef.any(-1)[..., None], c.data.shape)
+        rows = np.broadcast_to(a.undef.any(-1, keepdims=True), c.data.shape)
         lost = rows if lost is None else rows | lost
     if b.undef is not None and b.undef.any():
-        columns = np.broadcast_to(b.undef.any(-2)[..., None, :], c.data.shape)
+        columns = np.broadcast_to(b.undef.any(-2, keepdims=True), c.data.shape)
         lost = columns if lost is None else columns | lost
     return lost
 

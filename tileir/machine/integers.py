@@ -219,9 +219,7 @@ TRAPS: dict[str, tuple[Kernel, str, str]] = {
     **dict.fromkeys(
         ("sdiv", "udiv", "srem", "urem"), (zero_divisor, "TIR0550", "division by zero")
     ),
-    **dict.fromkeys(
-        ("shl", "lshr", "ashr"), (too_far, "TIR0551", "shift by the width or more")
-    ),
+    **dict.fromkeys(("shl", "lshr", "ashr"), (too_far, "TIR0551", "shift by the width or more")),
 }
 """By mnemonic: lanes without a meaning, the code and the words to report them by."""
 

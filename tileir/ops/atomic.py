@@ -212,5 +212,3 @@ def check_width(self: Any, element: Any) -> None:
     """Only 16, 32 and 64 bits are exchanged and moved in one access."""
     if element.bits < 16:
         raise self.fail("TIR0115", f"needs 16, 32 or 64 bits, not {element}", "pointer")
-
-

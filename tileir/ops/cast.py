@@ -32,9 +32,7 @@ from tileir.signature import (
 from tileir.types import BF16, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, F64, Pointer, Type
 from tileir.values import Operand
 
-EVERY_FLOAT = elements(
-    "float of any width", F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, BF16, F32, F64
-)
+EVERY_FLOAT = elements("float of any width", F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, BF16, F32, F64)
 I = Var("S", INTEGERS)  # noqa: E741 - the conventional name of an integer type variable
 F = Var("S", FLOATS)
 X = Var("S", EVERY_FLOAT)
@@ -203,9 +201,7 @@ class ToInteger(Cast):
 
     def evaluate(self, machine: Any, value: Any) -> Any:
         saturate = self.saturate  # type: ignore[attr-defined]
-        return machine.convert(
-            self.mnemonic, value, element(self.result.type), saturate=saturate
-        )
+        return machine.convert(self.mnemonic, value, element(self.result.type), saturate=saturate)
 
 
 @op("fptosi")

@@ -96,5 +96,3 @@ class InlineAsm(Op):
 
     def evaluate(self, machine: Any, values: tuple[Any, ...]) -> Any:
         return machine.inline_asm(self, values)
-
-

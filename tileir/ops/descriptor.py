@@ -230,5 +230,3 @@ class DescriptorScatter(RowAccess):
     def evaluate(self, machine: Any, descriptor: Any, value: Any, index: Any, column: Any) -> Any:
         pointer, inside, _ = machine.rows(descriptor, index, column)
         return machine.store(pointer, value, inside, self)
-
-

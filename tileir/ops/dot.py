@@ -116,9 +116,7 @@ class Dot(Op):
                 raise self.fail("TIR0115", f"{name} is for integers, not {a}", name)
 
     def evaluate(self, machine: Any, a: Any, b: Any, c: Any) -> Any:
-        return machine.dot(
-            a, b, c, self.precision.value, signed=(self.lhs_signed, self.rhs_signed)
-        )
+        return machine.dot(a, b, c, self.precision.value, signed=(self.lhs_signed, self.rhs_signed))
 
 
 @op("dot_scaled")
@@ -195,9 +193,7 @@ def check_product(self: Any, a: tuple[int, ...], b: tuple[int, ...], c: tuple[in
         raise self.fail("TIR0112", message, "c")
 
 
-def unpacked(
-    shape: tuple[int, ...], packed: bool, k_pack: bool, *, last: bool
-) -> tuple[int, ...]:
+def unpacked(shape: tuple[int, ...], packed: bool, k_pack: bool, *, last: bool) -> tuple[int, ...]:
     """The shape in factors, where two are packed per element along K (the last dimension of `a`,
     the one before it of `b`) or along the other."""
     if not packed or len(shape) < 2:
@@ -206,5 +202,3 @@ def unpacked(
     double_columns = k_pack == last
     pair = (rows, 2 * columns) if double_columns else (2 * rows, columns)
     return (*shape[:-2], *pair)
-
-

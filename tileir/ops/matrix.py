@@ -20,8 +20,8 @@ from tileir.signature import (
     STORABLE,
     Bindings,
     Each,
-    Elements,
     ElementOf,
+    Elements,
     Exactly,
     OneOf,
     PointeeOf,
@@ -85,9 +85,7 @@ def _make(op: type[Op], assignment: dict[str, Any], settings: dict[str, Any]) ->
 
 
 def _value_fields(op: type[Op]) -> tuple[Field, ...]:
-    return tuple(
-        f for f in op.schema if f.kind not in (FieldKind.ATTRIBUTE, FieldKind.SYMBOL)
-    )
+    return tuple(f for f in op.schema if f.kind not in (FieldKind.ATTRIBUTE, FieldKind.SYMBOL))
 
 
 # Types ----------------------------------------------------------------------------------------
@@ -140,7 +138,7 @@ def _candidates(pattern: Any, shape: Shape, bound: Bindings) -> Iterator[Type]:
             yield from (Descriptor(Tile(e, shape)) for e in _elements(STORABLE, plain=True))
     elif isinstance(pattern, (ElementOf, PointeeOf)):
         found = pattern.build(bound)
-        known = [found] if found is not None else [e for e in _elements(_EVERY)]
+        known = [found] if found is not None else list(_elements(_EVERY))
         yield from known
     elif isinstance(pattern, Shaped):
         like = bound.get(pattern.like.name)

@@ -101,8 +101,8 @@ class Combining(Op):
         return Effects.PURE
 
     def _name(self) -> str:
-        named = isinstance(self.combiner, Combiner)
-        return self.combiner.value if named else "@" + str(self.combiner)
+        combiner = self.combiner
+        return combiner.value if isinstance(combiner, Combiner) else f"@{combiner}"
 
 
 @op("reduce")

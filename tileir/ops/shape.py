@@ -382,5 +382,3 @@ def check_slice(self: Any, big: Type, small: Type, field: str) -> None:
 
 def _but(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1 :]
-
-
