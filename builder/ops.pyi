@@ -1259,9 +1259,10 @@ class DerivedOps:
     ) -> Any:
         """Combine all elements along `axis`, which goes away. The combiner is associative and
         commutative, and a float sum may be formed in any order: within (n - 1) units of half-
-        ulp of the sum of magnitudes. The interpreter folds the upper part onto the lower until
-        one is left. Under a predicate only its lanes take part; where none does, the result is
-        undefined."""
+        ulp of the sum of magnitudes. The interpreter's order is defined in `tileir.machine`:
+        `reductions` for named combiners, `folds` for functions (the upper half onto the lower
+        until one is left). Under a predicate only its lanes take part; where none does, the
+        result is undefined."""
 
     def reshape(
         self,
