@@ -335,14 +335,20 @@ def test_descriptors_describe_arrays_of_their_rank() -> None:
     fails("TIR0511", "@k", BLOCKS, 1, np.zeros(4, np.float32), np.zeros(1, np.float32))
 
 
+UNDEFINED = """
+define kernel void @k(f32* %y) {
+entry:
+  %i = program_id i32 {axis = 0}
+  %no, _ = icmp (i1, i1) %i, -1 {predicate = eq}
+  @%no %d = make_descriptor tensor_desc<f32<4>> %y, [i32 1, i32 1]
+  %v = descriptor_load f32<4> %d, %i
+  ret
+}
+"""
+
+
 def test_an_undefined_descriptor() -> None:
-    body = BLOCKS.replace("f32<4, 4> %d,", "f32<4, 4> %e,").replace(
-        "  %v =", "  %no, _ = icmp (i1, i1) %i, -1 {predicate = eq}\n  @%no %e = make_descriptor tensor_desc<f32<4, 4>> %y, [i32 1, i32 1], "
-        "[i32 1, i32 1]\n  %v ="
-    )  # fmt: skip
-    fails(
-        "TIR0503", "descriptor_load", body, 1, np.zeros((4, 4), np.float32), np.zeros(1, np.float32)
-    )
+    fails("TIR0503", "descriptor_load", UNDEFINED, 1, np.zeros(4, np.float32))
 
 
 TILED_CALL = """

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tileir.interp.clocks import InstanceClock, SyncMemory
+from tileir.interp.clocks import InstanceClock, Published, SyncMemory
 from tileir.interp.memory import Memory, Region
 from tileir.interp.races import Race, RaceDetector, Touch
 from tileir.op import Op, lookup
@@ -121,3 +121,16 @@ def test_a_relaxed_read_orders_only_after_an_acquire_fence() -> None:
     assert two.now[0] == 0
     two.fence(acquire=True, release=False)
     assert two.now[0] == 1
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_published_clocks_join_as_arrays_do(seed: int) -> None:
+    choose = np.random.default_rng(seed)
+    one, two = (
+        choose.integers(1, 9, 20).astype(np.int32) * (choose.random(20) < share)
+        for share in choose.choice((0.05, 0.5, 1.0), 2)
+    )
+    into = choose.integers(0, 9, 20).astype(np.int32)
+    expected = np.maximum(np.maximum(one, two), into)
+    (Published.of(one) | Published.of(two)).join_into(into)
+    assert (into == expected).all()

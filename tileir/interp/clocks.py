@@ -11,20 +11,41 @@ from collections.abc import Sequence
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from tileir.interp.races import Clock
 
 
 @attrs.frozen(eq=False)
 class Published:
-    """A clock as it was when something was released."""
+    """A clock of `count` instances as it was when something was released: `values` of the
+    instances `indices`, the rest 0; of all where `indices` is None."""
 
-    clock: Clock
+    count: int
+    indices: NDArray[np.int64] | None
+    values: Clock
+
+    @classmethod
+    def of(cls, clock: Clock) -> Published:
+        known = np.flatnonzero(clock)
+        if 4 * len(known) < len(clock):
+            return cls(len(clock), known, clock[known])
+        return cls(len(clock), None, clock.copy())
+
+    def join_into(self, clock: Clock) -> None:
+        """Raise `clock` to at least this one."""
+        if self.indices is None:
+            np.maximum(clock, self.values, out=clock)
+        else:
+            clock[self.indices] = np.maximum(clock[self.indices], self.values)
 
     def __or__(self, other: Published | None) -> Published:
         if other is None or other is self:
             return self
-        return Published(np.maximum(self.clock, other.clock))
+        joined = np.zeros(self.count, np.int32)
+        self.join_into(joined)
+        other.join_into(joined)
+        return Published.of(joined)
 
 
 @attrs.define(eq=False)
@@ -52,11 +73,11 @@ class InstanceClock:
 
     def join(self, published: Published | None) -> None:
         if published is not None:
-            np.maximum(self.now, published.clock, out=self.now)
+            published.join_into(self.now)
 
     def publish(self) -> Published:
         """The clock to release; what follows belongs to the next epoch."""
-        published = Published(self.now.copy())
+        published = Published.of(self.now)
         self.now[self.instance] += 1
         return published
 
