@@ -132,7 +132,7 @@ class AtomicCAS(Atomic):
 class AtomicLoad(Atomic):
     """A load that is one access and orders memory: `sem` is relaxed or acquire.
 
-    `%v = atomic_load i32 %p {sem = acquire}`, given `i32* %p`
+    `%v = atomic_load i32 %p {scope = sys}`, given `i32* %p`
     """
 
     pointer: Operand = operand(P)
@@ -155,7 +155,7 @@ class AtomicLoad(Atomic):
 class AtomicStore(Atomic):
     """A store that is one access and orders memory: `sem` is relaxed or release.
 
-    `atomic_store %p, 0 {sem = release}`, given `i32* %p`
+    `atomic_store %p, 0 {scope = sys}`, given `i32* %p`
     """
 
     pointer: Operand = operand(P)
@@ -178,7 +178,7 @@ class AtomicStore(Atomic):
 class Fence(Op):
     """Order accesses of this instance around it, as `sem` says, for all in `scope`.
 
-    `fence {sem = acq_rel, scope = gpu}`
+    `fence {sem = release, scope = sys}`
     """
 
     sem: Order = attribute(one_of(Order), default=Order.BOTH)

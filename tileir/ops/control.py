@@ -46,7 +46,7 @@ class Branch(Op):
 class CondBranch(Op):
     """Jump to `then` where the scalar `condition` is true, else to `otherwise`.
 
-    `cond_br %p, body, exit`
+    `cond_br %p, body, exit`, given `i1 %p`
     """
 
     condition: Operand = operand(Exactly(I1))
@@ -65,7 +65,7 @@ class CondBranch(Op):
 class Return(Op):
     """Leave the function with `values`, one per return type.
 
-    `ret f32 %sum`
+    `ret %sum`, given `f32 %sum`
     """
 
     values: tuple[Operand, ...] = variadic(ANYTHING)

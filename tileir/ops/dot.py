@@ -129,7 +129,7 @@ class DotScaled(Op):
 
     The interpreter multiplies scaled factors as `dot` does.
 
-    `%d = dot_scaled f32<16, 8> %a, %b, %c, %s, none {lhs = e4m3, rhs = e5m2}`, given `f8e4m3<16, 64> %a, f8e5m2<64, 8> %b, f32<16, 8> %c, f8e8m0<16, 2> %s`
+    `%d = dot_scaled f32<16, 8> %a, %b, %c, %s {lhs = e4m3, rhs = e5m2}`, given `f8e4m3<16, 64> %a, f8e5m2<64, 8> %b, f32<16, 8> %c, f8e8m0<16, 2> %s`
     """  # noqa: E501 - an example is one line
 
     a: Operand = operand(Each(SCALED, scalar=False))

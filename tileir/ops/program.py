@@ -29,7 +29,7 @@ class GridQuery(Op):
 class ProgramId(GridQuery):
     """Index of this program instance along `axis` of the grid.
 
-    `%pid = program_id i32 {axis = 0}`
+    `%pid = program_id i32 {axis = 1}`
     """
 
     def evaluate(self, machine: Any) -> Any:
@@ -40,7 +40,7 @@ class ProgramId(GridQuery):
 class NumPrograms(GridQuery):
     """Number of program instances along `axis` of the grid.
 
-    `%n = num_programs i32 {axis = 0}`
+    `%n = num_programs i32 {axis = 1}`
     """
 
     def evaluate(self, machine: Any) -> Any:

@@ -132,7 +132,7 @@ class Scan(Combining):
     interpreter doubles the distance (Hillis and Steele). Lanes off under a predicate are skipped
     and undefined.
 
-    `%s = scan f32<64> %x {axis = 0, combiner = fadd}`
+    `%s = scan f32<64> %x {combiner = fadd, reverse = true}`
     """
 
     reverse: bool = attribute(BOOL_ATTRIBUTE, default=False)

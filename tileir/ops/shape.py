@@ -41,7 +41,7 @@ X = Var("X", INDICES, scalar=False)
 class MakeRange(Op):
     """The integers `start`, `start + 1`, ... in a tile of one dimension.
 
-    `%r = make_range i32<512> {start = 0}`
+    `%r = make_range i32<512> {start = 1}`
     """
 
     to: Type = result_type(N)
@@ -212,7 +212,7 @@ class Split(Op):
 class Cat(Op):
     """Two tiles one after the other along `axis`, order kept.
 
-    `%r = cat f32<48> %a, %b {axis = 0}`, given `f32<32> %a, f32<16> %b`
+    `%r = cat f32<4, 48> %a, %b {axis = 1}`, given `f32<4, 32> %a, f32<4, 16> %b`
     """
 
     low: Operand = operand(Each(ANY_ELEMENT, scalar=False))
@@ -241,7 +241,7 @@ class Gather(Op):
     """Elements of `source` at `index` along `axis`: result[i, j] = source[index[i, j], j] for
     axis 0 of two. Other extents agree. Traps on an index outside the dimension.
 
-    `%r = gather f32<8> %x, %i {axis = 0}`, given `f32<64> %x, i32<8> %i`
+    `%r = gather f32<4, 8> %x, %i {axis = 1}`, given `f32<4, 64> %x, i32<4, 8> %i`
     """
 
     source: Operand = operand(T)
