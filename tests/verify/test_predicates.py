@@ -38,6 +38,9 @@ WARNED = [
     ("TIR0230", "@%in %v = load f32<8> %q\n  «print %v {prefix = \"v\"}"),
     ("TIR0230", "@%in %a, _ = icmp (i1<8>, i1<8>) %r, 2 {predicate = ne}\n"
      "  %w = and i1<8> %a, %low\n  «store %q, 0.0, %w"),
+    ("TIR0230", "@%in %a, _ = icmp (i1<8>, i1<8>) %r, 2 {predicate = ne}\n"
+     "  «@%a store %q, 0.0"),
+    ("TIR0230", "@%c %a, _ = icmp (i1, i1) %n, 2 {predicate = ne}\n  «@%a %v = sdiv i32 9, %n"),
     # psi
     ("TIR0231", "«%v = psi i32<8> [%in, %r]"),
     ("TIR0231", "«%v = psi i32<8> [%in, %r], [%low, %t]"),
@@ -51,6 +54,9 @@ WARNED = [
 ]  # fmt: skip
 
 SILENT = [
+    "@%in %a, _ = icmp (i1<8>, i1<8>) %r, 2 {predicate = ne}\n"
+    "  %w = select i1<8> %in, %a, false\n  @%w store %q, 0.0",
+    "@%in %a, _ = icmp (i1<8>, i1<8>) %r, 2 {predicate = ne}\n  @%a %v = load f32<8> %q",
     "@%in %v = load f32<8> %q\n  @%in store %q, %v",
     "@%in %v = load f32<8> %q\n  store %q, %v, %in",
     "@%in %v = load f32<8> %q\n  %a = and i1<8> %in, %low\n  store %q, %v, %a",

@@ -78,7 +78,7 @@ DOMINANCE = [
 RECORD = "define i32 @sq(i32 %a) {\nentry:\n  %r = mul i32 %a, %a\n  ret %r\n}\n"
 TWO = "define (i32, f32) @two(i32 %a, f32 %b) {\nentry:\n  ret %a, %b\n}\n"
 MAX = "define f32 @max2(f32 %a, f32 %b) {\nentry:\n  %m = fmaximum f32 %a, %b\n  ret %m\n}\n"
-TABLE = "global f32 @table[4] = [1.0, 2.0, 3.0, 4.0]\n"
+TABLE = "global f32<4> @table = [1.0, 2.0, 3.0, 4.0]\n"
 
 SYMBOLS = [
     ("TIR0301", "", "  «%r = call i32 @nothing, %n\n  ret\n"),
@@ -103,6 +103,15 @@ SYMBOLS = [
      "  «%s = scan f32<8> %t {axis = 0, combiner = @two}\n  ret\n"),
     ("TIR0305", MAX, "  %t = splat f32<8> %f\n"
      "  «%s, %u = reduce (f32, f32) %t, %t {axis = 0, combiner = @max2}\n  ret\n"),
+    ("TIR0302", TABLE, "  «call @table\n  ret\n"),
+    ("TIR0302", TABLE, "  %t = splat f32<8> %f\n"
+     "  «%s = reduce f32 %t {axis = 0, combiner = @table}\n  ret\n"),
+    ("TIR0304", TABLE, "  «%p = global_address i32* @table\n  ret\n"),
+    ("TIR0304", TABLE, "  «%p = global_address f32** @table\n  ret\n"),
+    ("TIR0305", "define f32 @mix(f32 %a, i32 %b) {\nentry:\n  ret %a\n}\n",
+     "  %t = splat f32<8> %f\n  «%s = reduce f32 %t {axis = 0, combiner = @mix}\n  ret\n"),
+    ("TIR0305", "define i32 @mix(f32 %a, f32 %b) {\nentry:\n  ret i32 1\n}\n",
+     "  %t = splat f32<8> %f\n  «%s = reduce f32 %t {axis = 0, combiner = @mix}\n  ret\n"),
     ("TIR0309", "", "  «call @k, %x, %y, %n, %f, %c\n  ret\n"),
     ("TIR0309", "define kernel void @other() {\nentry:\n  ret\n}\n", "  «call @other\n  ret\n"),
 ]  # fmt: skip
@@ -145,6 +154,8 @@ MODULES = [
      "define void @g() {\nentry:\n  call @f\n  ret\n}\n"),
     ("TIR0306", "define f32 @f(f32 %a, f32 %b) {\nentry:\n  %t = splat f32<4> %a\n"
      "  «%r = reduce f32 %t {axis = 0, combiner = @f}\n  ret %r\n}\n"),
+    ("TIR0306", "define void @f() {\nentry:\n  call @nothing\n  «call @f\n  ret\n}\n"
+     "define void @g() {\nentry:\n  call @nothing\n  ret\n}\n"),
     # stages
     ("TIR0224", "define kernel void @f() {\nentry:\n  «gpu.barrier\n  ret\n}\n"),
 ]  # fmt: skip
@@ -157,8 +168,31 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("code", "marked"), CASES)
+@pytest.mark.parametrize(
+    ("code", "marked"), CASES, ids=[f"{code}-{i}" for i, (code, _) in enumerate(CASES)]
+)
 def test_a_broken_rule_is_reported_where_it_is_broken(code: str, marked: str) -> None:
     found = [d for d in findings(marked) if d.severity is Severity.ERROR]
     places = [(d.code, d.location.line, d.location.column) for d in found if d.location]
     assert (code, *place(marked)) in places, "\n".join(map(str, found))
+
+
+ARGMAX = "define (f32, i32) @argmax(f32 %a, i32 %i, f32 %b, i32 %j) {\nentry:\n  ret %a, %i\n}\n"
+FINE = [
+    (RECORD, "  %r = call i32 @sq, %n\n  ret\n"),
+    (TWO, "  %r, %s = call (i32, f32) @two, %n, %f\n  ret\n"),
+    (TABLE, "  %p = global_address f32* @table\n  %a = load f32 %p\n  ret\n"),
+    ("constant f32<2> @c = 1.0\n", "  %p = global_address f32 addrspace(4)* @c\n  ret\n"),
+    (MAX, "  %t = splat f32<8> %f\n  %s = reduce f32 %t {axis = 0, combiner = @max2}\n  ret\n"),
+    (MAX, "  %t = splat f32<8> %f\n  %s = scan f32<8> %t {axis = 0, combiner = @max2}\n  ret\n"),
+    (ARGMAX, "  %t = splat f32<8> %f\n  %r = make_range i32<8> {start = 0}\n"
+     "  %s, %u = reduce (f32, i32) %t, %r {axis = 0, combiner = @argmax}\n  ret\n"),
+    ("declare void @later(f32* %p)\n", "  call @later, %x\n  ret\n"),
+    ("", "  br l\nl:\n  %i = phi i32 [0, entry], [%j, l]\n  %j = add i32 %i, 1\n"
+     "  cond_br %c, l, out\nout:\n  store %y, %j\n  ret\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "text"), FINE)
+def test_nothing_is_said_of_modules_that_keep_the_rules(before: str, text: str) -> None:
+    assert findings(before + body(text)) == ()

@@ -131,8 +131,8 @@ def _extract_slice(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Seque
     multiple = tuple(value.multiple_at(d, run) for d, run in enumerate(runs))
     whole = [k >= n for k, n in zip(value.constancy, old, strict=True)]
     equal = tuple(new[d] if whole[d] else k for d, k in enumerate(groups(value.constancy)))
-    clipped = (tuple(map(min, sizes, new)) for sizes in (runs, equal))
-    return (Alignment(multiple, *clipped, value.step),)
+    run, same = (tuple(map(min, sizes, new)) for sizes in (runs, equal))
+    return (Alignment(multiple, run, same, value.step),)
 
 
 def _insert_slice(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:

@@ -64,24 +64,23 @@ def _where(op: Op) -> Needs:
 
 def _check_reads(flow: _Flow, op: Op) -> Iterator[Diagnostic]:
     """Reads by an op through which undefined lanes can be seen."""
-    if not flow.needs or not (op.effects & _SEEN or op.predicate_follows_operand):
+    if not flow.needs:
         return
-    mask = getattr(op, "mask", None)
+    effects = op.effects
+    if effects & _SEEN or op.predicate_follows_operand:
+        yield from _check_inputs(flow, op)
+    if op.predicate is not None and effects & ~Effects.READ:
+        for needed in flow.missing(op.predicate, ()):
+            yield _warning(op, op.predicate, needed, "predicate")
+
+
+def _check_inputs(flow: _Flow, op: Op) -> Iterator[Diagnostic]:
+    mask, other = getattr(op, "mask", None), getattr(op, "other", None)
     masked = _where(op) if mask is None else (*_where(op), mask)
-    other = getattr(op, "other", None)
     for index, operand in enumerate(op.inputs):
         where = _where(op) if operand is mask or operand is other else masked
         for needed in flow.missing(operand, where):
             yield _warning(op, operand, needed, index)
-    if op.predicate is not None:
-        for needed in flow.missing(op.predicate, ()):
-            if needed is not op.predicate and not _nested(flow, op.predicate, needed):
-                yield _warning(op, op.predicate, needed, "predicate")
-
-
-def _nested(flow: _Flow, predicate: Operand, needed: Operand) -> bool:
-    """A predicate computed under `needed` guards ops of the lanes in which it is defined."""
-    return isinstance(predicate, Value) and needed in flow.needs.get(predicate, ())
 
 
 def _warning(op: Op, operand: Operand, needed: Operand, index: int | str) -> Diagnostic:
