@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tileir import InterpretError
+
 from .programs import fails, run
 
 GRID = """
@@ -384,3 +386,104 @@ def test_device_functions_may_wait(seed: int) -> None:
     lock, count = np.zeros(1, np.int32), np.zeros(1, np.int32)
     run(NESTED, 9, lock, count, seed=seed)
     assert count[0] == 9
+
+
+# Seed 003, section 3.3.2: a reduction over program instances as a tree, with a barrier made of a
+# lock and a counter between its levels.
+TREE = """
+define void @barrier(i32* %lock, i32* %count, i32 %goal) {
+entry:
+  br take
+take:
+  %old = atomic_cas i32 %lock, 0, 1 {sem = acquire}
+  %got, _ = icmp (i1, i1) %old, 0 {predicate = eq}
+  cond_br %got, arrive, take
+arrive:
+  %n = load i32 %count {volatile = true}
+  %n1 = add i32 %n, 1
+  COUNT
+  atomic_store %lock, 0 {sem = release}
+  br wait
+wait:
+  %seen = load i32 %count {volatile = true}
+  %all, _ = icmp (i1, i1) %seen, %goal {predicate = sge}
+  cond_br %all, done, wait
+done:
+  %last = atomic_load i32 %count {sem = ORDER}
+  ret
+}
+
+define kernel void @k(i32* %lock, i32* %count, f32* %parts, f32* %out) {
+entry:
+  %me = program_id i32 {axis = 0}
+  %size = num_programs i32 {axis = 0}
+  %mine = getelementptr f32* %parts, %me
+  %start = sitofp f32 %me
+  store %mine, %start
+  br level
+level:
+  %step = phi i32 [1, entry], [%twice, next]
+  %goal = phi i32 [%size, entry], [%later, next]
+  call @barrier, %lock, %count, %goal
+  %more, _ = icmp (i1, i1) %step, %size {predicate = slt}
+  cond_br %more, join, end
+join:
+  %twice = shl i32 %step, 1
+  %later = add i32 %goal, %size
+  %rest = urem i32 %me, %twice
+  %even, _ = icmp (i1, i1) %rest, 0 {predicate = eq}
+  %other = add i32 %me, %step
+  %inside, _ = icmp (i1, i1) %other, %size {predicate = slt}
+  %adds = and i1 %even, %inside
+  cond_br %adds, sum, next
+sum:
+  %theirs = getelementptr f32* %parts, %other
+  %a = load f32 %mine
+  %b = load f32 %theirs
+  %c = fadd f32 %a, %b
+  store %mine, %c
+  br next
+next:
+  br level
+end:
+  %total = load f32 %parts
+  %o = getelementptr f32* %out, %me
+  store %o, %total
+  ret
+}
+"""
+
+
+def tree(order: str = "acquire", count: str = "atomic_store %count, %n1 {sem = release}") -> str:
+    return TREE.replace("ORDER", order).replace("COUNT", count)
+
+
+def tree_arrays(grid: int) -> list[np.ndarray]:
+    return [np.zeros(n, t) for n, t in ((1, "i4"), (1, "i4"), (grid, "f4"), (grid, "f4"))]
+
+
+@pytest.mark.parametrize("grid", [1, 2, 7, 16])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tree_reduction_over_instances(grid: int, seed: int) -> None:
+    arrays = tree_arrays(grid)
+    run(tree(), grid, *arrays, seed=seed)
+    assert arrays[3].tolist() == [sum(range(grid))] * grid
+
+
+def test_a_tree_reduction_whose_barrier_orders_nothing() -> None:
+    fails("TIR0517", "%", tree(order="relaxed"), 7, *tree_arrays(7))
+
+
+def test_who_is_counted_before_the_lock_is_released_is_seen_too_early() -> None:
+    """The count can be read before the instance that raised it releases the lock; an acquire of
+    the lock then misses that instance's writes, under some schedules."""
+    early = tree(count="store %count, %n1 {volatile = true}")
+    early = early.replace("atomic_load i32 %count {sem = acquire}", "atomic_load i32 %lock")
+    found = 0
+    for seed in range(8):
+        try:
+            run(early, 16, *tree_arrays(16), seed=seed)
+        except InterpretError as error:
+            assert error.code == "TIR0517"
+            found += 1
+    assert found
