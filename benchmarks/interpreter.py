@@ -1,0 +1,153 @@
+"""The interpreter beside plain numpy, and beside Triton's own interpreter where that is installed.
+
+    python benchmarks/interpreter.py [--rounds 5] [--out FILE.json] [--triton PYTHON]
+
+Every kernel is checked against a numpy statement on fresh random inputs before it is timed; a
+figure is the median of the rounds. With `--triton`, the python given there (one that has torch
+and triton) runs the same kernels, tiles and grids under TRITON_INTERPRET=1, and a ratio is
+printed. Nothing compares the two results with each other: each is checked by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+ROWS, COLUMNS, WIDTH = 583, 931, 1024
+SIZE, TILE, DEPTH = 256, 64, 32
+
+
+def main() -> None:
+    options = _options()
+    if options.as_triton:
+        sys.stdout.write(json.dumps(_measure(_triton_tasks(), options.rounds)))
+        return
+    found = {"tileir": _measure(_tasks(), options.rounds), "numpy": _measure(_plain(), 20)}
+    if options.triton:
+        found["triton"] = _in_triton(options.triton, options.rounds)
+    _print(found)
+    if options.out:
+        Path(options.out).write_text(json.dumps(found, indent=1))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out")
+    parser.add_argument("--triton", metavar="PYTHON")
+    parser.add_argument("--as-triton", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _measure(tasks: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in tasks}
+    for _ in range(rounds):
+        for name, task in tasks.items():
+            start = perf_counter()
+            task()
+            times[name].append(perf_counter() - start)
+    return times
+
+
+def _inputs() -> tuple[np.ndarray[Any, Any], ...]:
+    noise = np.random.default_rng()
+    x = noise.standard_normal((ROWS, COLUMNS), np.float32)
+    a, b = (noise.standard_normal((SIZE, SIZE)).astype(np.float16) for _ in range(2))
+    return x, a, b
+
+
+def _softmax(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    weights = np.exp(x - x.max(1, keepdims=True))
+    return weights / weights.sum(1, keepdims=True)
+
+
+def _check(y: Any, c: Any, x: Any, a: Any, b: Any) -> None:
+    """Refuse to time what is wrong."""
+    np.testing.assert_allclose(y, _softmax(x.astype(np.float64)), rtol=1e-5)
+    wide = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(c, wide, rtol=1e-3, atol=1e-3)
+
+
+def _plain() -> dict[str, Callable[[], Any]]:
+    x, a, b = _inputs()
+    return {
+        "softmax": lambda: _softmax(x),
+        "matmul": lambda: a.astype(np.float32) @ b.astype(np.float32),
+    }
+
+
+def _tasks() -> dict[str, Callable[[], Any]]:
+    sys.path.insert(0, str(ROOT / "examples"))
+    from matmul_builder import matmul  # type: ignore[import-not-found]
+    from softmax_builder import softmax  # type: ignore[import-not-found]
+
+    from tileir import interpret
+
+    x, a, b = _inputs()
+    y, c = np.full_like(x, np.nan), np.full((SIZE, SIZE), np.nan, np.float32)
+    rows, product = softmax(WIDTH), matmul(TILE, TILE, DEPTH)
+
+    def run_softmax() -> Any:
+        return interpret(rows, "softmax", ROWS, [x, y, COLUMNS, COLUMNS])
+
+    def run_matmul() -> Any:
+        return interpret(product, "matmul", (SIZE // TILE) ** 2, [a, b, c, SIZE, SIZE, SIZE])
+
+    run_softmax(), run_matmul()
+    _check(y, c, x, a, b)
+    return {"softmax": run_softmax, "matmul": run_matmul}
+
+
+def _triton_tasks() -> dict[str, Callable[[], Any]]:
+    import torch  # type: ignore[import-not-found]
+    from triton_kernels import matmul_kernel, softmax_kernel  # type: ignore[import-not-found]
+
+    arrays = x, a, b = _inputs()
+    tx, ta, tb = (torch.from_numpy(v) for v in arrays)
+    ty, tc = torch.full_like(tx, torch.nan), torch.full((SIZE, SIZE), torch.nan)
+    grid = ((SIZE // TILE) ** 2,)
+
+    def run_softmax() -> Any:
+        softmax_kernel[(ROWS,)](tx, ty, COLUMNS, COLUMNS, WIDTH)
+
+    def run_matmul() -> Any:
+        matmul_kernel[grid](ta, tb, tc, SIZE, SIZE, SIZE, TILE, TILE, DEPTH, 8)
+
+    run_softmax(), run_matmul()
+    _check(ty.numpy(), tc.numpy(), x, a, b)
+    return {"softmax": run_softmax, "matmul": run_matmul}
+
+
+def _in_triton(python: str, rounds: int) -> dict[str, list[float]]:
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    command = [python, __file__, "--as-triton", "--rounds", str(rounds)]
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+
+
+def _print(found: dict[str, dict[str, list[float]]]) -> None:
+    medians = {who: {k: statistics.median(v) for k, v in t.items()} for who, t in found.items()}
+    sys.stdout.write(f"{'':10}" + "".join(f"{who + ' ms':>14}" for who in medians) + "\n")
+    for task in medians["tileir"]:
+        cells = "".join(f"{medians[who][task] * 1e3:14.2f}" for who in medians)
+        ratios = [
+            f"{medians[who][task] / medians['tileir'][task]:.2f} x {who}'s speed"
+            for who in medians
+            if who != "tileir"
+        ]
+        sys.stdout.write(f"{task:10}{cells}   {', '.join(ratios)}\n")
+
+
+if __name__ == "__main__":
+    main()
