@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tileir.errors import TileirError
@@ -103,13 +103,13 @@ def _joined(outputs: list[bytes], emit: str) -> list[bytes]:
     return [part for output in outputs for part in (between, output)][1:]
 
 
-def _guarded(command: object) -> int:
+def _guarded(command: Callable[[], int]) -> int:
     try:
-        return command()  # type: ignore[operator]
+        return command()
     except TileirError as error:
-        from tileir.tools.diagnostics import rendered
+        from tileir.render import render_error
 
-        sys.stderr.write(rendered(error) + "\n")
+        sys.stderr.write(render_error(error, colour=sys.stderr.isatty()) + "\n")
         return 1
     except BrokenPipeError:
         sys.stderr.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 _DESCRIPTION = """Run passes over a .tir module and print the result.
 `tileir-opt bisect FILE -p PIPELINE` finds the pass that changes a result."""
@@ -22,9 +23,9 @@ def parser() -> argparse.ArgumentParser:
     return found
 
 
-def _add_printing(group: argparse._ArgumentGroup) -> None:
+def _add_printing(group: Any) -> None:
     add = group.add_argument
-    names = {"action": "append", "default": [], "metavar": "PASS"}
+    names: dict[str, Any] = {"action": "append", "default": [], "metavar": "PASS"}
     add("--print-before", help="the module before PASS", **names)
     add("--print-after", help="the module after PASS", **names)
     add("--print-before-all", action="store_true", help="the module before every pass")
@@ -36,7 +37,7 @@ def _add_printing(group: argparse._ArgumentGroup) -> None:
     add("--list-passes", action="store_true", help="passes and their options, and stop")
 
 
-def _add_checking(group: argparse._ArgumentGroup) -> None:
+def _add_checking(group: Any) -> None:
     add = group.add_argument
     add("--no-verify", action="store_true", help="do not verify between passes")
     add("--split-input", action="store_true", help="modules are separated by lines '; -----'")

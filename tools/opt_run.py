@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tileir.errors import Diagnostic, TileirError
+from tileir.errors import Diagnostic
 from tileir.ir import Module
 from tileir.passmanager import Observer, Run, run
 from tileir.passmanager.printing import Printing
@@ -72,6 +72,6 @@ def _save(module: Module, path: str) -> None:
 
 
 def _rendered(remarks: tuple[Diagnostic, ...]) -> str:
-    from tileir.tools.diagnostics import rendered
+    from tileir.render import render
 
-    return rendered(TileirError(*remarks)) + "\n" if remarks else ""
+    return "".join(render(remark) + "\n" for remark in remarks)
