@@ -1119,8 +1119,8 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """A descriptor of the tensor at `base`: one pair of extent and stride per dimension, in
-        elements. Reads outside it give zeros, or NaNs where `padding` says so; writes outside
-        it are dropped."""
+        elements. Reads outside it give zero bits, or NaNs where `padding` says so; writes
+        outside it are dropped."""
 
     def make_range(
         self,

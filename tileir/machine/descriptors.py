@@ -70,6 +70,8 @@ def _access(
     everything = (*reads, *descriptor.extents, *descriptor.strides)
     lost = any(t.undef is not None and t.undef.any() for t in everything)
     flags = np.ones(inside.shape, np.bool_) if lost else None
-    pad = np.nan if descriptor.padding == "nan" else 0
-    padding = np.full(inside.shape, pad).astype(dtype_of(descriptor.block.element))
+    dtype = dtype_of(descriptor.block.element)
+    padding = np.zeros(inside.shape, dtype)
+    if descriptor.padding == "nan":
+        padding = np.full(inside.shape, np.nan).astype(dtype)
     return Tensor(address.astype(np.uint64), flags), Tensor(inside, None), Tensor(padding)

@@ -38,8 +38,8 @@ class Padding(Enum):
 @op("make_descriptor")
 class MakeDescriptor(Op):
     """A descriptor of the tensor at `base`: one pair of extent and stride per dimension, in
-    elements. Reads outside it give zeros, or NaNs where `padding` says so; writes outside it are
-    dropped.
+    elements. Reads outside it give zero bits, or NaNs where `padding` says so; writes outside it
+    are dropped.
 
     `%d = make_descriptor tensor_desc<f16<64, 32>> %p, [%m, %s], [%n, i32 1]`, given `f16* %p, i32 %m, i64 %s, i32 %n`
     """  # noqa: E501 - an example is one line
