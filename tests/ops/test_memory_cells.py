@@ -89,7 +89,8 @@ def updated(kind: str, old: Any, value: Any) -> Any:
     rules: dict[str, Any] = {
         "and": lambda: a & b, "or": lambda: a | b, "xor": lambda: a ^ b, "add": lambda: a + b,
         "umax": lambda: max(a, b), "umin": lambda: min(a, b), "smax": lambda: max(old, value),
-        "smin": lambda: min(old, value), "xchg": lambda: value, "inc": lambda: 0 if a >= b else a + 1,
+        "smin": lambda: min(old, value), "xchg": lambda: value,
+        "inc": lambda: 0 if a >= b else a + 1,
         "dec": lambda: b if a == 0 or a > b else a - 1,
         "fadd": lambda: old + value, "fmax": lambda: np.fmax(old, value),
         "fmin": lambda: np.fmin(old, value),

@@ -87,9 +87,10 @@ class Machine(Shapes, Descriptors):
     def extern(self, symbol: str, values: tuple[Tensor, ...], op: Op) -> Tensor:
         """A function of libdevice by its symbol. Raises InterpretError for any other."""
         name = symbol.removeprefix("__nv_")
-        for known in (name, name.removesuffix("f"), "f" + name.removesuffix("f")):
-            if symbol.startswith("__nv_") and known in self.kernels:
-                return self.elementwise(_ALIASES.get(known, known), *values)
+        for word in (name, name.removesuffix("f")):
+            for known in (_LIBDEVICE.get(word, word), "f" + word):
+                if symbol.startswith("__nv_") and known in self.kernels:
+                    return self.elementwise(known, *values)
         raise self.fault("TIR0555", f"{symbol} has no meaning known here", op)
 
     def inline_asm(self, op: Op, values: tuple[Tensor, ...]) -> Any:
@@ -217,7 +218,11 @@ class Machine(Shapes, Descriptors):
         return value
 
 
-_ALIASES = {"abs": "iabs", "popc": "ctpop", "fmod": "frem", "rint": "frint", "trunc": "ftrunc"}
+_LIBDEVICE = {
+    "abs": "iabs", "popc": "ctpop", "fmod": "frem", "fmin": "fminnum", "fmax": "fmaxnum",
+    "min": "smin", "max": "smax", "mulhi": "smulhi",
+}  # fmt: skip
+"""Names of libdevice that are not ours, without prefix and suffix."""
 
 
 def _lost(lost: Lanes | None, broken: Any) -> Lanes | None:
