@@ -21,7 +21,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
+# Threads of BLAS get in each other's way on matrices as small as tiles.
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import numpy as np  # noqa: E402 - reads the environment
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS, COLUMNS, WIDTH = 583, 931, 1024

@@ -69,10 +69,12 @@ class AccessMixin(Faults):
         other: Tensor | None,
     ) -> Tensor:
         """A masked load's lanes and what stands in the rest."""
-        unknown = ~lanes if undef is None else undef | ~lanes
         if other is None or mask is None:
-            return Tensor(data, unknown)
+            return Tensor(data, ~lanes if undef is None else undef | ~lanes)
         out = np.where(lanes, data, other.data)
+        if undef is other.undef is self.active is None:
+            return Tensor(out)
+        unknown = ~lanes if undef is None else undef | ~lanes
         unknown &= mask.data
         if other.undef is not None:
             unknown |= other.undef & ~mask.data
@@ -132,7 +134,7 @@ class AccessMixin(Faults):
             if mask.undef is not None:
                 self._refuse_undef(mask.undef, lanes, op, "TIR0504", "the mask is undefined")
             lanes = mask.data if lanes is None else lanes & mask.data
-        if lanes is not None and lanes.all():
+        if lanes is not None and np.count_nonzero(lanes) == lanes.size:
             lanes = None
         if pointer.undef is not None:
             self._refuse_undef(pointer.undef, lanes, op, "TIR0503", "the address is undefined")
@@ -154,8 +156,8 @@ class AccessMixin(Faults):
         self, addresses: Any, lanes: Lanes | None, size: int, op: Op, touch: Touch
     ) -> tuple[Raw, Lanes | None]:
         """Raw elements at `addresses` (zero in other lanes), and which were never written."""
-        shape = addresses.shape
-        chosen = addresses if lanes is None else addresses[lanes]
+        shape, picked = addresses.shape, _selection(lanes)
+        chosen = addresses[picked]
         if not chosen.size:
             return np.zeros(shape, RAW[size]), None
         hits = self._locate(chosen, size, op, lanes, shape, write=False)
@@ -164,22 +166,20 @@ class AccessMixin(Faults):
         if len(hits) == 1 and hits[0].region.undef is None:
             hit = hits[0]
             found = hit.region.view(size)[0].take(hit.index.reshape(chosen.shape))
-            return (found, None) if lanes is None else (_spread(found, lanes), None)
+            return (found, None) if lanes is None else (_spread(found, picked, shape), None)
         found, undef = _gather_hits(hits, chosen.size, size)
         found, undef = found.reshape(chosen.shape), undef.reshape(chosen.shape)
         if lanes is not None:
-            found, undef = _spread(found, lanes), _spread(undef, lanes)
+            found, undef = _spread(found, picked, shape), _spread(undef, picked, shape)
         return found, undef if undef.any() else None
 
     def _scatter(
         self, addresses: Any, value: Tensor, lanes: Lanes | None, size: int, op: Op, touch: Touch
     ) -> None:
         shape = addresses.shape
-        raw = value.data.view(RAW[size])
-        undef = value.undef
-        if lanes is not None:
-            addresses, raw = addresses[lanes], raw[lanes]
-            undef = None if undef is None else undef[lanes]
+        picked = _selection(lanes)
+        addresses, raw = addresses[picked], value.data.view(RAW[size])[picked]
+        undef = None if value.undef is None else value.undef[picked]
         if not addresses.size:
             return
         hits = self._locate(addresses, size, op, lanes, shape, write=True)
@@ -187,9 +187,14 @@ class AccessMixin(Faults):
         self._log(hits, size, op, touch)
         raw = raw.reshape(-1)
         for hit in hits:
-            self._write_hit(hit, raw, undef, size, op)
+            clash = self._write_hit(hit, raw, undef, size)
+            if clash is not None:
+                lane = clash if lanes is None else int(np.flatnonzero(lanes)[clash])
+                message = "two lanes write different values to one address"
+                raise fail("TIR0509", op, message, self, lane=lane, shape=shape)
 
-    def _write_hit(self, hit: Hit, raw: Raw, undef: Lanes | None, size: int, op: Op) -> None:
+    def _write_hit(self, hit: Hit, raw: Raw, undef: Lanes | None, size: int) -> int | None:
+        """Write one region. Returns the first lane whose value another lane overwrote."""
         view, _ = hit.region.view(size)
         index = hit.index.reshape(-1)
         part = raw if hit.lanes is None else raw[hit.lanes]
@@ -199,10 +204,9 @@ class AccessMixin(Faults):
         if undef is not None or hit.region.undef is not None:
             self._mark_undef(hit, index, undef, size)
         clash = view.take(index) != part
-        if clash.any():
-            where = hit.lanes[clash.argmax()] if hit.lanes is not None else clash.argmax()
-            message = "two lanes write different values to one address"
-            raise fail("TIR0509", op, message, self, lane=int(where))
+        if not np.count_nonzero(clash):
+            return None
+        return int(clash.argmax() if hit.lanes is None else hit.lanes[clash.argmax()])
 
     def _mark_undef(self, hit: Hit, index: Any, undef: Lanes | None, size: int) -> None:
         flags = hit.region.flags(hit.region.spoil(), size)
@@ -236,10 +240,21 @@ def accessed(type: Type) -> Element:
     return cast(Element, element_of(type))
 
 
-def _spread(found: Raw, lanes: Lanes) -> Raw:
-    """`found`, the values of the true lanes, at their places; zero elsewhere."""
-    out = np.zeros(lanes.shape, found.dtype)
-    out[lanes] = found
+def _selection(lanes: Lanes | None) -> Any:
+    """What selects `lanes` from an array: a slice where they are the first ones of a row."""
+    if lanes is None:
+        return ...
+    if lanes.ndim == 1:
+        count = int(np.count_nonzero(lanes))
+        if np.count_nonzero(lanes[:count]) == count:
+            return slice(count)
+    return lanes
+
+
+def _spread(found: Raw, picked: Any, shape: tuple[int, ...]) -> Raw:
+    """`found`, the values of the `picked` lanes, at their places; zero elsewhere."""
+    out = np.zeros(shape, found.dtype)
+    out[picked] = found
     return out
 
 

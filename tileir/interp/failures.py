@@ -34,7 +34,7 @@ def element(lane: int, shape: tuple[int, ...] | None) -> str:
 
 def program(host: Any) -> str:
     """`(1, 0, 0)`: the program ids of the instance that `host` runs."""
-    return str(tuple(host.ids))
+    return str(host.ids)
 
 
 def place(op: Op) -> str:

@@ -3,7 +3,7 @@ promises, printing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from tileir.errors import Diagnostic, InterpretError, TileirError
 from tileir.interp.failures import fail, program
 from tileir.interp.lanes import call_lanes
 from tileir.interp.memory import Lanes
-from tileir.interp.program import Code, prepare
+from tileir.interp.program import Code, NoInstanceError, prepare
 from tileir.interp.promises import check_parameters
 from tileir.interp.running import run
 from tileir.ir import Function
@@ -35,13 +35,16 @@ class InstanceMixin(Faults):
     codes: dict[str, Code]
     addresses: Mapping[str, int]
     grid: tuple[int, int, int]
-    ids: tuple[int, int, int]
+    ids: tuple[int, int, int] | None
+    """None where no instance runs."""
     ticks: int
     budget: int
     printed: list[str]
     depth: int
 
     def program_id(self, axis: int) -> Tensor:
+        if self.ids is None:
+            raise NoInstanceError
         return Tensor(np.array(self.ids[axis], np.int32), None)
 
     def num_programs(self, axis: int) -> Tensor:
@@ -65,7 +68,16 @@ class InstanceMixin(Faults):
             if function is None or function.is_declaration:
                 message = f"@{name} is called and defined nowhere"
                 raise InterpretError(Diagnostic("TIR0512", message))
-            code = self.codes[name] = prepare(function, self, self.pausing)
+            code = self.prepare(function, ())
+        return code
+
+    def prepare(self, function: Function, arguments: Sequence[Any]) -> Code:
+        """Prepare `function`, for calls with `arguments` alone where there are any."""
+        ids, self.ids = self.ids, None
+        try:
+            code = self.codes[function.name] = prepare(function, self, self.pausing, arguments)
+        finally:
+            self.ids = ids
         return code
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:

@@ -154,7 +154,8 @@ class _Launch:
 
     def run(self, seed: int) -> None:
         """Run all instances."""
-        code = self.machine.code_of(self.function.name)
+        with np.errstate(all="ignore"):
+            code = self.machine.prepare(self.function, self.values)
         arguments = tuple(self.values)
         count = self.report.instances
         numbers = list(range(count))

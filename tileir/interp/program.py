@@ -8,12 +8,15 @@ is absent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 import attrs
 
 from tileir.effects import Effects
+from tileir.errors import TileirError
+from tileir.interp.liveness import last_uses, values_across_blocks
 from tileir.interp.reach import effects_of, synchronises
 from tileir.ir import Block, Function
 from tileir.op import FieldKind, Op, Successor
@@ -22,6 +25,14 @@ from tileir.values import Constant, Operand, Undef, Value
 
 Frame: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Frame], Any]
+
+UNIFORM_ELEMENTS = 1 << 22
+"""Elements of tiles that are computed once and kept."""
+
+
+class NoInstanceError(Exception):
+    """The program ids were asked for where no instance runs."""
+
 
 _MANY = (FieldKind.VARIADIC, FieldKind.PAIRS)
 _READ = (FieldKind.OPERAND, FieldKind.OPTIONAL, *_MANY)
@@ -57,6 +68,8 @@ class BlockCode:
     pauses: tuple[tuple[Op, Step, CallSite | None], ...] = ()
     steps: tuple[Step, ...] = ()
     """All steps in order, for instances that never pause."""
+    ops: tuple[Op, ...] = ()
+    """The op of each step."""
     leave: Step = attrs.field(default=lambda frame: None)
     edges: dict[int, Edge] = attrs.field(factory=dict[int, Edge])
     """By identity of the successor that the terminator's `evaluate` returns."""
@@ -70,7 +83,7 @@ class BlockCode:
         """The op that `step` was made from."""
         if step is self.leave:
             return self.block.terminator
-        return self.block.ops[self.steps.index(step)]
+        return self.ops[self.steps.index(step)]
 
 
 @attrs.define(eq=False)
@@ -86,9 +99,15 @@ class Code:
     """Whether running it may stop at a synchronising op."""
 
 
-def prepare(function: Function, machine: Any, pausing: set[str]) -> Code:
-    """`function` as closures that run on `machine`."""
-    return _Preparation(function, machine, pausing).code()
+def prepare(
+    function: Function, machine: Any, pausing: set[str], arguments: Sequence[Any] = ()
+) -> Code:
+    """`function` as closures that run on `machine`.
+
+    `arguments`, where given, are those of every call: what follows from them and from literals
+    alone is computed here, once.
+    """
+    return _Preparation(function, machine, pausing, arguments).code()
 
 
 @attrs.define(eq=False)
@@ -96,19 +115,24 @@ class _Preparation:
     function: Function
     machine: Any
     pausing: set[str]
+    arguments: Sequence[Any] = ()
     template: Frame = attrs.field(factory=lambda: [None])
     slots: dict[Operand, int] = attrs.field(factory=dict[Operand, int])
     free: list[int] = attrs.field(factory=list[int])
+    uniform: set[Value] = attrs.field(factory=set[Value])
+    """Values that are the same in every call, and stand in the template."""
 
     def code(self) -> Code:
         parameters = tuple([self._define(p.value) for p in self.function.parameters])
-        shared = _values_across_blocks(self.function)
+        shared = values_across_blocks(self.function)
+        self._compute_uniform(parameters)
         codes = {label: BlockCode(block) for label, block in self.function.blocks.items()}
         for block in self.function.blocks.values():
             for value in block.parameters:
                 self._define(value)
         for value in shared:
             self._define(value)
+        shared |= self.uniform
         for code in codes.values():
             self._fill(code, codes, shared)
         name = self.function.name
@@ -116,6 +140,27 @@ class _Preparation:
         return Code(
             self.function, self.template, parameters, blocks[0], blocks, name in self.pausing
         )
+
+    def _compute_uniform(self, parameters: tuple[int, ...]) -> None:
+        """Run the pure ops that read literals, arguments and results of such ops alone.
+
+        An op that cannot be run here, because it needs an instance or has no meaning, stays.
+        """
+        if self.arguments:
+            for slot, value in zip(parameters, self.arguments, strict=True):
+                self.template[slot] = value
+            self.uniform.update(p.value for p in self.function.parameters)
+        room = UNIFORM_ELEMENTS
+        for op in self.function.ops:
+            room -= sum(r.type.size for r in op.results if isinstance(r.type, Tile))
+            if room > 0 and self._is_uniform(op):
+                with suppress(TileirError, NotImplementedError, NoInstanceError):
+                    self._plain_step(op)(self.template)
+                    self.uniform.update(op.results)
+
+    def _is_uniform(self, op: Op) -> bool:
+        known = all(not isinstance(v, Value) or v in self.uniform for v in op.operands)
+        return known and op.predicate is None and op.effects is Effects.PURE
 
     def _define(self, value: Value) -> int:
         slot = self.slots.get(value)
@@ -145,12 +190,16 @@ class _Preparation:
     # One block -----------------------------------------------------------------------------
 
     def _fill(self, code: BlockCode, codes: Mapping[str, BlockCode], shared: set[Value]) -> None:
-        dying = _last_uses(code.block, shared)
+        dying = last_uses(code.block, shared)
         steps: list[Step] = []
         parts: list[tuple[Step, ...]] = []
         pauses: list[tuple[Op, Step, CallSite | None]] = []
         start = 0
+        ops: list[Op] = []
         for number, op in enumerate(code.block.ops[:-1]):
+            if op.results and op.results[0] in self.uniform:
+                continue
+            ops.append(op)
             step = self._step(op)
             if self._may_pause(op):
                 parts.append(tuple(steps[start:]))
@@ -159,10 +208,10 @@ class _Preparation:
             steps.append(step)
             self.free.extend(self.slots[v] for v in dying.get(number, ()))
         code.parts = (*parts, tuple(steps[start:]))
-        code.pauses, code.steps = tuple(pauses), tuple(steps)
+        code.pauses, code.steps, code.ops = tuple(pauses), tuple(steps), tuple(ops)
         code.weight = len(code.block.ops)
         self._end(code, codes)
-        self.free.extend(self.slots[v] for v in dying.get(len(steps), ()))
+        self.free.extend(self.slots[v] for v in dying.get(code.weight - 1, ()))
 
     def _may_pause(self, op: Op) -> bool:
         if op.mnemonic == "call":
@@ -313,41 +362,3 @@ def _is_tiled(op: Op) -> bool:
 
 def _refused(frame: Frame) -> None:
     raise NotImplementedError("a function with effects is called under a scalar predicate only")
-
-
-# Liveness ------------------------------------------------------------------------------------
-
-
-def _values_across_blocks(function: Function) -> set[Value]:
-    """Values that another block than the defining one reads."""
-    home: dict[Value, Block] = {}
-    for block in function.blocks.values():
-        for op in block.ops:
-            for result in op.results:
-                home[result] = block
-    return {
-        value
-        for block in function.blocks.values()
-        for value in _reads(block)
-        if isinstance(value, Value) and home.get(value, block) is not block
-    }
-
-
-def _reads(block: Block) -> Iterator[Operand]:
-    return (value for op in block.ops for value in op.operands)
-
-
-def _last_uses(block: Block, shared: set[Value]) -> dict[int, list[Value]]:
-    """Values of the block alone, by the number of the op after which they are dead."""
-    last: dict[Value, int] = {}
-    for number, op in enumerate(block.ops):
-        for result in op.results:
-            if result not in shared:
-                last[result] = number
-        for value in op.operands:
-            if value in last:
-                last[value] = number  # type: ignore[index]
-    dying: dict[int, list[Value]] = {}
-    for value, number in last.items():
-        dying.setdefault(number, []).append(value)
-    return dying

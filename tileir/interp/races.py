@@ -265,6 +265,8 @@ class RaceDetector:
         clock: Clock | None,
     ) -> None:
         prior, entries = first[1], second[1]
+        if np.array_equal(prior, entries):
+            return
         owner = self.instances[prior]
         conflict = (prior >= 0) & (owner != self.instances[entries])
         if clock is not None:
