@@ -18,7 +18,7 @@ _SHARED_ATTRIBUTE = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
 def driver() -> Driver:
     """The driver, initialised. Raises `LaunchError` (TIR0711) where there is none."""
     try:
-        from cuda.bindings import driver as cuda
+        from cuda.bindings import driver as cuda  # pyright: ignore
     except ImportError as error:
         raise _error("launching needs cuda-bindings: pip install 'tileir[cu13]'") from error
     found = Driver(cuda)

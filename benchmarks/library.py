@@ -156,7 +156,7 @@ print(parsed - start, verified - parsed, done - verified, size / 1024)
 def large_kernel() -> dict[str, float]:
     """Seconds and peak megabytes for a kernel of 32,000 ops, in a process of its own."""
     run = subprocess.run(
-        [sys.executable, "-c", _LARGE_RUN, PIPELINE],
+        [sys.executable, "-P", "-c", _LARGE_RUN, PIPELINE],
         input=tileir_text(LARGE), text=True, capture_output=True, check=True,
     )  # fmt: skip
     parse, verify, optimise, size = map(float, run.stdout.split())

@@ -13,7 +13,7 @@ def loaded_by(statement: str) -> set[str]:
     """The heavy distributions and op families in memory after `statement`, in a new process."""
     report = "import json, sys; print(json.dumps(sorted(sys.modules)))"
     run = subprocess.run(
-        [sys.executable, "-c", f"{statement}\n{report}"], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", f"{statement}\n{report}"], capture_output=True, text=True, check=True
     )
     names = json.loads(run.stdout)
     return {n for n in names if n in HEAVY or n.startswith("tileir.ops.")}
@@ -64,5 +64,5 @@ def test_ops_of_other_distributions_are_found_by_entry_point(tmp_path):
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from tileir.op import lookup\nprint(lookup('acme.nop').mnemonic)"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
     assert run.stdout == "acme.nop\n", run.stderr

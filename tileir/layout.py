@@ -21,8 +21,7 @@ The text form, read by `tileir.layout_text.parse_layout`:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
-from functools import reduce as fold
+from functools import cached_property, reduce as fold
 from math import prod
 from operator import or_
 from typing import TypeAlias
@@ -258,7 +257,8 @@ def layout(
             atoms[repeat.axis].append(tuple(step))
         if repeat.count > low:
             rest.append(attrs.evolve(repeat, count=repeat.count // low))
-    return Layout(rank, *(tuple(atoms[a]) for a in AXES), tuple(_ordered(rest)))
+    register, lane, warp, block = (tuple(atoms[a]) for a in AXES)
+    return Layout(rank, register, lane, warp, block, tuple(_ordered(rest)))
 
 
 def _merged(repeats: tuple[Repeat, ...]) -> list[Repeat]:

@@ -65,7 +65,7 @@ class Walk:
 
     def definition(self, operand: Operand | None) -> Op | None:
         """The op that defines `operand`; None for parameters, literals and absent operands."""
-        return self.definitions.get(cast(Value, operand)) if type(operand) is Value else None
+        return self.definitions.get(operand) if type(operand) is Value else None
 
     def block(self, block: Block) -> Block:
         """`block` rewritten; itself where nothing changed."""

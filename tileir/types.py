@@ -53,19 +53,20 @@ class _Interned:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"types are immutable: cannot set {name}")
 
-
-def _intern(cls: type[_T], key: tuple[Any, ...], fill: Callable[[_T], None]) -> _T:
-    """The one object of `cls` with `key`, made by `fill` when it is new."""
-    found = _Interned._pool.get((cls, *key))
-    if found is not None:
-        return found
-    with _lock:
-        found = _Interned._pool.get((cls, *key))
-        if found is None:
-            found = object.__new__(cls)
-            fill(found)
-            _Interned._pool[(cls, *key)] = found
-        return found
+    @classmethod
+    def _intern(cls: type[_T], key: tuple[Any, ...], fill: Callable[[_T], None]) -> _T:
+        """The one object of `cls` with `key`, made by `fill` when it is new."""
+        pool = cls._pool
+        found = pool.get((cls, *key))
+        if found is not None:
+            return found
+        with _lock:
+            found = pool.get((cls, *key))
+            if found is None:
+                found = object.__new__(cls)
+                fill(found)
+                pool[(cls, *key)] = found
+            return found
 
 
 def _set(obj: object, **fields: object) -> None:
@@ -85,7 +86,7 @@ class Scalar(_Interned):
         def fill(t: Scalar) -> None:
             _set(t, name=name, kind=kind, bits=bits, _text=name)
 
-        return _intern(cls, (name,), fill)
+        return cls._intern((name,), fill)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return scalar, (self.name,)
@@ -152,7 +153,7 @@ class Pointer(_Interned):
             suffix = "" if where is AddressSpace.GLOBAL else f" addrspace({int(where)})"
             _set(t, pointee=pointee, space=where, _text=f"{pointee}{suffix}*")
 
-        return _intern(cls, (pointee, where), fill)
+        return cls._intern((pointee, where), fill)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Pointer, (self.pointee, int(self.space))
@@ -187,7 +188,7 @@ class Tile(_Interned):
             _set(t, element=element, shape=shape, layout=layout, size=math.prod(shape))
             _set(t, _text=f"{element}<{dims}{suffix}>")
 
-        return _intern(cls, (element, shape, layout), fill)
+        return cls._intern((element, shape, layout), fill)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Tile, (self.element, self.shape, self.layout)
@@ -203,7 +204,7 @@ class Descriptor(_Interned):
         def fill(t: Descriptor) -> None:
             _set(t, block=block, _text=f"tensor_desc<{block}>")
 
-        return _intern(cls, (block,), fill)
+        return cls._intern((block,), fill)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Descriptor, (self.block,)
@@ -221,7 +222,7 @@ class Buffer(_Interned):
             times = "" if count == 1 else f", {count}"
             _set(t, tile=tile, count=count, _text=f"shared<{tile}{times}>")
 
-        return _intern(cls, (tile, count), fill)
+        return cls._intern((tile, count), fill)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Buffer, (self.tile, self.count)
@@ -233,7 +234,7 @@ class Opaque(_Interned):
     __slots__ = ()
 
     def __new__(cls, name: str) -> Opaque:
-        return _intern(cls, (name,), lambda t: _set(t, _text=name))
+        return cls._intern((name,), lambda t: _set(t, _text=name))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Opaque, (self._text,)

@@ -19,7 +19,8 @@ _NAMES = {
 
 
 def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
-    name, order = _NAMES.get(op.op.value, op.op.value), _order(op)
+    kind: str = op.op.value
+    name, order = _NAMES.get(kind, kind), _order(op)
     values, element = lowering.fragment(op.value), scalar_of(op.value.type)
 
     def access(register: int, pointer: str) -> list[str]:

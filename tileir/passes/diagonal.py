@@ -130,11 +130,11 @@ def _scaled(op: Any, found: Diagonal, other: Operand, *, axis: int, signs: Any) 
     wide = [_widened(v, type, signed, ops) for v, signed in zip((scale, other), signs, strict=True)]
     if any(v is None for v in wide):
         return op
-    factors = cast("list[Operand]", wide)
+    left, right = cast("list[Operand]", wide)
     if element_of(type) in INTEGERS:
-        product = _emit(ops, Mul(*factors))
+        product = _emit(ops, Mul(left, right))
         return [*ops, Add(product, op.c)]
-    return [*ops, Fma(*factors, op.c)]
+    return [*ops, Fma(left, right, op.c)]
 
 
 def _widened(operand: Operand, type: Type, signed: bool, ops: list[Op]) -> Operand | None:

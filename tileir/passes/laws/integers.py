@@ -45,10 +45,6 @@ def _shifts_add(bound: Bound) -> bool:
     return bits(bound["C"]) + bits(bound["D"]) < width(bound["C"].type)
 
 
-def _shift_fits(bound: Bound) -> bool:
-    return bits(bound["C"]) < width(bound["C"].type)
-
-
 def _high_bits(bound: Bound) -> int | None:
     n, count = width(bound["C"].type), bits(bound["C"])
     return ((1 << n) - 1) >> count << count if count < n else None

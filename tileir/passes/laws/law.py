@@ -12,6 +12,7 @@ from tileir.field import FieldKind
 from tileir.op import Op, lookup
 from tileir.passes.laws.terms import Apply, Name, Number, Term, parse_equation
 from tileir.rewrite import Answer, Replace, Rule, Walk
+from tileir.signature import Pattern
 from tileir.types import I1, Scalar, Type, element_of
 from tileir.values import Constant, Operand, constant, encode
 
@@ -120,7 +121,7 @@ class Builder:
                 late.append((field, terms.pop(0)))
             else:
                 given[field.name] = value = self.operand(terms.pop(0), None)
-                field.pattern.match(value.type, types)
+                cast(Pattern, field.pattern).match(value.type, types)
         for field, literal in late:
             given[field.name] = self.operand(literal, field.pattern.build(types))
         given.update(self.attributes(term, cls))
@@ -244,7 +245,7 @@ def _attribute(kind: Any, word: Any) -> Any:
 def _bits(value: int | float | bool, type: Type) -> int | None:
     element = element_of(type)
     if not isinstance(element, Scalar):
-        return value if _is_zero(value) else None
+        return 0 if _is_zero(value) else None
     fits = element.is_float is isinstance(value, float)
     if not fits or (isinstance(value, bool) and element is not I1):
         return None

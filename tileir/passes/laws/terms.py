@@ -106,6 +106,11 @@ class _Cursor:
         self.at += 1
         return found
 
+    def accept(self, word: str) -> bool:
+        found = self.next == word
+        self.at += found
+        return found
+
     def term(self) -> Term:
         word = self.take()
         number = _number(word)
@@ -131,16 +136,14 @@ class _Cursor:
         arguments: list[Term] = []
         while self.next != ")":
             arguments.append(self.term())
-            if self.next == ",":
-                self.take(",")
+            self.accept(",")
         self.take(")")
         return Apply(mnemonic, tuple(arguments), self.attributes(), index)
 
     def attributes(self) -> dict[str, str | None]:
         found: dict[str, str | None] = {}
-        if self.next != "{":
+        if not self.accept("{"):
             return found
-        self.take("{")
         while self.next != "}":
             name = self.take()
             self.take("=")
