@@ -13,7 +13,10 @@ def loaded_by(statement: str) -> set[str]:
     """The heavy distributions and op families in memory after `statement`, in a new process."""
     report = "import json, sys; print(json.dumps(sorted(sys.modules)))"
     run = subprocess.run(
-        [sys.executable, "-P", "-c", f"{statement}\n{report}"], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", f"{statement}\n{report}"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     names = json.loads(run.stdout)
     return {n for n in names if n in HEAVY or n.startswith("tileir.ops.")}
