@@ -149,11 +149,13 @@ def _and(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Ran
 
 
 def _or(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:
+    """Bits above the longest operand's are its sign, or zero."""
     (a, b), (c, d) = facts
-    if min(a, c) < 0:
-        return (full(op.result.type),)
-    least = max(a, c) if op.mnemonic == "or" else 0
-    return ((least, (1 << max(b, d).bit_length()) - 1),)
+    above = 1 << max((n if n >= 0 else ~n).bit_length() for n in (a, b, c, d))
+    if min(a, c) >= 0:
+        return ((max(a, c) if op.mnemonic == "or" else 0, above - 1),)
+    negative = op.mnemonic == "or" and min(b, d) < 0
+    return ((-above, -1 if negative else above - 1),)
 
 
 def _smin(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:

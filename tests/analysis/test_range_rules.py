@@ -1,0 +1,117 @@
+"""Each rule of the range analysis against all pairs of numbers in random ranges of i8."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.analysis.range_rules import RULES, Range, full
+from tileir.errors import TileirError
+from tileir.machine import Machine, Tensor
+from tileir.op import Op, lookup
+from tileir.ops.arith import DivRounding, Overflow, RemRounding
+from tileir.types import I8, I16, Tile
+from tileir.values import Value
+
+EXACT = "the least range there is"
+SOUND = "a range around it"
+
+CASES: list[tuple[str, dict[str, Any], str]] = [
+    ("add", {}, EXACT), ("sub", {}, EXACT), ("mul", {}, EXACT),
+    ("add", {"overflow": Overflow.NSW}, EXACT), ("sub", {"overflow": Overflow.NSW}, EXACT),
+    ("mul", {"overflow": Overflow.NSW}, SOUND), ("mul", {"overflow": Overflow.NUW}, SOUND),
+    *(("sdiv", {"rounding": r}, SOUND) for r in DivRounding),
+    *(("udiv", {"rounding": r}, SOUND) for r in DivRounding),
+    *(("srem", {"rounding": r}, SOUND) for r in RemRounding),
+    ("urem", {}, SOUND), ("and", {}, SOUND), ("or", {}, SOUND), ("xor", {}, SOUND),
+    ("smin", {}, EXACT), ("smax", {}, EXACT), ("umin", {}, SOUND), ("umax", {}, SOUND),
+    ("shl", {}, SOUND), ("lshr", {}, SOUND), ("ashr", {}, SOUND),
+    ("neg", {}, EXACT), ("iabs", {}, EXACT), ("ctpop", {}, SOUND), ("clz", {}, SOUND),
+]  # fmt: skip
+
+
+def made(mnemonic: str, count: tuple[int, int], attributes: dict[str, Any]) -> Op:
+    cls = lookup(mnemonic)
+    assert cls is not None
+    unary = mnemonic in ("neg", "iabs", "ctpop", "clz")
+    type_ = Tile(I8, count)
+    return cls(*[Value(type_) for _ in range(1 if unary else 2)], **attributes)
+
+
+def computed(op: Op, ranges: list[Range]) -> tuple[list[int], list[int]] | None:
+    """Results of `op` for all operands in `ranges`, and those as they are before wrapping for
+    ops that may; None where one has no meaning."""
+    axes = [np.arange(low, high + 1) for low, high in ranges]
+    grids = np.meshgrid(*axes, indexing="ij") if len(axes) > 1 else [axes[0][:, None]]
+    operands = [Tensor(np.ascontiguousarray(g.astype(np.int8))) for g in grids]
+    try:
+        found = op.evaluate(Machine(), *operands)
+    except TileirError:
+        return None
+    defined = np.ones(found.data.shape, bool) if found.undef is None else ~found.undef
+    numbers = [int(n) for n in found.data[defined].ravel()]
+    wide = [g.astype(int) for g in grids]
+    true = {
+        "add": lambda: wide[0] + wide[1], "sub": lambda: wide[0] - wide[1],
+        "mul": lambda: wide[0] * wide[1], "shl": lambda: wide[0] << wide[1],
+        "neg": lambda: -wide[0], "iabs": lambda: abs(wide[0]),
+    }.get(op.mnemonic)  # fmt: skip
+    return numbers, [int(n) for n in true().ravel()] if true else []
+
+
+def some_range(r: random.Random, mnemonic: str, index: int) -> Range:
+    """Short ranges, many at the edges of the type and around zero."""
+    low = r.choice((-128, 120, 0, -3, 1, r.randrange(-128, 127), r.randrange(0, 20)))
+    if mnemonic in ("shl", "lshr", "ashr") and index:
+        low = r.randrange(0, 7)
+    limit = 7 if mnemonic in ("shl", "lshr", "ashr") and index else 127
+    return low, min(limit, low + r.choice((0, 0, 1, 2, 6, 17)))
+
+
+@pytest.mark.parametrize(("mnemonic", "attributes", "quality"), CASES)
+def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
+    r = random.Random(mnemonic)
+    tight = tried = 0
+    for _ in range(250):
+        unary = mnemonic in ("neg", "iabs", "ctpop", "clz")
+        ranges = [some_range(r, mnemonic, i) for i in range(1 if unary else 2)]
+        shape = tuple(high - low + 1 for low, high in (*ranges, (0, 0))[:2])
+        op = made(mnemonic, (shape[0], shape[1]), attributes)
+        found = computed(op, ranges)
+        if found is None or not found[0]:
+            continue
+        numbers, true = found
+        exact = set[Op]()
+        ((low, high),) = RULES[mnemonic](op, ranges, exact)  # type: ignore[misc]
+        where = (ranges, low, high)
+        assert full(I8)[0] <= low <= min(numbers) and max(numbers) <= high <= full(I8)[1], where
+        wraps = any(not -128 <= n <= 127 for n in true)
+        assert (op in exact) <= (not wraps), where
+        tried += 1
+        tight += (low, high) == (min(numbers), max(numbers)) or wraps
+    assert tried > 60
+    assert tight == tried if quality == EXACT else tight > tried // 30, (tight, tried)
+
+
+@pytest.mark.parametrize("mnemonic", ["sext", "zext", "trunc"])
+def test_casts(mnemonic: str) -> None:
+    r = random.Random(mnemonic)
+    narrow = mnemonic == "trunc"
+    for _ in range(200):
+        limits = (-300, 300) if narrow else (-128, 127)
+        low = r.randrange(*limits)
+        high = min(limits[1], low + r.choice((0, 1, 5, 200)))
+        old, new = (I16, I8) if narrow else (I8, I16)
+        count = high - low + 1
+        cls = lookup(mnemonic)
+        assert cls is not None
+        op = cls(Value(Tile(old, (count,))), Tile(new, (count,)))
+        dtype = np.int16 if narrow else np.int8
+        found = op.evaluate(Machine(), Tensor(np.arange(low, high + 1).astype(dtype))).data
+        ((least, greatest),) = RULES[mnemonic](op, [(low, high)], set())  # type: ignore[misc]
+        assert full(new)[0] <= least <= found.min() and found.max() <= greatest <= full(new)[1]
+        if mnemonic == "sext" or (low >= 0 and high <= 127):
+            assert (least, greatest) == (low, high)
