@@ -101,6 +101,11 @@ def test_promises_about_pointers_count_bytes_and_elements() -> None:
         MultipleOf(Value(tile), values=(16,)).evaluate(MACHINE, Tensor(rising.data + np.uint64(4)))
 
 
+def test_promises_may_be_larger_than_the_type() -> None:
+    value = Tensor(np.zeros(4, np.int8))
+    assert MultipleOf(Value(Tile(I8, (4,))), values=(512,)).evaluate(MACHINE, value) is value
+
+
 def test_a_false_assumption_is_reported_where_lanes_run() -> None:
     op: Any = lookup("assume")
     made = op(Value(Tile(I1, (2,))))

@@ -308,7 +308,8 @@ def _broken_promise(name: str, data: Array, axis: int, number: int, step: int) -
 def _no_multiple(data: Array, axis: int, number: int, step: int) -> Lanes:
     """Elements that begin a run, that is, do not follow their neighbour by one step, and are no
     multiple."""
-    wrong = np.asarray(data % data.dtype.type(number) != 0)
+    wide = data if data.dtype == np.uint64 else data.astype(np.int64)
+    wrong = np.asarray(wide % wide.dtype.type(number) != 0)
     if data.ndim and data.shape[axis] > 1:
         rows, flags = np.moveaxis(data, axis, 0), np.moveaxis(wrong, axis, 0)
         follows = rows[1:] - rows[:-1] == step

@@ -21,6 +21,13 @@ def both(tensor: Tensor, move: Callable[[Array], Array]) -> Tensor:
     return Tensor(move(tensor.data), None if undef is None else move(undef))
 
 
+def spread(data: Array, shape: Shape) -> Array:
+    """`np.broadcast_to`, for scalars at a fraction of its price."""
+    if data.ndim:
+        return np.broadcast_to(data, shape)
+    return np.ndarray(shape, data.dtype, np.asarray(data), 0, (0,) * len(shape))
+
+
 def lanes_of(tensor: Tensor) -> Lanes:
     """Undefined lanes as an array, where there are none too."""
     if tensor.undef is None:
@@ -38,7 +45,7 @@ class Shapes(Faults):
 
     def broadcast(self, value: Tensor, shape: Shape) -> Tensor:
         """Extents of 1 and missing leading dimensions repeated."""
-        return both(value, lambda x: np.broadcast_to(x, shape))
+        return both(value, lambda x: spread(x, shape))
 
     def reshape(self, value: Tensor, shape: Shape) -> Tensor:
         """The same elements in row-major order."""

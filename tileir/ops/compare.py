@@ -72,7 +72,7 @@ class ICmp(Op):
         signed = self.predicate_.value[0] == "s"
         if signed and element_of(self.lhs.type) not in INTEGERS:
             message = f"predicate {self.predicate_.value} orders signed integers, not pointers"
-            raise self.fail("TIR0108", message, "predicate")
+            raise self.fail("TIR0108", message, "predicate_")
 
 
 @op("fcmp")

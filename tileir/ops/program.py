@@ -11,6 +11,7 @@ from tileir.values import Operand
 
 T = Var("T", INDICES | POINTERS)
 B = Var("T", BOOL)
+_MOST = (1 << 63) - 1
 
 
 @family
@@ -77,8 +78,9 @@ class Hint(Op):
         if len(self.values) != rank:
             message = f"values needs {rank} numbers, not {len(self.values)}"
             raise self.fail("TIR0117", message, "values")
-        if min(self.values) < 1:
-            raise self.fail("TIR0113", f"values must be positive: {list(self.values)}", "values")
+        if min(self.values) < 1 or max(self.values) > _MOST:
+            message = f"values must be in 1 to {_MOST}: {list(self.values)}"
+            raise self.fail("TIR0113", message, "values")
 
     def evaluate(self, machine: Any, value: Any) -> Any:
         return machine.hint(self.mnemonic, value, self.values, self)
