@@ -381,3 +381,52 @@ def test_unknown_numbers_are_refused() -> None:
             numbers="x",
         )
     assert caught.value.code == "TIR0510"  # type: ignore[attr-defined]
+
+
+UNREACHED = """
+define kernel void @k(i32* %x, i32 %n) {
+entry:
+  %some, _ = icmp (i1, i1) %n, 0 {predicate = ne}
+  cond_br %some, asm, done
+asm:
+  %r = inline_asm i32 %n {text = "mov.u32 $0, $1;", constraints = "=r,r"}
+  store %x, %r
+  br done
+done:
+  ret
+}
+"""
+
+
+def test_what_is_not_reached_is_not_run() -> None:
+    run(UNREACHED, 2, np.zeros(1, np.int32), 0)
+    fails("TIR0555", "inline_asm", UNREACHED, 2, np.zeros(1, np.int32), 1)
+
+
+UNIFORM = """
+define kernel void @k(i32* %x, i32 %n) {
+entry:
+  %i = program_id i32 {axis = 0}
+  %two = mul i32 %n, 2
+  br loop
+loop:
+  %j = phi i32 [0, entry], [%next, loop]
+  %three = mul i32 %n, 3
+  %sum = add i32 %two, %three
+  %next = add i32 %j, %sum
+  %more, _ = icmp (i1, i1) %next, 100 {predicate = slt}
+  cond_br %more, loop, done
+done:
+  %p = getelementptr i32* %x, %i
+  %v = add i32 %next, %i
+  store %p, %v
+  ret
+}
+"""
+
+
+def test_what_is_the_same_for_all_instances_is_counted_for_each() -> None:
+    x = np.zeros(4, np.int32)
+    report = run(UNIFORM, 4, x, 5)
+    assert x.tolist() == [100, 101, 102, 103]
+    assert (report.ops["mul"], report.ops["add"]) == (4 * 5, 4 * 9)
