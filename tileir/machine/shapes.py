@@ -22,10 +22,14 @@ def both(tensor: Tensor, move: Callable[[Array], Array]) -> Tensor:
 
 
 def spread(data: Array, shape: Shape) -> Array:
-    """`np.broadcast_to`, for scalars at a fraction of its price."""
-    if data.ndim:
+    """`np.broadcast_to` at a fraction of its price, for scalars and for arrays of `shape`'s rank
+    that lie in memory row by row."""
+    if not data.ndim:
+        return np.ndarray(shape, data.dtype, np.asarray(data), 0, (0,) * len(shape))
+    if data.ndim != len(shape) or not data.flags.c_contiguous:
         return np.broadcast_to(data, shape)
-    return np.ndarray(shape, data.dtype, np.asarray(data), 0, (0,) * len(shape))
+    strides = [0 if n == 1 else s for n, s in zip(data.shape, data.strides, strict=True)]
+    return np.ndarray(shape, data.dtype, data, 0, strides)
 
 
 def lanes_of(tensor: Tensor) -> Lanes:
