@@ -192,6 +192,10 @@ CODES: dict[str, tuple[str, str]] = {
         "Layouts are chosen by the backend. A module that holds them says at which stage it "
         'is: `stage "..."` in its header.',
     ),
+    "TIR0226": (
+        "loop request",
+        "`stages` and `unroll` on the latch of a loop ask for at least 1.",
+    ),
     "TIR0230": (
         "value read where its predicate is false",
         "A value defined under `@%p` is undefined in the lanes where `%p` is false, and is "

@@ -3,65 +3,17 @@ comparisons, diamonds and loops."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tileir.ir import Block, Function, Parameter, ParameterAttributes
-from tileir.op import Op, Successor, all_ops
+from tests.analysis.index_core import CLASSES, INTEGERS, POINTER, SHAPES, Program
+from tests.analysis.index_shapes import is_tile, move
+from tileir.ir import Function, Parameter, ParameterAttributes
+from tileir.op import Op, Successor
 from tileir.ops.arith import DivRounding, Overflow, RemRounding
 from tileir.ops.compare import IntegerPredicate
-from tileir.types import F32, I1, I8, I16, I32, I64, Pointer, Tile, Type, element_of, shape_of, tile
+from tileir.types import I1, I8, I16, I32, I64, Pointer, Tile, Type, element_of, shape_of, tile
 from tileir.values import Operand, Value, constant
-
-CLASSES = {cls.mnemonic: cls for cls in all_ops()}
-INTEGERS = (I8, I16, I32)
-POINTER = Pointer(F32)
-SHAPES = ((1,), (2,), (6,), (8,), (16,), (48,), (4, 8), (3, 4), (1, 8), (8, 1), (2, 4, 2))
-
-
-class Program:
-    """A function under construction: the ops of one block at a time, and the values in scope."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.scope: list[Value] = []
-        self.ops: list[Op] = []
-        self.blocks: dict[str, Block] = {}
-        self.parameters: list[Parameter] = []
-        self.depth = 0
-
-    def pick(self, fits: Callable[[Value], bool]) -> Value | None:
-        found = [v for v in self.scope if fits(v)]
-        return (
-            self.random.choice(found[-12:] if self.random.random() < 0.8 else found)
-            if found
-            else None
-        )
-
-    def of_type(self, type: Type) -> Operand:
-        """A value or, now and then, a literal of `type`."""
-        element: Any = element_of(type)
-        found = self.pick(lambda v: v.type is type)
-        if found is not None and self.random.random() < 0.75:
-            return found
-        if isinstance(element, Pointer):
-            return found if found is not None else constant(type, 1 << 12)
-        if element is I1:
-            return constant(type, self.random.random() < 0.5)
-        half = 1 << (element.bits - 1)
-        number = self.random.choice((0, 1, 2, 3, 4, 8, 12, 16, 64, half - 1, -half, -1, -4, 48))
-        return constant(type, max(-half, min(number, half - 1)))
-
-    def emit(self, mnemonic: str, *operands: Any, **attributes: Any) -> Value:
-        made = CLASSES[mnemonic](*operands, **attributes)
-        self.ops.append(made)
-        self.scope.extend(made.results)
-        return made.results[0]
-
-    def close(self, label: str, terminator: Op, parameters: Sequence[Value] = ()) -> None:
-        self.blocks[label] = Block(label, tuple(parameters), (*self.ops, terminator))
-        self.ops = []
 
 
 def program(seed: int) -> Function:
@@ -252,121 +204,6 @@ def _splat(p: Program) -> None:
         p.emit("splat", value, Tile(element, p.random.choice(shapes or SHAPES)))
 
 
-def _tile(v: Value) -> bool:
-    return isinstance(v.type, Tile)
-
-
-def _shape(p: Program) -> None:
-    value = p.pick(_tile)
-    if value is None:
-        return
-    type_: Any = value.type
-    kind = p.random.choice(
-        (
-            "expand",
-            "broadcast",
-            "trans",
-            "reshape",
-            "join",
-            "split",
-            "cat",
-            "slice",
-            "insert",
-            "gather",
-            "reduce",
-            "scan",
-        )
-    )
-    _SHAPERS[kind](p, value, type_.element, type_.shape)
-
-
-def _expand(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    if len(shape) < 3:
-        p.emit("expand_dims", value, axis=p.random.randint(0, len(shape)))
-
-
-def _broadcast(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    p.emit(
-        "broadcast",
-        value,
-        Tile(element, tuple(n if n > 1 else p.random.choice((1, 4, 6)) for n in shape)),
-    )
-
-
-def _trans(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    order = list(range(len(shape)))
-    p.random.shuffle(order)
-    p.emit("trans", value, order=tuple(order))
-
-
-def _reshape(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    size = 1
-    for n in shape:
-        size *= n
-    first = p.random.choice([d for d in (1, 2, 3, 4, 6, 8, 16) if size % d == 0])
-    to = p.random.choice(((size,), (first, size // first), (size // first, first), (1, *shape)))
-    if len(to) < 4:
-        p.emit("reshape", value, Tile(element, to))
-
-
-def _join(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    if len(shape) < 3:
-        p.emit("join", value, p.of_type(value.type))
-
-
-def _split(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    if shape[-1] == 2:
-        p.emit("split", value)
-
-
-def _cat(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    if len(shape) < 3:
-        p.emit("cat", value, p.of_type(value.type), axis=p.random.randrange(len(shape)))
-
-
-def _slice(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    small = tuple(p.random.choice([d for d in (1, 2, 4, n) if d <= n]) for n in shape)
-    offsets = [constant(I32, p.random.randint(0, n - s)) for n, s in zip(shape, small, strict=True)]
-    dynamic = p.pick(lambda v: v.type is I32)
-    if dynamic is not None and p.random.random() < 0.3:
-        offsets[0] = p.emit("and", dynamic, constant(I32, p.random.choice((0, 2, 4))))
-    p.emit("extract_slice", value, Tile(element, small), offsets)
-
-
-def _insert(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    small = tuple(p.random.choice([d for d in (1, 2, n) if d <= n]) for n in shape)
-    offsets = [constant(I32, p.random.randint(0, n - s)) for n, s in zip(shape, small, strict=True)]
-    p.emit("insert_slice", value, p.of_type(Tile(element, small)), offsets)
-
-
-def _gather(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    axis = p.random.randrange(len(shape))
-    if element is not I1 and axis == 0:
-        p.emit("gather", value, constant(Tile(I32, (2, *shape[1:])), shape[0] - 1), axis=axis)
-
-
-def _reduce(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    if element in INTEGERS:
-        combiner = CLASSES["reduce"].schema[-1].attribute.enum  # type: ignore[union-attr]
-        word = p.random.choice(("add", "smin", "smax", "umax", "and", "or", "xor", "mul"))
-        p.emit("reduce", (value,), axis=p.random.randrange(len(shape)), combiner=combiner(word))
-
-
-def _scan(p: Program, value: Value, element: Any, shape: tuple[int, ...]) -> None:
-    if element in INTEGERS:
-        field = next(f for f in CLASSES["scan"].schema if f.name == "combiner")
-        word = p.random.choice(("add", "smin", "umax", "mul"))
-        combiner: Any = field.attribute
-        p.emit("scan", (value,), axis=p.random.randrange(len(shape)), combiner=combiner.enum(word))
-
-
-_SHAPERS = {
-    "expand": _expand, "broadcast": _broadcast, "trans": _trans, "reshape": _reshape,
-    "join": _join, "split": _split, "cat": _cat, "slice": _slice, "insert": _insert,
-    "gather": _gather, "reduce": _reduce, "scan": _scan,
-}  # fmt: skip
-
-
 def _compare(p: Program) -> None:
     lhs = p.pick(_integer)
     if lhs is not None:
@@ -412,7 +249,7 @@ def _pointer(p: Program) -> None:
         return
     index = p.pick(lambda v: _integer(v) and shape_of(v.type) == shape_of(base.type))
     if index is None:
-        shaped = p.pick(lambda v: _integer(v) and _tile(v))
+        shaped = p.pick(lambda v: _integer(v) and is_tile(v))
         if shaped is None or shape_of(base.type):
             return
         base, index = p.emit("splat", base, tile(POINTER, shape_of(shaped.type))), shaped
@@ -452,6 +289,6 @@ def _address(p: Program) -> None:
 
 _MAKERS = (
     _binary, _binary, _binary, _binary, _divide, _divide, _shift, _unary, _cast, _cast, _range,
-    _range, _program_id, _splat, _splat, _shape, _shape, _compare, _compare, _logic, _select,
+    _range, _program_id, _splat, _splat, move, move, _compare, _compare, _logic, _select,
     _psi, _pointer, _pointer, _address, _index, _index, _index,
 )  # fmt: skip

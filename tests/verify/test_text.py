@@ -35,6 +35,8 @@ def place(marked: str) -> tuple[int, int]:
 
 
 STRUCTURE = [
+    ("TIR0226", "  br l\nl:\n  «br l {stages = 0}\n"),
+    ("TIR0226", "  br l\nl:\n  «cond_br %c, l, out {unroll = -1}\nout:\n  ret\n"),
     ("TIR0201", "  «%a = add i32 %n, 1\n"),
     ("TIR0201", "  br next\nnext:\n  «store %x, %f\n"),
     ("TIR0201", "  br next\n«next:\n"),

@@ -5,7 +5,8 @@ Constructing an op has checked the op itself. Checked here, all in one run:
     names       keys of the mappings are the names; functions and globals share one name space
     blocks      one terminator each, at the end; the entry has no parameters, no predecessors
     edges       targets exist; arguments fit the parameters in number and type; two edges from
-                one terminator to one block carry the same arguments; every block is reached
+                one terminator to one block carry the same arguments; every block is reached;
+                requests to the compiler on a latch are positive
     values      defined once in the module; each definition dominates its uses, an argument of
                 an edge being used at the end of the block it leaves
     functions   `ret` gives the declared results; kernels return nothing and take scalars,

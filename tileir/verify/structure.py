@@ -52,10 +52,20 @@ def _check_terminator(function: Function, block: Block) -> Iterator[Diagnostic]:
         yield Diagnostic("TIR0201", message, last or place(block, function))
     elif block.ops[-1].mnemonic == "ret":
         yield from _check_return(function, cast("Return", block.ops[-1]))
+    else:
+        yield from _check_loop_requests(block.ops[-1])
     for op in block.ops[:-1]:
         if op.is_terminator:
             message = f"{op.mnemonic} ends a block: nothing may follow it in {block.label}"
             yield Diagnostic("TIR0202", message, op.location)
+
+
+def _check_loop_requests(branch: Op) -> Iterator[Diagnostic]:
+    for name in ("stages", "unroll"):
+        value = getattr(branch, name, None)
+        if value is not None and value < 1:
+            message = f"{name} must be at least 1, not {value}"
+            yield Diagnostic("TIR0226", message, branch.location, operand=name)
 
 
 def _check_return(function: Function, ret: Return) -> Iterator[Diagnostic]:
