@@ -8,6 +8,14 @@ import pytest
 
 from tests.analysis.kernels import GRID, LOOP, kernel, named
 from tileir.analysis.alignment import Alignment, alignment
+from tileir.analysis.ranges import ranges
+from tileir.ir import Block, Function, Parameter
+from tileir.layout import blocked
+from tileir.ops.control import Return
+from tileir.ops.gpu import ConvertLayout
+from tileir.ops.shape import MakeRange, Splat
+from tileir.types import I32, Tile
+from tileir.values import Value
 
 
 def aligned(body: str, name: str = "v") -> Alignment:
@@ -118,7 +126,37 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
     (HINT + "  %v = contiguous i32<64> %h {values = [64]}", (16, 64, 1)),
     (ODD + "  %v = contiguous i32<64> %o {values = [8]}", (1, 8, 1)),
     (ODD + "  %v = constant_run i32<64> %o {values = [8]}", (1, 1, 8)),
+    (HINT + "  %g = contiguous i32<64> %h {values = [4]}\n  %v = add i32<64> %g, 0", (4, 4, 1)),
+    (
+        ODD + "  %h = contiguous i32<64> %o {values = [16]}\n"
+        "  %v = multiple_of i32<64> %h {values = [64]}",
+        (16, 16, 1),
+    ),
+    ("  %v = contiguous i32<64> %r {values = [8]}", (1 << 63, 64, 1)),
+    (
+        ODD + FIRST.format("%m") + "  %q = getelementptr f32*<64> %p, %o\n"
+        "  %h = contiguous f32*<64> %q {values = [16]}\n"
+        "  %v = multiple_of f32*<64> %h {values = [256]}",
+        (64, 16, 1),
+    ),
+    (
+        ODD + FIRST.format("%m") + "  %q = getelementptr f32*<64> %p, %o\n"
+        "  %h = multiple_of f32*<64> %q {values = [256]}\n"
+        "  %v = contiguous f32*<64> %h {values = [16]}",
+        (64, 16, 1),
+    ),
     # shapes
+    ("  %v = cat i32<128> %r, %r {axis = 0}", (1 << 63, 64, 1)),
+    (
+        "  %w = make_range i32<12> {start = 5}\n  %q = and i32<12> %w, 9\n"
+        "  %h = constant_run i32<12> %q {values = [8]}\n  %v = cat i32<24> %h, %h {axis = 0}",
+        (1, 1, 4),
+    ),
+    ("  %s = splat i32<64> %n\n  %v = insert_slice i32<64> %s, %r, 0", (1, 1, 1)),
+    ("  %s = splat i32<64> %n\n  %q = mul i32<8> 8, 3\n"
+     "  %v = insert_slice i32<64> %s, %q, 0", (4, 1, 1)),
+    ("  %v = gather i32<64> %r, %r {axis = 0}", (1, 1, 1)),
+    ("  %s = splat i32<64> %n\n  %v = gather i32<64> %s, %r {axis = 0}", (4, 1, 1)),
     ("  %v = extract_slice i32<16> %r, 16", (16, 16, 1)),
     ("  %v = extract_slice i32<16> %r, 4", (4, 4, 1)),
     ("  %v = extract_slice i32<16> %r, 0 {strides = [2]}", (1, 1, 1)),
@@ -169,3 +207,15 @@ def test_a_back_edge_takes_what_the_entry_promised() -> None:
     facts = alignment(function)
     found = {name: facts.of(named(function, name)).multiple for name in "ijpqsv"}
     assert found == {"i": (2,), "j": (2,), "p": (8,), "q": (8,), "s": (2,), "v": (2,)}
+
+
+def test_a_layout_changes_no_element() -> None:
+    n, target = Value(I32, "n"), blocked((64,), (0,), 1, 1)
+    start = MakeRange(Tile(I32, (64,)), start=3)
+    moved = ConvertLayout(start.result, layout=target)
+    shifted = Splat(n, Tile(I32, (64,), target))
+    block = Block("e", (), (start, moved, shifted, Return(())))
+    function = Function("f", (Parameter(n),), (), {"e": block})
+    facts = alignment(function)
+    assert facts.of(moved.result) == facts.of(start.result)
+    assert ranges(function).of(moved.result) == (3, 66)

@@ -72,6 +72,26 @@ def test_conditions_narrow_what_they_compare() -> None:
     assert facts.of(named(function, "m")) == (MIN, MAX)
 
 
+def test_negated_and_joined_conditions_narrow_too() -> None:
+    function = kernel(
+        "  %a, _ = icmp (i1, i1) %m, 10 {predicate = sge}\n  %not = xor i1 %a, true\n"
+        "  %b, _ = icmp (i1, i1) 0, %m {predicate = sgt}\n  %or = or i1 %b, %a\n"
+        "  cond_br %not, small, large\nsmall:\n  br next\nlarge:\n  br next\n"
+        "next:\n  cond_br %or, out, in\nin:\n  ret\nout:\n",
+    )
+    facts, m = ranges(function), named(function, "m")
+    assert (facts.at(m, "small"), facts.at(m, "large")) == ((MIN, 9), (10, MAX))
+    assert (facts.at(m, "in"), facts.at(m, "out")) == ((0, 9), (MIN, MAX))
+
+
+def test_an_equality_narrows_and_an_edge_narrows_its_arguments() -> None:
+    function = kernel(
+        "  %a, _ = icmp (i1, i1) %m, 7 {predicate = eq}\n  cond_br %a, join, other\n"
+        "other:\n  br join\njoin:\n  %v = phi i32 [%m, entry], [3, other]\n"
+    )
+    assert ranges(function).of(named(function, "v")) == (3, 7)
+
+
 def test_an_assumption_narrows_what_it_compares() -> None:
     function = kernel(
         "  %a, _ = icmp (i1, i1) %m, 1024 {predicate = ult}\n  assume %a\n  %v = mul i32 %m, 4\n"
@@ -214,6 +234,18 @@ def test_pointers_that_move_with_a_loop() -> None:
     assert not found.assuming
 
 
+def test_casts_that_change_numbers_are_not_affine_or_say_so() -> None:
+    function = kernel(
+        "  %s = splat i32<64> %m\n  %o = add i32<64> %s, %r\n  %z = zext i64<64> %o\n"
+        "  %t = trunc i16<64> %o\n  %u = zext i64<64> %r\n  %w = trunc i8<64> %r\n"
+    )
+    forms = affine(function)
+    found = {name: forms.of(named(function, name)) for name in "oztuw"}
+    assert found["z"] is None
+    assumed = {n: {op.mnemonic for op in f.assuming} for n, f in found.items() if f is not None}
+    assert assumed == {"o": {"add"}, "t": {"add", "trunc"}, "u": set(), "w": set()}
+
+
 def test_what_is_not_affine() -> None:
     function = kernel(
         "  %a = mul i32<64> %r, %r\n  %v = xor i32<64> %r, 1\n  %q = sdiv i32 %m, 3\n"
@@ -290,7 +322,8 @@ def test_liveness_follows_edges_and_loops() -> None:
     assert [[v.name for v in d] for d in dying] == [[], [], ["t", "j"]]
 
 
-PREDICATES = """  %a, %na = icmp (i1, i1) %m, %n {predicate = slt}
+PREDICATES = """  %ne, _ = icmp (i1, i1) 7, %m {predicate = ne}
+  %a, %na = icmp (i1, i1) %m, %n {predicate = slt}
   %b, %nb = icmp (i1, i1) %m, 7 {predicate = eq}
   %g, _ = icmp (i1, i1) %n, %m {predicate = sgt}
   %ge, _ = icmp (i1, i1) %m, %n {predicate = sge}
@@ -307,8 +340,25 @@ PREDICATES = """  %a, %na = icmp (i1, i1) %m, %n {predicate = slt}
 def test_predicates_are_compared_by_truth_table() -> None:
     function = kernel(PREDICATES)
     facts = predicates(function)
-    names = ("a", "na", "b", "nb", "g", "ge", "not", "ab", "anb", "or", "nor", "sel", "xor", "c")
+    names = (
+        "ne",
+        "a",
+        "na",
+        "b",
+        "nb",
+        "g",
+        "ge",
+        "not",
+        "ab",
+        "anb",
+        "or",
+        "nor",
+        "sel",
+        "xor",
+        "c",
+    )
     meaning = {
+        "ne": lambda a, b, c: not b,
         "a": lambda a, b, c: a, "na": lambda a, b, c: not a, "b": lambda a, b, c: b,
         "nb": lambda a, b, c: not b, "g": lambda a, b, c: a, "ge": lambda a, b, c: not a,
         "not": lambda a, b, c: not a, "ab": lambda a, b, c: a and b,

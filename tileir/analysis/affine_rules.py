@@ -152,7 +152,7 @@ def _and(op: Any, facts: Facts, bounds: Ranges) -> Form:
 
 _MOVES: dict[str, Rule] = {
     "splat": _same, "broadcast": _same, "expand_dims": _expand_dims, "trans": _trans,
-    "reshape": _reshape, "unsplat": _unsplat,
+    "reshape": _reshape, "unsplat": _unsplat, "gpu.convert_layout": _same,
 }  # fmt: skip
 
 RULES: dict[str, Rule] = _MOVES | {

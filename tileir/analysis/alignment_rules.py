@@ -189,7 +189,7 @@ def _psi(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignm
     return (found,)
 
 
-def _sext(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _same(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     return facts
 
 
@@ -281,7 +281,7 @@ RULES: dict[str, Rule] = {
     "smin": _least, "smax": _least, "umin": _least, "umax": _least,
     "sdiv": _div, "udiv": _div, "srem": _rem, "urem": _rem,
     "icmp": _compare, "fcmp": _float_compare, "select": _select, "psi": _psi,
-    "sext": _sext, "zext": _low_bits, "trunc": _low_bits,
+    "sext": _same, "gpu.convert_layout": _same, "zext": _low_bits, "trunc": _low_bits,
     "bitcast": _bitcast, "ptrtoint": _cast_pointer, "inttoptr": _cast_pointer,
     "addrspacecast": _cast_pointer,
     "getelementptr": _gep, "load": _load,

@@ -281,6 +281,7 @@ RULES: dict[str, Rule] = {
     "splat": _FIRST, "broadcast": _FIRST, "reshape": _FIRST, "expand_dims": _FIRST,
     "trans": _FIRST, "split": _FIRST, "gather": _FIRST, "extract_slice": _FIRST,
     "unsplat": _FIRST, "multiple_of": _FIRST, "contiguous": _FIRST, "constant_run": _FIRST,
+    "gpu.convert_layout": _FIRST,
     "join": _BOTH, "cat": _BOTH, "insert_slice": _moved(2),
     "reduce": _reduce, "scan": _reduce,
 }  # fmt: skip
