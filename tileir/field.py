@@ -207,19 +207,28 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
     return read
 
 
+_ALIKE = ("int", "bool", "float")
+
+
 def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """The key under which an op's result types are remembered: the types of its operands, its
-    stated result types, and its attributes."""
+    stated result types, and its attributes, with the class of those that Python holds equal
+    across classes (1, True and 1.0)."""
     fields = [f for f in schema if f.kind in READING]
     skipped = (*READING, FieldKind.SUCCESSOR)
     others = tuple(f.name for f in schema if f.kind not in skipped)
+    others += tuple(
+        f"{f.name}.__class__" for f in schema if f.attribute and f.attribute.form in _ALIKE
+    )
     paths = (*others, *(f"{f.name}.type" for f in fields))
     if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
         get = attrgetter(*paths)
         return (lambda self: (get(self),)) if len(paths) == 1 else (lambda self: get(self))
 
+    getters = [attrgetter(path) for path in others]
+
     def read(self: Any) -> tuple[Any, ...]:
-        key: list[Any] = [getattr(self, name) for name in others]
+        key: list[Any] = [get_other(self) for get_other in getters]
         for field in fields:
             value = getattr(self, field.name)
             if field.kind in SEVERAL:

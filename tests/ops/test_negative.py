@@ -83,3 +83,21 @@ def test_the_cases_are_many_and_differ() -> None:
 def test_literals_fit_like_values() -> None:
     kind: Any = lookup("add")
     assert kind(v(I32), constant(I32, 1)).result.type is I32
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "attribute", "fits", "alike"),
+    [
+        ("expand_dims", (v(F32, 4),), "axis", 1, True),
+        ("fpcast", (v(F32), F16), "saturate", True, 1),
+        ("fadd", FROW, "ftz", False, 0),
+    ],
+)
+def test_what_python_holds_equal_is_told_apart(
+    name: str, arguments: tuple[Any, ...], attribute: str, fits: Any, alike: Any
+) -> None:
+    kind: Any = lookup(name)
+    assert kind(*arguments, **{attribute: fits}).results
+    with pytest.raises(VerifyError) as caught:
+        kind(*arguments, **{attribute: alike})
+    assert caught.value.code == "TIR0106"
