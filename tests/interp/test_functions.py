@@ -430,3 +430,42 @@ def test_what_is_the_same_for_all_instances_is_counted_for_each() -> None:
     report = run(UNIFORM, 4, x, 5)
     assert x.tolist() == [100, 101, 102, 103]
     assert (report.ops["mul"], report.ops["add"]) == (4 * 5, 4 * 9)
+
+
+KEPT = """
+define kernel void @k(i32* %x, i32 %n) {
+entry:
+  %i = program_id i32 {axis = 0}
+  br outer
+outer:
+  %a = phi i32 [0, entry], [%a.next, outer.next]
+  %s = phi i32 [0, entry], [%t, outer.next]
+  br inner
+inner:
+  %b = phi i32 [0, outer], [%b.next, inner]
+  %t = phi i32 [%s, outer], [%t.next, inner]
+  %square = mul i32 %a, %a
+  %mine = add i32 %square, %i
+  %both = mul i32 %mine, %b
+  %t.next = add i32 %t, %both
+  %b.next = add i32 %b, 1
+  %more, _ = icmp (i1, i1) %b.next, %n {predicate = slt}
+  cond_br %more, inner, outer.next
+outer.next:
+  %a.next = add i32 %a, 1
+  %again, _ = icmp (i1, i1) %a.next, %n {predicate = slt}
+  cond_br %again, outer, done
+done:
+  %p = getelementptr i32* %x, %i
+  store %p, %t
+  ret
+}
+"""
+
+
+def test_what_a_loop_does_not_change_is_still_right_in_the_next_round_and_instance() -> None:
+    x, n = np.zeros(3, np.int32), 6
+    report = run(KEPT, 3, x, n)
+    rounds = [(a, b) for a in range(n) for b in range(n - 1)]  # %t is without the last one
+    assert x.tolist() == [sum((a * a + i) * b for a, b in rounds) for i in range(3)]
+    assert report.ops["mul"] == 3 * n * n * 2

@@ -1,10 +1,13 @@
-"""Where values of a function are used for the last time."""
+"""Where values of a function are used for the last time, and which a loop does not change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tileir.analysis.loops import Loop, loops
+from tileir.effects import Effects
 from tileir.ir import Block, Function
+from tileir.op import Op
 from tileir.values import Operand, Value
 
 
@@ -41,3 +44,24 @@ def last_uses(block: Block, shared: set[Value]) -> dict[int, list[Value]]:
     for value, number in last.items():
         dying.setdefault(number, []).append(value)
     return dying
+
+
+def invariant_ops(function: Function) -> set[Op]:
+    """Pure ops in loops that read nothing their innermost loop computes anew: literals, values
+    from outside and results of such ops."""
+    found: set[Op] = set()
+    for loop in loops(function).by_header.values():
+        found.update(_invariant_in(function, loop))
+    return found
+
+
+def _invariant_in(function: Function, loop: Loop) -> Iterator[Op]:
+    inside = [block for label, block in function.blocks.items() if label in loop.blocks]
+    changing = {
+        v for b in inside for v in (*b.parameters, *(r for op in b.ops for r in op.results))
+    }
+    for op in (op for block in inside for op in block.ops):
+        pure = op.effects is Effects.PURE and op.predicate is None and op.inputs
+        if pure and changing.isdisjoint(v for v in op.operands if isinstance(v, Value)):
+            changing.difference_update(op.results)
+            yield op

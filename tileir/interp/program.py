@@ -10,21 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import attrs
 
 from tileir.effects import Effects
 from tileir.errors import TileirError
-from tileir.interp.liveness import last_uses, values_across_blocks
+from tileir.interp.liveness import invariant_ops, last_uses, values_across_blocks
 from tileir.interp.reach import effects_of, synchronises
+from tileir.interp.steps import Frame, Step, fixed_step, kept_step
 from tileir.ir import Block, Function
 from tileir.op import FieldKind, Op, Successor
 from tileir.types import Tile
 from tileir.values import Constant, Operand, Undef, Value
-
-Frame: TypeAlias = list[Any]
-Step: TypeAlias = Callable[[Frame], Any]
 
 UNIFORM_ELEMENTS = 1 << 22
 """Elements of tiles that are computed once and kept."""
@@ -121,11 +119,14 @@ class _Preparation:
     free: list[int] = attrs.field(factory=list[int])
     uniform: set[Value] = attrs.field(factory=set[Value])
     """Values that are the same in every call, and stand in the template."""
+    invariant: set[Op] = attrs.field(factory=set[Op])
+    """Ops whose results are kept for the next round of their loop."""
 
     def code(self) -> Code:
         parameters = tuple([self._define(p.value) for p in self.function.parameters])
         shared = values_across_blocks(self.function)
         self._compute_uniform(parameters)
+        self.invariant = invariant_ops(self.function)
         codes = {label: BlockCode(block) for label, block in self.function.blocks.items()}
         for block in self.function.blocks.values():
             for value in block.parameters:
@@ -255,19 +256,24 @@ class _Preparation:
     def _step(self, op: Op) -> Step:
         step = self._plain_step(op)
         if op.predicate is None:
-            return step
+            return self._kept(op, step) if op in self.invariant else step
         if _is_tiled(op) and op.mnemonic == "call":
             effects = effects_of(self.machine.functions, cast(Any, op).callee)
             if effects & ~Effects.READ:
                 return _refused
         return self._predicated(op, step)
 
+    def _kept(self, op: Op, step: Step) -> Step:
+        slots = [self._slot(v) for v in op.inputs]
+        return kept_step(step, slots, [self._slot(r) for r in op.results])
+
     def _plain_step(self, op: Op) -> Step:
         fields = op.fields(*_READ)
-        if len(op.results) != 1 or any(f.kind in _MANY for f in fields):
+        if len(op.results) not in (1, 2) or any(f.kind in _MANY for f in fields):
             return self._general_step(op)
         slots = [self._slot(getattr(op, f.name)) for f in fields]
-        return _fixed_step(op.evaluate, self.machine, slots, self._define(op.results[0]))
+        results = [self._define(r) for r in op.results]
+        return fixed_step(op.evaluate, self.machine, slots, results)
 
     def _general_step(self, op: Op) -> Step:
         read, evaluate, machine = self._reader(op), op.evaluate, self.machine
@@ -323,36 +329,6 @@ class _Preparation:
                 machine.active = None
 
         return run
-
-
-def _fixed_step(evaluate: Any, machine: Any, slots: list[int], result: int) -> Step:
-    """A step of one result and a fixed number of operands, without building a list."""
-    if len(slots) == 1:
-        (a,) = slots
-
-        def step1(frame: Frame) -> None:
-            frame[result] = evaluate(machine, frame[a])
-
-        return step1
-    if len(slots) == 2:
-        a, b = slots
-
-        def step2(frame: Frame) -> None:
-            frame[result] = evaluate(machine, frame[a], frame[b])
-
-        return step2
-    if len(slots) == 3:
-        a, b, c = slots
-
-        def step3(frame: Frame) -> None:
-            frame[result] = evaluate(machine, frame[a], frame[b], frame[c])
-
-        return step3
-
-    def step(frame: Frame) -> None:
-        frame[result] = evaluate(machine, *[frame[s] for s in slots])
-
-    return step
 
 
 def _is_tiled(op: Op) -> bool:
