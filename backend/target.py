@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import attrs
 
 from tileir.errors import CompileError, Diagnostic
@@ -55,9 +57,12 @@ TARGETS: dict[str, Target] = {
 
 
 def target(name: str) -> Target:
-    """The target called `name`. Raises `CompileError` (TIR0702)."""
+    """The target called `name`; other distributions add targets as entry points of the group
+    `tileir.targets`. Raises `CompileError` (TIR0702)."""
     found = TARGETS.get(name)
     if found is None:
+        for point in entry_points(group="tileir.targets", name=name):
+            return point.load()
         known = ", ".join(TARGETS)
         raise CompileError(Diagnostic("TIR0702", f"no target {name}; the targets are {known}"))
     return found

@@ -157,12 +157,19 @@ def functions(tree: ast.Module):
     return [node for node in ast.walk(tree) if isinstance(node, kinds)]
 
 
+def documentation(function) -> int:
+    """Lines of the docstring: examples of a pass are no code."""
+    if not ast.get_docstring(function):
+        return 0
+    return function.body[0].end_lineno - function.body[0].lineno + 1
+
+
 def test_functions_are_at_most_60_lines():
     long = [
         f"{path.relative_to(ROOT)}:{f.name}"
         for path, tree in library()
         for f in functions(tree)
-        if f.end_lineno - f.lineno >= 60
+        if f.end_lineno - f.lineno - documentation(f) >= 60
     ]
     assert not long
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 
 from tileir.backend.lowering import Rule
 
@@ -17,8 +18,11 @@ FAMILIES = (
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Every rule by the mnemonic of its op."""
+    """Every rule by the mnemonic of its op, those of other distributions too: mappings that they
+    name under the entry point group `tileir.rules`, which add ops and replace none."""
     found: dict[str, Rule] = {}
+    for point in entry_points(group="tileir.rules"):
+        found.update(point.load())
     for family in FAMILIES:
         found.update(import_module(f"tileir.backend.rules.{family}").RULES)
     return found

@@ -1,0 +1,27 @@
+"""What other distributions add to the backend."""
+
+import subprocess
+import sys
+
+
+def test_rules_and_targets_are_found_by_entry_point(tmp_path):
+    (tmp_path / "acme_backend.py").write_text(
+        "import attrs\nfrom tileir.backend.target import TARGETS\n"
+        'RULES = {"acme.nop": len, "add": len}\n'
+        'TARGET = attrs.evolve(TARGETS["sm_90"], name="sm_acme")\n'
+    )
+    info = tmp_path / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[tileir.rules]\nacme = acme_backend:RULES\n"
+        "[tileir.targets]\nsm_acme = acme_backend:TARGET\n"
+    )
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from tileir.backend.rules import rules\nfrom tileir.backend.target import target\n"
+        "print(rules()['acme.nop'] is len, rules()['add'] is len, target('sm_acme').name)"
+    )
+    command = [sys.executable, "-P", "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.stdout == "True False sm_acme\n", run.stderr
