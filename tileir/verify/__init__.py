@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from tileir.errors import Diagnostic, Severity, VerifyError
 from tileir.ir import Module
+from tileir.op import Op
 from tileir.values import Value
 from tileir.verify.declarations import check_function_header, check_globals, check_names
 from tileir.verify.definitions import check_definitions
@@ -51,6 +52,7 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
     """Every finding about `module`, errors included."""
     found = [*check_names(module), *check_globals(module)]
     defined: dict[Value, None] = {}
+    naming: dict[str, list[Op]] = {}
     for function in module.functions.values():
         found.extend(check_function_header(function))
         if function.is_declaration:
@@ -58,8 +60,9 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
         found.extend(check_structure(function))
         walk = check_definitions(module, function, defined)
         found.extend(walk.findings)
-        found.extend(check_symbols(module, function, walk.naming))
+        found.extend(check_symbols(module, walk.naming))
+        naming[function.name] = walk.naming
         if walk.predicated and not walk.findings:
             found.extend(check_predicates(function))
-    found.extend(check_recursion(module))
+    found.extend(check_recursion(naming))
     return tuple(found)

@@ -9,10 +9,11 @@ import attrs
 from tileir.analysis.dominance import dominance
 from tileir.errors import Diagnostic, Location
 from tileir.ir import Block, Function, Module
-from tileir.op import FieldKind, Op
+from tileir.op import Op
 from tileir.types import Tile, Type
 from tileir.values import Operand, Value
 from tileir.verify.structure import place
+from tileir.verify.traits import traits
 
 
 @attrs.frozen
@@ -28,26 +29,12 @@ class Walk:
     predicated: bool
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
-class _Class:
-    """What is worth knowing of an op class: whether its ops name symbols or merge predicated
-    values, and why the module may not hold them."""
-
-    names_symbols: bool
-    merges: bool
-    objection: tuple[str, str] | None
-
-    @property
-    def ordinary(self) -> bool:
-        return not (self.names_symbols or self.merges or self.objection)
-
-
 @attrs.define(slots=True, weakref_slot=False)
 class _Walker:
     module: Module
     function: Function
     visible: set[Value]
-    classes: dict[type[Op], _Class] = attrs.Factory(dict[type[Op], _Class])
+    ordinary: dict[type[Op], bool] = attrs.Factory(dict[type[Op], bool])
     findings: list[Diagnostic] = attrs.Factory(list[Diagnostic])
     naming: list[Op] = attrs.Factory(list[Op])
     predicated: bool = False
@@ -106,7 +93,7 @@ def _twice(
 
 
 def _walk_ops(walker: _Walker, block: Block) -> None:
-    visible, classes = walker.visible, walker.classes
+    visible, ordinary = walker.visible, walker.ordinary
     for op in block.ops:
         for operand in op.inputs:
             if type(operand) is Value and operand not in visible:
@@ -117,21 +104,15 @@ def _walk_ops(walker: _Walker, block: Block) -> None:
                 _report_use(walker, op, block, op.predicate)
         if op.results:
             visible.update(op.results)
-        known = classes.get(type(op)) or _classify(walker, type(op))
-        if not known.ordinary:
-            _note(walker, op, known)
+        cls = type(op)
+        if cls not in ordinary:
+            ordinary[cls] = traits(cls).plain and _objection(walker.module, cls) is None
+        if not ordinary[cls]:
+            _note(walker, op)
     for edge in block.successors:
         for operand in edge.arguments:
             if type(operand) is Value and operand not in visible:
                 _report_use(walker, block.terminator, block, operand)
-
-
-def _classify(walker: _Walker, cls: type[Op]) -> _Class:
-    forms = {f.attribute.form for f in cls.fields(FieldKind.ATTRIBUTE) if f.attribute}
-    names = bool(cls.fields(FieldKind.SYMBOL)) or not forms.isdisjoint(("symbol", "combiner"))
-    merges = cls.mnemonic == "psi"
-    found = walker.classes[cls] = _Class(names, merges, _objection(walker.module, cls))
-    return found
 
 
 def _objection(module: Module, cls: type[Op]) -> tuple[str, str] | None:
@@ -144,12 +125,13 @@ def _objection(module: Module, cls: type[Op]) -> tuple[str, str] | None:
     return None
 
 
-def _note(walker: _Walker, op: Op, known: _Class) -> None:
+def _note(walker: _Walker, op: Op) -> None:
+    known, objection = traits(type(op)), _objection(walker.module, type(op))
     walker.predicated |= known.merges
     if known.names_symbols:
         walker.naming.append(op)
-    if known.objection:
-        walker.findings.append(Diagnostic(*known.objection, location=op.location))
+    if objection:
+        walker.findings.append(Diagnostic(*objection, location=op.location))
 
 
 def _report_use(walker: _Walker, op: Op, block: Block, operand: Value) -> None:

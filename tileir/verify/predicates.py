@@ -64,7 +64,7 @@ def _where(op: Op) -> Needs:
 
 def _check_reads(flow: _Flow, op: Op) -> Iterator[Diagnostic]:
     """Reads by an op through which undefined lanes can be seen."""
-    if not flow.needs:
+    if not flow.needs or (op.effects is Effects.PURE and not op.predicate_follows_operand):
         return
     effects = op.effects
     if effects & _SEEN or op.predicate_follows_operand:

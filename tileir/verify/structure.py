@@ -9,6 +9,7 @@ from tileir.analysis.cfg import cfg
 from tileir.errors import Diagnostic, Location
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
+from tileir.verify.traits import traits
 
 if TYPE_CHECKING:
     from tileir.ops.control import Return
@@ -55,7 +56,7 @@ def _check_terminator(function: Function, block: Block) -> Iterator[Diagnostic]:
     else:
         yield from _check_loop_requests(block.ops[-1])
     for op in block.ops[:-1]:
-        if op.is_terminator:
+        if traits(type(op)).terminates:
             message = f"{op.mnemonic} ends a block: nothing may follow it in {block.label}"
             yield Diagnostic("TIR0202", message, op.location)
 

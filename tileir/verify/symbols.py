@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tileir.ops.control import Call
 
 
-def check_symbols(module: Module, function: Function, ops: Iterable[Op]) -> Iterator[Diagnostic]:
-    """Check the symbols that `ops` of `function` name."""
+def check_symbols(module: Module, ops: Iterable[Op]) -> Iterator[Diagnostic]:
+    """Check the symbols that `ops` name."""
     for op in ops:
         if op.mnemonic == "call":
             yield from _check_call(module, cast("Call", op))
@@ -113,9 +113,9 @@ def _check_address_type(op: Op, symbol: Global, type_: Type) -> Iterator[Diagnos
     yield Diagnostic("TIR0304", message, op.location, notes=(note,), operand="results")
 
 
-def check_recursion(module: Module) -> Iterator[Diagnostic]:
-    """One finding per function that can call itself."""
-    calls = {name: _calls(function) for name, function in module.functions.items()}
+def check_recursion(naming: Mapping[str, Sequence[Op]]) -> Iterator[Diagnostic]:
+    """One finding per function that can call itself, given the ops of each that name symbols."""
+    calls = {name: _calls(ops) for name, ops in naming.items()}
     if not any(calls.values()):
         return
     for name in _cyclic({n: list(c) for n, c in calls.items()}):
@@ -125,22 +125,13 @@ def check_recursion(module: Module) -> Iterator[Diagnostic]:
         yield Diagnostic("TIR0306", message, op.location)
 
 
-def _calls(function: Function) -> dict[str, Op]:
-    """What `function` calls, with the first op that does."""
+def _calls(ops: Iterable[Op]) -> dict[str, Op]:
+    """What `ops` call, with the first op that does."""
     found: dict[str, Op] = {}
-    naming: dict[type[Op], bool] = {}
-    for op in function.ops:
-        names = naming.get(type(op))
-        if names is None:
-            names = naming[type(op)] = _may_call(type(op))
-        for name in called_functions(op) if names else ():
+    for op in ops:
+        for name in called_functions(op):
             found.setdefault(name, op)
     return found
-
-
-def _may_call(cls: type[Op]) -> bool:
-    forms = {f.attribute.form for f in cls.fields(FieldKind.ATTRIBUTE) if f.attribute}
-    return cls.mnemonic == "call" or not forms.isdisjoint(("combiner", "symbol"))
 
 
 def _cyclic(calls: Mapping[str, Sequence[str]]) -> list[str]:
