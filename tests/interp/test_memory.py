@@ -187,6 +187,11 @@ def test_pointers_in_memory() -> None:
     assert y.tolist() == [3, 5, 7]
 
 
+@pytest.mark.parametrize("table", [3, None, [np.zeros(2)], [3], np.zeros(3, np.float32), "x"])
+def test_tables_of_pointers_are_sequences_of_arrays(table: object) -> None:
+    fails("TIR0511", "@k", INDIRECT, 1, table, np.zeros(3, np.float32))
+
+
 TYPED = """
 define kernel void @k(TYPE* %x, TYPE* %y) {
 entry:

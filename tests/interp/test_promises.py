@@ -57,6 +57,8 @@ def test_readonly_and_writeonly() -> None:
         ({"x": 0}, "is given no y, n"),
         ({"x": 0, "y": 0, "n": 0, "m": 0}, "has no parameter m"),
         ((0, 0), "takes 3 arguments"),
+        (None, "a sequence or a mapping"),
+        ("abc", "a sequence or a mapping"),
     ],
 )
 def test_arguments_are_counted_and_named(arguments: object, words: str) -> None:

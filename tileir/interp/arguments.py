@@ -56,6 +56,9 @@ def named_arguments(
         if unknown or missing:
             raise _error("TIR0510", _mismatch(kernel, unknown, missing), kernel.location)
         return {name: arguments[name] for name in names}
+    if isinstance(arguments, (str, bytes)) or not hasattr(arguments, "__len__"):
+        message = f"arguments are a sequence or a mapping, not {type(arguments).__name__}"
+        raise _error("TIR0510", message, kernel.location)
     if len(arguments) != len(names):
         expected = f"{len(names)} arguments ({', '.join(names)})"
         message = f"@{kernel.name} takes {expected}, not {len(arguments)}"
@@ -132,7 +135,7 @@ class Binder:
             return [_described(parameter, name, value, type_)]
         if not isinstance(type_, Pointer):
             return []
-        if isinstance(type_.pointee, Pointer) and not isinstance(value, np.ndarray):
+        if isinstance(type_.pointee, Pointer) and isinstance(value, (list, tuple)):
             inner = type_.pointee.pointee
             items = [_fit(parameter, f"{name}[{i}]", x, inner) for i, x in enumerate(value)]
             table = np.zeros(len(items), np.uint64)
