@@ -469,3 +469,57 @@ def test_what_a_loop_does_not_change_is_still_right_in_the_next_round_and_instan
     rounds = [(a, b) for a in range(n) for b in range(n - 1)]  # %t is without the last one
     assert x.tolist() == [sum((a * a + i) * b for a, b in rounds) for i in range(3)]
     assert report.ops["mul"] == 3 * n * n * 2
+
+
+SORT = """
+declare TYPE<N> @sort(TYPE<N> %x)
+
+define kernel void @k(TYPE* %x) {
+entry:
+  %i = make_range i32<N> {start = 0}
+  %xs = splat TYPE*<N> %x
+  %p = getelementptr TYPE*<N> %xs, %i
+  %v = load TYPE<N> %p
+  %w = call TYPE<N> @sort, %v
+  store %p, %w
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 8, 13, 16, 48])
+@pytest.mark.parametrize(("type_", "dtype"), [("i16", np.int16), ("f32", np.float32)])
+def test_sort_of_the_library_takes_any_number(count: int, type_: str, dtype: type) -> None:
+    noise = np.random.default_rng(count)
+    for _ in range(4):
+        x = noise.integers(-9, 9, count).astype(dtype)
+        if type_ == "f32" and count > 3:
+            x[noise.integers(count, size=2)] = [np.nan, np.inf]
+        expected = np.sort(x)
+        run(SORT.replace("TYPE", type_).replace("<N>", f"<{count}>"), 1, x)
+        np.testing.assert_array_equal(x, expected)
+
+
+SIGMOID = """
+declare f32<2, 3> @sigmoid(f32<2, 3> %x)
+
+define kernel void @k(f32* %x) {
+entry:
+  %i = make_range i32<6> {start = 0}
+  %at = reshape i32<2, 3> %i
+  %xs = splat f32*<2, 3> %x
+  %p = getelementptr f32*<2, 3> %xs, %at
+  %v = load f32<2, 3> %p
+  %w = call f32<2, 3> @sigmoid, %v
+  store %p, %w
+  ret
+}
+"""
+
+
+def test_sigmoid_of_the_library() -> None:
+    x = np.array([-200, -3, -0.0, 0.5, 7, 200], np.float32)
+    wide = x.astype(np.float64)
+    expected = 1 / (1 + np.exp(-wide))
+    run(SIGMOID, 1, x)
+    np.testing.assert_allclose(x, expected, rtol=4e-7, atol=1e-38)
