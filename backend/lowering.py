@@ -8,6 +8,7 @@ blocks, and block parameters become phis, one per register.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import attrs
@@ -29,6 +30,18 @@ Fragment: TypeAlias = list[str]
 """The handles of one thread for a value: one per register."""
 
 Rule: TypeAlias = "Callable[[Lowering, Any], list[Fragment]]"
+
+
+@cache
+def third_party_rules() -> Mapping[str, Rule]:
+    """Rules of other distributions by mnemonic: mappings that they name under the entry point
+    group `tileir.rules`. They add ops and replace no rule."""
+    from importlib.metadata import entry_points  # slow, and needed for ops without a rule only
+
+    found: dict[str, Rule] = {}
+    for point in entry_points(group="tileir.rules"):
+        found.update(point.load())
+    return found
 
 
 @attrs.define
@@ -138,7 +151,7 @@ class Lowering:
 
     def lower(self, op: Op) -> list[Fragment]:
         """The fragments of the results of `op`, by its rule."""
-        rule = self.rules.get(op.mnemonic)
+        rule = self.rules.get(op.mnemonic) or third_party_rules().get(op.mnemonic)
         if rule is None:
             raise self.refuse(op, f"has no lowering for {self.target.name}")
         return rule(self, op)

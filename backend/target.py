@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
-
 import attrs
 
 from tileir.errors import CompileError, Diagnostic
@@ -61,6 +59,8 @@ def target(name: str) -> Target:
     `tileir.targets`. Raises `CompileError` (TIR0702)."""
     found = TARGETS.get(name)
     if found is None:
+        from importlib.metadata import entry_points  # slow, and needed for unknown targets only
+
         for point in entry_points(group="tileir.targets", name=name):
             return point.load()
         known = ", ".join(TARGETS)

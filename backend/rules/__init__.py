@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 
 from tileir.backend.lowering import Rule
 
@@ -18,11 +17,8 @@ FAMILIES = (
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Every rule by the mnemonic of its op, those of other distributions too: mappings that they
-    name under the entry point group `tileir.rules`, which add ops and replace none."""
+    """Every rule by the mnemonic of its op."""
     found: dict[str, Rule] = {}
-    for point in entry_points(group="tileir.rules"):
-        found.update(point.load())
     for family in FAMILIES:
         found.update(import_module(f"tileir.backend.rules.{family}").RULES)
     return found
