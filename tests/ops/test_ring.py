@@ -57,6 +57,11 @@ def test_laws_are_exact(element: Scalar) -> None:
     assert equal(run("fabs", run("fneg", a)), run("fabs", a))
     assert equal(run("fmaxnum", a, run("fmaxnum", b, c)), run("fmaxnum", run("fmaxnum", a, b), c))
     assert equal(run("exp", zero), literal(element, 1.0))
+    assert equal(run("fabs", literal(element, -3.0)), literal(element, 3.0))
+    assert equal(
+        run("copysign", literal(element, 3.0), literal(element, -0.5)),
+        run("copysign", literal(element, -3.0), literal(element, -0.5)),
+    )
 
 
 @pytest.mark.parametrize("element", FLOATS, ids=str)

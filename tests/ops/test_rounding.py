@@ -179,6 +179,19 @@ def test_f64_to_bf16_does_not_pass_through_f32() -> None:
     assert got.astype(np.float64).tolist() == [1.0 + 2.0**-7, 1.0]
 
 
+def test_small_quotients_of_bf16_survive_f32() -> None:
+    """Among subnormals f32 has too few bits for the general theorem; every pair of significands
+    at every exponent there shows that it has enough."""
+    dtype, significands = dtype_of(BF16), np.arange(128.0, 256.0)
+    a, b = (x.reshape(-1) for x in np.meshgrid(significands, significands))
+    for exponent in range(120, 138):
+        x, y = (a * 2.0**-60).astype(dtype), (b * 2.0 ** (exponent - 60)).astype(dtype)
+        got = MACHINE.elementwise("fdiv", Tensor(x), Tensor(y)).data
+        real = Tensor(a / b * 2.0**-exponent)
+        once = MACHINE.convert("fpcast", real, BF16, rounding="rn", saturate=False).data
+        np.testing.assert_array_equal(got.view(np.uint16), once.view(np.uint16))
+
+
 def test_nans_are_canonical() -> None:
     payloads = np.array([0x7FC00001, 0xFFC00000, 0x7F800001], np.uint32).view(np.float32)
     one = Tensor(np.ones(3, np.float32))

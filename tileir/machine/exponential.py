@@ -191,8 +191,7 @@ def power(x: Array, y: Array) -> Array:
 
 def _limits(size: Array, y: Array) -> Array:
     """|x|^y where x is 0 or infinite, or y is infinite."""
-    grows = np.where(np.isinf(y), (size > 1) == (y > 0), (size > 1) == (y > 0))
-    value = np.where(grows, np.inf, 0.0)
+    value = np.where((size > 1) == (y > 0), np.inf, 0.0)
     return np.where((size == 1) & np.isinf(y), 1.0, value)
 
 

@@ -34,8 +34,7 @@ def _arithmetic(near: Kernel, pair: Callable[..., exact.Pair], real: Kernel) -> 
     def nearest(a: Array, b: Array) -> Array:
         if a.dtype not in _NARROW:
             return canonical(np.asarray(near(a, b)))
-        wide = F64 if near is np.divide else F32
-        return _narrowed(np.asarray(near(a.astype(wide), b.astype(wide))), a.dtype)
+        return narrow(np.asarray(near(a.astype(F32), b.astype(F32))), a.dtype)
 
     def kernel(a: Array, b: Array, *, rounding: str = "rn", ftz: bool = False) -> Array:
         if ftz:
@@ -47,10 +46,6 @@ def _arithmetic(near: Kernel, pair: Callable[..., exact.Pair], real: Kernel) -> 
         return flush(result) if ftz else result
 
     return kernel
-
-
-def _narrowed(wide: Array, dtype: np.dtype[Any]) -> Array:
-    return narrow(wide, dtype) if wide.dtype == F32 else round_to(wide, dtype)
 
 
 def _directed(
@@ -140,7 +135,7 @@ def sqrt(a: Array) -> Array:
 def frem(a: Array, b: Array) -> Array:
     """Remainder of truncated division: exact."""
     rest = np.fmod(widen(a), widen(b))
-    return _narrowed(np.asarray(rest), a.dtype) if a.dtype != F64 else canonical(np.asarray(rest))
+    return canonical(np.asarray(rest)) if a.dtype == F64 else round_to(np.asarray(rest), a.dtype)
 
 
 # Signs, order ---------------------------------------------------------------------------------

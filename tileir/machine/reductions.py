@@ -31,12 +31,7 @@ def _plain(ufunc: np.ufunc, *, bools: bool = False) -> Reduction:
 
 
 def _unsigned(ufunc: np.ufunc) -> Reduction:
-    def reduce(data: Array, axis: int) -> Array | None:
-        if data.dtype == np.bool_:
-            return None
-        return np.asarray(ufunc.reduce(unsigned(data), axis=axis)).view(data.dtype)
-
-    return reduce
+    return lambda data, axis: np.asarray(ufunc.reduce(unsigned(data), axis=axis)).view(data.dtype)
 
 
 def _extreme(ufunc: np.ufunc) -> Reduction:
