@@ -244,7 +244,7 @@ def _psi(p: Program) -> None:
 
 
 def _pointer(p: Program) -> None:
-    base = p.pick(lambda v: isinstance(element_of(v.type), Pointer))
+    base = p.pick(lambda v: element_of(v.type) is POINTER)
     if base is None:
         return
     index = p.pick(lambda v: _integer(v) and shape_of(v.type) == shape_of(base.type))
@@ -254,6 +254,18 @@ def _pointer(p: Program) -> None:
             return
         base, index = p.emit("splat", base, tile(POINTER, shape_of(shaped.type))), shaped
     p.emit("getelementptr", base, index)
+
+
+def _load(p: Program) -> None:
+    """Numbers from memory, under masks, with and without a value for the lanes left out."""
+    base = p.pick(lambda v: element_of(v.type) is POINTER)
+    if base is None:
+        return
+    shape = shape_of(base.type)
+    address = p.emit("bitcast", base, tile(Pointer(I32), shape))
+    mask, other = p.of_type(tile(I1, shape)), p.of_type(tile(I32, shape))
+    kind = p.random.choice(((), (mask,), (mask, other)))
+    p.emit("load", address, *kind, volatile=p.random.random() < 0.1)
 
 
 def _index(p: Program) -> None:
@@ -291,4 +303,5 @@ _MAKERS = (
     _binary, _binary, _binary, _binary, _divide, _divide, _shift, _unary, _cast, _cast, _range,
     _range, _program_id, _splat, _splat, move, move, _compare, _compare, _logic, _select,
     _psi, _pointer, _pointer, _address, _index, _index, _index,
+    _load, _load,
 )  # fmt: skip
