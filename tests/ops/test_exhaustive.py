@@ -16,6 +16,10 @@ from .ops_oracle import FLOAT, INTEGER, MATH
 
 MACHINE = Machine()
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"  # infinities, NaNs and overflow are among the operands on purpose
+)
+
 
 def every(element: Scalar) -> Any:
     bits = np.arange(1 << element.bits, dtype=np.uint64)

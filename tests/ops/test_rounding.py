@@ -16,6 +16,10 @@ from tileir.types import BF16, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, F64, Sc
 from .ops_exact import LAYOUT, round_fraction
 
 MACHINE = Machine()
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"  # infinities, NaNs and overflow are among the operands on purpose
+)
 MODES = ("rn", "rz", "rm", "rp")
 REAL: dict[str, Callable[..., Fraction]] = {
     "fadd": lambda a, b: a + b,
