@@ -1,4 +1,4 @@
-"""Ranges, loops, affine forms, effects, liveness and predicates of given programs."""
+"""Ranges, loops, affine forms, effects and liveness of given programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from tileir.analysis.effects import Access, effects
 from tileir.analysis.liveness import liveness
 from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
 from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, number, symbol
-from tileir.analysis.predicates import predicates
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import homes, uses
 from tileir.ir import Function
@@ -258,7 +257,7 @@ def test_what_is_not_affine() -> None:
     assert forms.of(quotient) is not None and forms.of(quotient).offset == symbol(quotient)  # type: ignore[union-attr]
 
 
-# Effects, uses, liveness, predicates -------------------------------------------------------------
+# Effects, uses, liveness -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -320,83 +319,3 @@ def test_liveness_follows_edges_and_loops() -> None:
     assert {v.name for v in facts.leaving["head"]} == {"k", "n", "i"}
     dying = facts.last_uses(function.blocks["head"])
     assert [[v.name for v in d] for d in dying] == [[], [], ["t", "j"]]
-
-
-PREDICATES = """  %ne, _ = icmp (i1, i1) 7, %m {predicate = ne}
-  %a, %na = icmp (i1, i1) %m, %n {predicate = slt}
-  %b, %nb = icmp (i1, i1) %m, 7 {predicate = eq}
-  %g, _ = icmp (i1, i1) %n, %m {predicate = sgt}
-  %ge, _ = icmp (i1, i1) %m, %n {predicate = sge}
-  %not = xor i1 %a, true
-  %ab = and i1 %a, %b
-  %anb = and i1 %a, %nb
-  %or = or i1 %a, %b
-  %nor = and i1 %na, %nb
-  %sel = select i1 %a, %b, %nb
-  %xor = xor i1 %a, %b
-"""
-
-
-def test_predicates_are_compared_by_truth_table() -> None:
-    function = kernel(PREDICATES)
-    facts = predicates(function)
-    names = (
-        "ne",
-        "a",
-        "na",
-        "b",
-        "nb",
-        "g",
-        "ge",
-        "not",
-        "ab",
-        "anb",
-        "or",
-        "nor",
-        "sel",
-        "xor",
-        "c",
-    )
-    meaning = {
-        "ne": lambda a, b, c: not b,
-        "a": lambda a, b, c: a, "na": lambda a, b, c: not a, "b": lambda a, b, c: b,
-        "nb": lambda a, b, c: not b, "g": lambda a, b, c: a, "ge": lambda a, b, c: not a,
-        "not": lambda a, b, c: not a, "ab": lambda a, b, c: a and b,
-        "anb": lambda a, b, c: a and not b, "or": lambda a, b, c: a or b,
-        "nor": lambda a, b, c: not a and not b, "sel": lambda a, b, c: b if a else not b,
-        "xor": lambda a, b, c: a != b, "c": lambda a, b, c: c,
-    }  # fmt: skip
-    rows = [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
-    for left in names:
-        for right in names:
-            pairs = [(bool(meaning[left](*r)), bool(meaning[right](*r))) for r in rows]
-            p, q = named(function, left), named(function, right)
-            assert facts.implies(p, q) == all(y or not x for x, y in pairs), (left, right)
-            assert facts.exclusive(p, q) == all(not (x and y) for x, y in pairs), (left, right)
-            assert facts.complementary(p, q) == all(x != y for x, y in pairs), (left, right)
-
-
-def test_predicates_of_floats_know_nan() -> None:
-    function = kernel(
-        "  %u = load f32 %x\n  %w = load f32 %y\n"
-        "  %lt, %nlt = fcmp (i1, i1) %u, %w {predicate = olt}\n"
-        "  %ge, _ = fcmp (i1, i1) %u, %w {predicate = oge}\n"
-        "  %uge, _ = fcmp (i1, i1) %u, %w {predicate = uge}\n"
-        "  %gt, _ = fcmp (i1, i1) %w, %u {predicate = ogt}\n"
-    )
-    facts = predicates(function)
-    lt, nlt, ge, uge, gt = (named(function, n) for n in ("lt", "nlt", "ge", "uge", "gt"))
-    assert facts.complementary(lt, nlt) and facts.complementary(lt, uge)
-    assert not facts.complementary(lt, ge)
-    assert facts.implies(gt, lt) and facts.implies(lt, gt)
-
-
-def test_covers_and_long_chains() -> None:
-    chain = "".join(f"  %x{i + 1} = xor i1 %x{i}, %c\n" for i in range(3000))
-    function = kernel(PREDICATES + "  %x0 = xor i1 %a, true\n" + chain)
-    facts = predicates(function)
-    a, b, nor, anb = (named(function, n) for n in ("a", "b", "nor", "anb"))
-    assert facts.covers((a, b, nor)) and not facts.covers((a, b))
-    assert facts.covers((anb,), (a, named(function, "nb")))
-    last = named(function, "x3000")
-    assert facts.implies(last, last) and not facts.implies(last, a)
