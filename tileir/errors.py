@@ -35,7 +35,7 @@ class Location:
 
 @attrs.frozen
 class Diagnostic:
-    """One finding: code (`TIR0123`), message, place, and notes pointing at related places.
+    """One finding: code (`TIR0101`), message, place, and notes pointing at related places.
 
     `operand` is the index of the offending operand, field name, or None; the reader turns it
     into a column. `length` is the number of characters to underline.
