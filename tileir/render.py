@@ -1,0 +1,90 @@
+"""Diagnostics as people read them: the place, the line, a caret, what to do next.
+
+    softmax.tir:12:20: error[TIR0101]: fsub: rhs must be f32<1024>, not f32
+       12 |   %d = fsub f32<1024> %v, %max
+          |                           ^^^^
+      note: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tileir.errors import Diagnostic, Severity, TileirError
+
+_COLOURS = {
+    Severity.ERROR: "31",
+    Severity.WARNING: "35",
+    Severity.REMARK: "34",
+    Severity.NOTE: "36",
+}
+_WIDEST = 160
+
+
+def render(
+    diagnostic: Diagnostic, sources: Mapping[str, str] | None = None, *, colour: bool = False
+) -> str:
+    """One diagnostic with its source line, and its notes below it.
+
+    `sources` maps file names to their texts; files not in it are read where they exist.
+    """
+    return "\n".join(_lines(diagnostic, dict(sources or {}), colour, diagnostic.severity))
+
+
+def render_error(
+    error: TileirError, sources: Mapping[str, str] | None = None, *, colour: bool = False
+) -> str:
+    """Every diagnostic of an error, and how to learn more about the first."""
+    shown = [render(d, sources, colour=colour) for d in error.diagnostics]
+    count = len(shown)
+    many = f"{count} errors; " if count > 1 else ""
+    return "\n".join([*shown, f"{many}`tileir explain {error.code}` says more"])
+
+
+def _lines(
+    d: Diagnostic, sources: dict[str, str], colour: bool, severity: Severity
+) -> Iterator[str]:
+    name = severity.value
+    if severity is not Severity.NOTE:
+        name += f"[{d.code}]"
+    if colour:
+        name = f"\x1b[1;{_COLOURS[severity]}m{name}\x1b[0m"
+    place = f"{d.location}: " if d.location else ""
+    indent = "  " if severity is Severity.NOTE else ""
+    yield f"{indent}{place}{name}: {d.message}"
+    yield from _excerpt(d, sources)
+    for note in d.notes:
+        yield from _lines(note, sources, colour, Severity.NOTE)
+
+
+def _excerpt(d: Diagnostic, sources: dict[str, str]) -> Iterator[str]:
+    line = _source_line(d, sources)
+    if line is None or d.location is None:
+        return
+    column = min(d.location.column, len(line) + 1)
+    cut = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0
+    shown = line[cut : cut + _WIDEST].replace("\t", " ")
+    start = column - 1 - cut
+    carets = "^" * max(1, min(d.length, len(shown) - start))
+    number = str(d.location.line)
+    yield f"{number:>5} | {shown}"
+    yield f"{'':>5} | {' ' * start}{carets}"
+
+
+def _source_line(d: Diagnostic, sources: dict[str, str]) -> str | None:
+    if d.location is None:
+        return None
+    file = d.location.file
+    if file not in sources:
+        sources[file] = _read(file)
+    lines = sources[file].split("\n")
+    at = d.location.line - 1
+    return lines[at].rstrip("\r") if 0 <= at < len(lines) and sources[file] else None
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return ""
