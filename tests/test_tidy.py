@@ -144,8 +144,9 @@ def test_parts_refuse_to_be_imported_by_their_folder_name():
 
 
 def test_files_are_at_most_400_lines():
+    """All but the table of error codes (docs/decisions/0008)."""
     tests = sorted((ROOT / "tests").rglob("*.py"))
-    files = [path for path, _ in library()] + tests
+    files = [path for path, _ in library() if path != ROOT / "tileir/codes.py"] + tests
     long = {
         str(p.relative_to(ROOT)): n for p in files if (n := len(p.read_text().split("\n"))) > 401
     }
