@@ -293,3 +293,54 @@ def test_who_is_counted_before_the_lock_is_released_is_seen_too_early() -> None:
             assert error.code == "TIR0517"
             found += 1
     assert found
+
+
+POLLS = """
+define void @poll(i32* %x) {
+entry:
+  %v = load i32 %x {volatile = true}
+  ret
+}
+
+define kernel void @k(i32* %x) {
+entry:
+  call @poll, %x
+  call @poll, %x
+  call @poll, %x
+  call @poll, %x
+  call @poll, %x
+  ret
+}
+"""
+
+
+def test_the_same_call_at_another_place_is_progress() -> None:
+    for seed in range(5):
+        run(POLLS, 3, np.zeros(1, np.int32), seed=seed)
+
+
+TIMED = """
+define kernel void @k(i32* %x) {
+entry:
+  %start = clock i64
+  br wait
+wait:
+  %v = load i32 %x {volatile = true}
+  %now = clock i64
+  %spent = sub i64 %now, %start
+  %more, _ = icmp (i1, i1) %spent, 40 {predicate = slt}
+  %same = add i32 %v, 1
+  %pad = mul i32 %same, 3
+  %pad2 = mul i32 %pad, 3
+  %pad3 = mul i32 %pad2, 3
+  %pad4 = mul i32 %pad2, %pad3
+  cond_br %more, wait, done
+done:
+  ret
+}
+"""
+
+
+def test_a_wait_by_the_clock_is_no_deadlock() -> None:
+    """Not even where other values have taken the place of the time that was read."""
+    run(TIMED, 2, np.zeros(1, np.int32))

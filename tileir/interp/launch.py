@@ -179,7 +179,9 @@ class _Launch:
             machine.stop_clock(number)
 
         try:
-            run_coroutines(numbers, start, machine.enter, lambda: machine.version, seed)
+            run_coroutines(
+                numbers, start, machine.enter, lambda: machine.version + machine.ticks, seed
+            )
         except DeadlockError as deadlock:
             raise self._deadlock(deadlock) from None
 

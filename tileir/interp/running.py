@@ -42,10 +42,14 @@ def run(code: Code, arguments: tuple[Any, ...], host: Host) -> tuple[Any, ...]:
 
 
 def steps(
-    code: Code, arguments: tuple[Any, ...], host: Host, outer: tuple[Frame, ...] = ()
+    code: Code,
+    arguments: tuple[Any, ...],
+    host: Host,
+    outer: tuple[Frame, ...] = (),
+    calls: tuple[Op, ...] = (),
 ) -> Steps:
     """Call a function as a generator that pauses before each synchronising op; `outer` are the
-    frames of its callers. Its value is the function's results."""
+    frames of its callers, `calls` the calls they are in. Its value is the function's results."""
     frame = _enter(code, arguments)
     frames = (*outer, frame)
     block = code.entry
@@ -60,9 +64,9 @@ def steps(
                     break
                 op, step, site = pause
                 if site is not None:
-                    yield from _call(site, op, frame, frames, host)
+                    yield from _call(site, (*calls, op), frame, frames, host)
                 else:
-                    yield Pause(op, frames)
+                    yield Pause((*calls, op), frames)
                     step(frame)
             step = block.leave
             left = step(frame)
@@ -94,12 +98,14 @@ def _follow(edge: Edge, frame: Frame) -> BlockCode:
     return edge.block
 
 
-def _call(site: CallSite, op: Op, frame: Frame, frames: tuple[Frame, ...], host: Host) -> Steps:
-    """Call a function that may pause, from a caller that may."""
-    if site.predicate and not host.enabled(frame[site.predicate], op):
+def _call(
+    site: CallSite, calls: tuple[Op, ...], frame: Frame, frames: tuple[Frame, ...], host: Host
+) -> Steps:
+    """Call a function that may pause, from a caller that may; `calls` ends with this call."""
+    if site.predicate and not host.enabled(frame[site.predicate], calls[-1]):
         results = site.disabled
     else:
         arguments = tuple([frame[slot] for slot in site.arguments])
-        results = yield from steps(host.code_of(site.callee), arguments, host, frames)
+        results = yield from steps(host.code_of(site.callee), arguments, host, frames, calls)
     for slot, value in zip(site.results, results, strict=True):
         frame[slot] = value

@@ -25,10 +25,16 @@ WINDOW = 64
 
 @attrs.frozen(slots=True)
 class Pause:
-    """Where an instance waits: before `op`, with the values of its frames."""
+    """Where an instance waits: the calls it is in, outermost first, and the op before which it
+    stopped, with the values of their frames."""
 
-    op: Op
+    place: tuple[Op, ...]
     frames: tuple[list[Any], ...]
+
+    @property
+    def op(self) -> Op:
+        """The op that comes next."""
+        return self.place[-1]
 
 
 class DeadlockError(Exception):
@@ -46,7 +52,7 @@ class _Live:
     number: int
     steps: Steps
     pause: Pause | None = None
-    snapshot: tuple[Op, list[Any]] | None = None
+    snapshot: tuple[tuple[Op, ...], list[Any]] | None = None
     version: int = -1
     visits: int = 0
     stuck: bool = False
@@ -61,7 +67,8 @@ def run_coroutines(
 ) -> None:
     """Run every instance of `numbers` to its end, interleaved by `seed`.
 
-    `enter(number)` is called before an instance goes on; `version()` changes with memory.
+    `enter(number)` is called before an instance goes on; `version()` changes with memory and
+    clocks.
     Raises DeadlockError.
     """
     choose = random.Random(seed)
@@ -111,10 +118,10 @@ def _is_stuck(one: _Live, version: int) -> bool:
     if one.stuck:
         return True
     one.visits += 1
-    if one.snapshot is not None and one.snapshot[0] is pause.op:
+    if one.snapshot is not None and one.snapshot[0] == pause.place:
         one.stuck = _same(one.snapshot[1], _flat(pause))
     if not one.stuck and one.visits & (one.visits - 1) == 0:
-        one.snapshot = (pause.op, _flat(pause))
+        one.snapshot = (pause.place, _flat(pause))
     return one.stuck
 
 
