@@ -13,6 +13,8 @@ from tileir.machine.formats import BF16, F32, F64, canonical, round_to, widen
 from tileir.machine.tensor import Array
 
 _MOST_SLICES = 6
+_ONE_THREAD = 1 << 18
+"""Multiplications that OpenBLAS does on one thread (its GEMM_MULTITHREAD_THRESHOLD)."""
 
 
 def product(a: Array, b: Array) -> Array:
@@ -28,8 +30,21 @@ def product(a: Array, b: Array) -> Array:
     for rank in range(len(left) + len(right) - 1):
         for i, part in enumerate(left):
             if 0 <= rank - i < len(right):
-                total = total + part @ right[rank - i]
+                total += multiplied(part, right[rank - i])
     return total + 0.0
+
+
+def multiplied(a: Array, b: Array) -> Array:
+    """`a @ b`, in bands of rows so small that a BLAS does each on the calling thread: for tiles,
+    waking others costs more than they help, and much more where cores are shared."""
+    rows = max(1, _ONE_THREAD // (b.shape[-1] * b.shape[-2]))
+    if a.shape[-2] <= rows:
+        return a @ b
+    found = np.empty((*a.shape[:-1], b.shape[-1]))
+    for start in range(0, a.shape[-2], rows):
+        band = slice(start, start + rows)
+        np.matmul(a[..., band, :], b, out=found[..., band, :])
+    return found
 
 
 def slices(data: Array, bits: int, axis: int) -> list[Array] | None:
@@ -111,5 +126,5 @@ def float_dot(a: Array, b: Array, c: Array, precision: str) -> Array:
 
 def integer_dot(a: Array, b: Array, c: Array) -> Array:
     """`a @ b + c` of small integers in f64, modulo 2^32."""
-    total = a.astype(F64) @ b.astype(F64)
+    total = multiplied(a.astype(F64), b.astype(F64))
     return (total.astype(np.int64) + c).astype(np.int32)
