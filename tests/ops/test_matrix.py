@@ -177,3 +177,19 @@ def test_operands_without_meaning_are_reported_where_lanes_run(
     assert (
         op.evaluate(MACHINE, left, undefined).undef.tolist() == [False] * 4 + [True] + [False] * 2
     )
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in SKIPPED])
+def test_every_op_has_cells(name: str) -> None:
+    kind = next(o for o in all_ops() if o.mnemonic == name)
+    assert any(True for shape in SHAPES for _ in cells(kind, shape))
+
+
+def test_cells_are_every_type_the_signature_allows() -> None:
+    add, cast = (next(o for o in all_ops() if o.mnemonic == n) for n in ("add", "fpcast"))
+    assert {str(o.result.type) for o in cells(add, (7,))} == {
+        "i1<7>", "i8<7>", "i16<7>", "i32<7>", "i64<7>"
+    }  # fmt: skip
+    pairs = {(o.inputs[0].type, o.result.type) for o in cells(cast, ())}
+    assert len(pairs) == 8 * 7
+    assert len(list(cells(add, (7,)))) == 5 * 4
