@@ -195,3 +195,13 @@ def test_functions_of_libdevice_with_other_names() -> None:
     for symbol, result in (("fmodf", 1.5), ("fminf", -2.0), ("fmaxf", 7.5), ("powf", 7.5**-2)):
         made = extern(F32, (Value(F32), Value(F32)), symbol="__nv_" + symbol)
         assert float(made.evaluate(MACHINE, (a, b)).data) == np.float32(result)
+
+
+def test_functions_of_libdevice_on_other_types_are_reported() -> None:
+    extern: Any = lookup("extern_elementwise")
+    for result, values in ((I32, (Value(I32),)), (I32, (Value(F32),)), (F32, (Value(F32),) * 2)):
+        made = extern(result, values, symbol="__nv_expf")
+        zeros = tuple([Tensor(np.zeros((), np.float32))] * len(values))
+        with pytest.raises(InterpretError) as caught:
+            made.evaluate(MACHINE, zeros)
+        assert caught.value.code == "TIR0555"

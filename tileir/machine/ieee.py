@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from tileir.errors import VerifyError
 from tileir.machine import casts, floats, folds, functions, integers, products, reductions
 from tileir.machine.descriptors import Descriptors
 from tileir.machine.shapes import Shapes, lanes_of
 from tileir.machine.tensor import Array, Lanes, Tensor, constant, dtype_of, either, undef
-from tileir.op import Op
+from tileir.op import Op, lookup
 from tileir.types import F4E2M1, F8E8M0, Element, Type, shape_of
 from tileir.values import Constant
 
@@ -86,12 +87,12 @@ class Machine(Shapes, Descriptors):
 
     def extern(self, symbol: str, values: tuple[Tensor, ...], op: Op) -> Tensor:
         """A function of libdevice by its symbol. Raises InterpretError for any other."""
-        name = symbol.removeprefix("__nv_")
+        name = symbol.removeprefix("__nv_") if symbol.startswith("__nv_") else ""
         for word in (name, name.removesuffix("f")):
             for known in (_LIBDEVICE.get(word, word), "f" + word):
-                if symbol.startswith("__nv_") and known in self.kernels:
-                    return self.elementwise(known, *values)
-        raise self.fault("TIR0555", f"{symbol} has no meaning known here", op)
+                if known in self.kernels and (same := _same(known, op)) is not None:
+                    return same.evaluate(self, *values)
+        raise self.fault("TIR0555", f"{symbol} has no meaning known here for these types", op)
 
     def inline_asm(self, op: Op, values: tuple[Tensor, ...]) -> Any:
         """Raises InterpretError: only a GPU knows."""
@@ -223,6 +224,16 @@ _LIBDEVICE = {
     "min": "smin", "max": "smax", "mulhi": "smulhi",
 }  # fmt: skip
 """Names of libdevice that are not ours, without prefix and suffix."""
+
+
+def _same(mnemonic: str, op: Any) -> Op | None:
+    """The op `mnemonic` on the operands of an external call, where it takes and gives their
+    types."""
+    try:
+        made = cast(Any, lookup(mnemonic))(*op.values)
+    except (TypeError, VerifyError):
+        return None
+    return made if made.result.type is op.to else None
 
 
 def _lost(lost: Lanes | None, broken: Any) -> Lanes | None:
