@@ -482,6 +482,21 @@ CODES: dict[str, tuple[str, str]] = {
         "The comparison holds after the whole pipeline, or fails before its first pass, so no "
         "pass can be named that changes the result.",
     ),
+    "TIR0651": (
+        "load stays in its loop",
+        "The load reads the same address in every iteration, but an op of the loop (see the note) "
+        "may change memory. `noalias` and `readonly` on parameters say where it cannot.",
+    ),
+    "TIR0652": (
+        "predicate is kept",
+        "The op has neither a mask nor an operand that makes it harmless where its predicate is "
+        "false, so `lower-predicates` leaves `@%p` on it.",
+    ),
+    "TIR0653": (
+        "loop or load is not pipelined",
+        "The message says why: the loop has no single latch, the address depends on what the "
+        "iteration computes late, or memory may change in between.",
+    ),
     "TIR0701": (
         "text of a layout",
         "A layout is written `layout(rank = 1, register = [[1]], lane = [[2], [4], [8], [16], [32]])`;"

@@ -9,6 +9,7 @@ import attrs
 from tileir.field import FieldKind
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
+from tileir.ops.control import Branch
 from tileir.values import Operand, Value
 
 
@@ -62,10 +63,22 @@ def with_arguments(edge: Successor, more: Iterable[Operand]) -> Successor:
     return Successor(edge.label, (*edge.arguments, *more))
 
 
-def in_place(function: Function, label: str, blocks: Iterable[Block]) -> dict[str, Block]:
-    """The blocks of `function` with block `label` replaced by `blocks`, in its place."""
-    found: dict[str, Block] = {}
+def add_preheader(function: Function, header: str, inside: Container[str]) -> tuple[Function, str]:
+    """`function` with a new block through which alone blocks not `inside` the loop reach its
+    `header`, and that block's label."""
+    label = fresh_label(f"{header}.preheader", function.blocks)
+    parameters = tuple(fresh(v) for v in function.blocks[header].parameters)
+    made = Block(label, parameters, (Branch(Successor(header, parameters)),))
+    blocks: dict[str, Block] = {}
     for name, block in function.blocks.items():
-        for new in blocks if name == label else (block,):
-            found[new.label] = new
-    return found
+        if name == header:
+            blocks[label] = made
+        blocks[name] = block if name in inside else _led(block, header, label)
+    return function.with_blocks(blocks), label
+
+
+def _led(block: Block, old: str, new: str) -> Block:
+    """`block` with its edges to `old` leading to `new`."""
+    last = map_edges(block.ops[-1], lambda e: Successor(new, e.arguments) if e.label == old else e)
+    same = last is block.ops[-1]
+    return block if same else attrs.evolve(block, ops=(*block.ops[:-1], last))

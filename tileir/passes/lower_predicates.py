@@ -38,7 +38,7 @@ def lower_predicates(function: Function) -> Outcome:
     operand and no identity (calls, prints, combiner functions) keeps its predicate, with a remark.
 
     before:
-        define kernel void @f(f32*<8> %q, i32<8> %x, i32<8> %y) {
+        define void @f(f32*<8> %q, i32<8> %x, i32<8> %y) {
         entry:
           %pt, %pf = icmp (i1<8>, i1<8>) %x, 5 {predicate = slt}
           @%pt %a = add i32<8> %y, 1
@@ -49,7 +49,7 @@ def lower_predicates(function: Function) -> Outcome:
           ret
         }
     after:
-        define kernel void @f(f32*<8> %q, i32<8> %x, i32<8> %y) {
+        define void @f(f32*<8> %q, i32<8> %x, i32<8> %y) {
         entry:
           %pt, %pf = icmp (i1<8>, i1<8>) %x, 5 {predicate = slt}
           %a = add i32<8> %y, 1
@@ -184,17 +184,17 @@ class _Lowering:
             value = _emit(ops, Select(mask, other, value))
         return ops or value
 
-    def _mask(self, predicate: Operand, type: Type, ops: list[Op]) -> Operand:
-        """`predicate` as a mask of `type` that is false wherever it is undefined, adding what
+    def _mask(self, predicate: Operand, to: Type, ops: list[Op]) -> Operand:
+        """`predicate` as a mask of type `to` that is false wherever it is undefined, adding what
         that takes to `ops`."""
         for needed in self.needs.get(predicate, ()) if type(predicate) is Value else ():
             guard = self._mask(needed, predicate.type, ops)
             predicate = _emit(ops, Select(guard, predicate, constant(predicate.type, False)))
-        if predicate.type is type:
+        if predicate.type is to:
             return predicate
         if isinstance(predicate, Constant):
-            return Constant(type, predicate.bits)
-        return _emit(ops, Splat(predicate, type))
+            return Constant(to, predicate.bits)
+        return _emit(ops, Splat(predicate, to))
 
 
 def _emit(ops: list[Op], op: Op) -> Value:

@@ -42,7 +42,7 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
     `finite` promises that tiles multiplied by diagonal ones hold no infinity and no NaN.
 
     before:
-        define kernel void @f(f32*<8, 4> %p, f32<4, 8> %x, f32 %s) {
+        define void @f(f32*<8, 4> %p, f32<4, 8> %x, f32 %s) {
         entry:
           %t = trans f32<8, 4> %x {order = [1, 0]}
           %u = trans f32<4, 8> %t {order = [1, 0]}
@@ -51,7 +51,7 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
           ret
         }
     after:
-        define kernel void @f(f32*<8, 4> %p, f32<4, 8> %x, f32 %s) {
+        define void @f(f32*<8, 4> %p, f32<4, 8> %x, f32 %s) {
         entry:
           %t = trans f32<8, 4> %x {order = [1, 0]}
           %v = trans f32<8, 4> %x {order = [1, 0]}

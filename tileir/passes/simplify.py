@@ -38,8 +38,8 @@ def simplify(function: Function) -> Function:
     after:
         define kernel void @f(i32* %p, i32 %n) {
         entry:
-          %a = add i32 %n, 3
-          %b = add i32 %n, 7
+          _ = add i32 %n, 3
+          _ = add i32 %n, 7
           store %p, %n
           ret
         }

@@ -1,0 +1,31 @@
+"""Every pass shows a program before and after it; these texts are run here."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+
+import pytest
+
+from tileir.compare import structurally_equal
+from tileir.passmanager import Pass, all_passes, run
+from tileir.textual import parse, print_module
+
+HEADER = "tir 1.0\n\n"
+
+
+def shown(found: Pass) -> tuple[str, str]:
+    """The programs in a pass's docstring."""
+    text = inspect.getdoc(found.function) or ""
+    _, _, rest = text.partition("before:\n")
+    before, _, after = rest.partition("after:\n")
+    return textwrap.dedent(before), textwrap.dedent(after)
+
+
+@pytest.mark.parametrize("found", list(all_passes()), ids=lambda found: found.name)
+def test_before_and_after(found: Pass) -> None:
+    before, after = shown(found)
+    assert before and after, f"{found.name} shows no program before and after"
+    result = run(parse(HEADER + before), found.name)
+    expected = parse(HEADER + after)
+    assert structurally_equal(result.module, expected), print_module(result.module)

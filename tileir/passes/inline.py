@@ -1,0 +1,193 @@
+"""Inlining of device functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from tileir.field import FieldKind
+from tileir.ir import Block, Function, Inline, Module, Visibility
+from tileir.op import Op, Successor
+from tileir.ops.control import Branch, Call, CondBranch
+from tileir.passes.edges import copy_op, fresh, fresh_label, map_edges
+from tileir.passmanager.registry import pass_
+from tileir.rewrite import rewrite
+from tileir.types import I1
+from tileir.values import Operand, Undef, Value
+
+
+@pass_("inline")
+def inline(module: Module) -> Module:
+    """Put the bodies of device functions in place of their calls.
+
+    Callees first, so that one pass suffices; recursion is no valid program. A body of one block is
+    spliced into the caller's; others split it, the rest of the block receiving the results as
+    parameters. A call under a scalar predicate becomes a branch. Functions marked `noinline` stay
+    calls; combiner functions stay symbols. Private functions that nobody names any more are
+    dropped.
+
+    before:
+        define private i32 @square(i32 %x) {
+        entry:
+          %y = mul i32 %x, %x
+          ret %y
+        }
+
+        define kernel void @f(i32* %p, i32 %n) {
+        entry:
+          %s = call i32 @square, %n
+          store %p, %s
+          ret
+        }
+    after:
+        define kernel void @f(i32* %p, i32 %n) {
+        entry:
+          %y = mul i32 %n, %n
+          store %p, %y
+          ret
+        }
+    """
+    done: dict[str, Function] = {}
+    for name in _callees_first(module):
+        done[name] = _inlined(module.functions[name], done)
+    functions = {name: done[name] for name in module.functions}
+    return module.with_functions(_named_ones(module.with_functions(functions)))
+
+
+def _callees_first(module: Module) -> Iterator[str]:
+    """The functions of `module`, each after those it calls."""
+    seen: set[str] = set()
+    for root in module.functions:
+        stack = [] if root in seen else [(root, _calls(module, root))]
+        seen.add(root)
+        while stack:
+            name, rest = stack[-1]
+            following = next((n for n in rest if n not in seen and n in module.functions), None)
+            if following is None:
+                stack.pop()
+                yield name
+            else:
+                seen.add(following)
+                stack.append((following, _calls(module, following)))
+
+
+def _calls(module: Module, name: str) -> Iterator[str]:
+    return (op.callee for op in module.functions[name].ops if isinstance(op, Call))
+
+
+def _inlined(function: Function, done: Mapping[str, Function]) -> Function:
+    if not any(_target(op, done) for op in function.ops):
+        return function
+    caller = _Caller(function, done)
+    for block in function.blocks.values():
+        caller.block(block)
+    whole = function.with_blocks(caller.blocks)
+    return rewrite(whole, {}, replaced=caller.env) if caller.env else whole
+
+
+def _target(op: Op, done: Mapping[str, Function]) -> Function | None:
+    """The function whose body may stand for `op`."""
+    if not isinstance(op, Call) or (op.predicate is not None and op.predicate.type is not I1):
+        return None
+    callee = done.get(op.callee)
+    return callee if callee and callee.blocks and callee.inline is not Inline.NEVER else None
+
+
+class _Caller:
+    """A function while calls in it are replaced."""
+
+    def __init__(self, function: Function, done: Mapping[str, Function]) -> None:
+        self.done = done
+        self.taken = set(function.blocks)
+        self.blocks: dict[str, Block] = {}
+        self.env: dict[Value, Operand] = {}
+        """What the results of spliced calls stand for."""
+
+    def block(self, block: Block) -> None:
+        ops: list[Op] = []
+        for op in block.ops:
+            callee = _target(op, self.done)
+            if callee is None or not isinstance(op, Call):
+                ops.append(op)
+            elif len(callee.blocks) == 1 and op.predicate is None:
+                self._splice(op, callee, ops)
+            else:
+                block, ops = self._split(block, ops, op, callee), []
+        self._add(attrs.evolve(block, ops=ops) if tuple(ops) != block.ops else block)
+
+    def _add(self, block: Block) -> None:
+        self.taken.add(block.label)
+        self.blocks[block.label] = block
+
+    def _splice(self, call: Call, callee: Function, ops: list[Op]) -> None:
+        env = self._arguments(call, callee)
+        body = callee.entry.ops
+        ops.extend(copy_op(op, env) for op in body[:-1])
+        returned = body[-1].remap(env).inputs
+        if body[-1].mnemonic == "ret":
+            self.env.update(zip(call.results, returned, strict=True))
+        else:
+            self.env.update((r, Undef(r.type)) for r in call.results)
+
+    def _split(self, block: Block, ops: list[Op], call: Call, callee: Function) -> Block:
+        """End `block` in a branch to a copy of `callee`; the block that goes on after the call."""
+        rest = fresh_label(f"{block.label}.after", self.taken)
+        self.taken.add(rest)
+        labels = {label: self._label(callee, label) for label in callee.blocks}
+        entry: Op = Branch(Successor(labels[callee.entry.label]), location=call.location)
+        if call.predicate is not None:
+            absent = Successor(rest, tuple(Undef(r.type) for r in call.results))
+            entry = CondBranch(call.predicate, entry.successors[0], absent, location=call.location)
+        self._add(attrs.evolve(block, ops=(*ops, entry)))
+        env = self._arguments(call, callee)
+        for copied in callee.blocks.values():
+            self._copy(copied, env, labels, rest)
+        return Block(rest, call.results, ())
+
+    def _label(self, callee: Function, label: str) -> str:
+        found = fresh_label(f"{callee.name}.{label}", self.taken)
+        self.taken.add(found)
+        return found
+
+    def _arguments(self, call: Call, callee: Function) -> dict[Value, Operand]:
+        values = (p.value for p in callee.parameters)
+        given = (self.env.get(v, v) if type(v) is Value else v for v in call.arguments)
+        env: dict[Value, Operand] = dict(zip(values, given, strict=True))
+        for block in callee.blocks.values():
+            env.update((p, fresh(p)) for p in block.parameters)
+        return env
+
+    def _copy(
+        self, block: Block, env: dict[Value, Operand], labels: Mapping[str, str], rest: str
+    ) -> None:
+        parameters = tuple(v for p in block.parameters if isinstance(v := env[p], Value))
+        ops = [copy_op(op, env) for op in block.ops]
+        if ops[-1].mnemonic == "ret":
+            ops[-1] = Branch(Successor(rest, ops[-1].inputs), location=ops[-1].location)
+        else:
+            ops[-1] = map_edges(ops[-1], lambda e: Successor(labels[e.label], e.arguments))
+        self._add(Block(labels[block.label], parameters, ops, block.comments, block.location))
+
+
+def _named_ones(module: Module) -> dict[str, Function]:
+    """The functions of `module` without private ones that nothing names."""
+    reached: set[str] = set()
+    stack = [f.name for f in module.functions.values() if f.visibility is Visibility.PUBLIC]
+    while stack:
+        name = stack.pop()
+        if name not in reached and name in module.functions:
+            reached.add(name)
+            stack.extend(n for op in module.functions[name].ops for n in _symbols(op))
+    return {name: f for name, f in module.functions.items() if name in reached}
+
+
+def _symbols(op: Op) -> Iterator[str]:
+    """The functions and globals that `op` names."""
+    for field in op.fields(FieldKind.SYMBOL):
+        yield getattr(op, field.name)
+    for field in op.fields(FieldKind.ATTRIBUTE):
+        value = getattr(op, field.name)
+        form = field.attribute.form if field.attribute is not None else ""
+        if form in ("combiner", "symbol") and type(value) is str:
+            yield value
