@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run, check, print the table; 1 where a result is not what was expected."""
-    module = read_module(options.file)
+    module = _linked(read_module(options.file))
     plan = recipe(module, options.kernel)
     before = draw(plan, options.seed)
     start = perf_counter()
@@ -47,6 +47,15 @@ def execute(options: argparse.Namespace) -> int:
     _show(plan, judged)
     sys.stdout.write(_ptx_line(module, plan, options) + "\n")
     return 0 if all(verdict.good for verdict in judged) else 1
+
+
+def _linked(module: Module) -> Module:
+    """The module with the functions of the standard library that it declares."""
+    if not any(function.is_declaration for function in module.functions.values()):
+        return module
+    from tileir.linker import link
+
+    return link(module)
 
 
 def _launched(
