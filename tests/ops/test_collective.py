@@ -14,7 +14,7 @@ from tileir.machine import Machine, Tensor, dtype_of
 from tileir.op import Op, lookup
 from tileir.ops.matrix import SHAPES, cells
 from tileir.ops.reduce import Combiner
-from tileir.types import element_of
+from tileir.types import element_of, shape_of
 
 from .ops_casts import width
 from .ops_inputs import tensor
@@ -100,6 +100,7 @@ def test_named_combiners(name: str, shape: tuple[int, ...]) -> None:
         value = tensor(op.inputs[0].type, number) if special else finite(op, number)
         got = op.evaluate(MACHINE, (value,))
         assert got.undef is None and got.data.dtype == value.data.dtype
+        assert got.data.shape == shape_of(op.result.type)
         for place, items in lines(value.data, op.axis)[:3]:  # type: ignore[attr-defined]
             if name == "reduce":
                 check(op, got.data[place], items)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tileir.errors import InterpretError
-from tileir.machine import Machine, Tensor
+from tileir.machine import Machine, Tensor, dtype_of
 from tileir.op import FieldKind, Op, all_ops
 from tileir.ops.matrix import SHAPES, SKIPPED, cells
-from tileir.types import element_of
+from tileir.types import element_of, shape_of
 
 from .ops_inputs import tensor
 from .ops_oracle import MATH, ORACLES
@@ -138,11 +138,20 @@ def test_op_means_what_the_oracle_says(name: str) -> None:
 
 
 def compare(op: Op, got: Any, expected: Any) -> None:
+    typed(op, got)
     if len(op.results) == 1:
         agree(op, got, expected)
         return
     for one, other in zip(got, expected, strict=True):
         agree(op, one, other)
+
+
+def typed(op: Op, got: Any) -> None:
+    """Values have the types that the op infers."""
+    found = got if isinstance(got, tuple) else (got,)
+    for tensor_, result in zip(found, op.results, strict=True):
+        assert tensor_.data.shape == shape_of(result.type)
+        assert tensor_.data.dtype == dtype_of(result.type)
 
 
 def test_every_op_has_an_oracle_or_its_own_tests() -> None:
