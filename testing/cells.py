@@ -30,7 +30,6 @@ from tileir.builder import (
 )
 from tileir.interp.arguments import dtype_of
 from tileir.ir import Module
-from tileir.ops.cast import EVERY_FLOAT  # noqa: F401 - the formats casts are made between
 from tileir.types import Scalar, Tile, element_of, shape_of
 
 Shape: TypeAlias = tuple[int, ...]

@@ -174,7 +174,9 @@ def format_string(text: str) -> str:
     for code, character in _ESCAPES.items():
         if code not in '"\\':
             shown = shown.replace(character, f"\\{code}")
-    return '"' + "".join(c if c.isprintable() or c == " " else f"\\u{ord(c):04x}" for c in shown) + '"'
+    return (
+        '"' + "".join(c if c.isprintable() or c == " " else f"\\u{ord(c):04x}" for c in shown) + '"'
+    )
 
 
 def format_symbol(name: str) -> str:

@@ -44,7 +44,9 @@ class RawBlock:
 class BodyReader:
     """Reads from the line after a function's `{` to its `}`."""
 
-    def __init__(self, cursor: Cursor, scope: Scope, fast: FastReader, findings: list[Diagnostic]):
+    def __init__(
+        self, cursor: Cursor, scope: Scope, fast: FastReader, findings: list[Diagnostic]
+    ) -> None:
         self.cursor, self.scope, self.fast, self.findings = cursor, scope, fast, findings
         self.blocks: dict[str, RawBlock] = {}
         self.block: RawBlock | None = None

@@ -27,7 +27,9 @@ LINE = re.compile(
     rf"  (?:((?:%{NAME}|_)(?:, (?:%{NAME}|_))*) = )?([a-z][\w.]*)"
     r"(?: ([a-z(][^%{}\n;\"@#]*?))?(?: (%[^{}\n;\"@\[\]#]*?))?(?: (\{[^{};\n\"#]*\}))?\n"
 )
-_LITERAL = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)|true|false|null|undef")
+_LITERAL = re.compile(
+    r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)|true|false|null|undef"
+)
 _NOTHING: dict[str, Any] = {}
 
 
@@ -177,7 +179,9 @@ class FastReader:
             return None
         types = self._types(type_text)
         stated_at = kinds.index(FieldKind.RESULT_TYPE) if FieldKind.RESULT_TYPE in kinds else -1
-        if types is None or (stated_at >= 0 and (not types or FieldKind.OPTIONAL in kinds[:stated_at])):
+        if types is None or (
+            stated_at >= 0 and (not types or FieldKind.OPTIONAL in kinds[:stated_at])
+        ):
             return None
         required = kinds.count(FieldKind.OPERAND)
         needed = [f.spelling for f in cls.schema if f.default is attrs.NOTHING and f.attribute]

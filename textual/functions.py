@@ -213,9 +213,7 @@ class FunctionReader:
 
 def _with_arguments(raw: dict[str, RawBlock], block: RawBlock) -> list[Op]:
     """The ops of `block`, its terminator's edges carrying what the targets' phis say."""
-    return [
-        op if not op.successors else _filled(raw, block.label, op) for op in block.ops
-    ]
+    return [op if not op.successors else _filled(raw, block.label, op) for op in block.ops]
 
 
 def _filled(raw: dict[str, RawBlock], label: str, op: Op) -> Op:
@@ -227,5 +225,3 @@ def _filled(raw: dict[str, RawBlock], label: str, op: Op) -> Op:
             given: list[Operand] = [p.incoming[label] for p in target.phis if label in p.incoming]
             changes[field.name] = Successor(edge.label, given)
     return attrs.evolve(op, **changes) if changes else op
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,7 +54,7 @@ def check_text(text: str, file: str) -> None:
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def _collector_paused() -> Generator[None]:
     """Reading makes many objects and no garbage cycles worth a collection."""
     enabled = gc.isenabled()
     gc.disable()

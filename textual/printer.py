@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -21,7 +21,7 @@ from tileir.textual.attributes import (
 )
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, format_bits
 from tileir.types import I1, Buffer, Descriptor, Tile, Type, element_of
-from tileir.values import Constant, Operand, Undef, Value
+from tileir.values import Constant, Operand, Value
 
 _BAD = re.compile(r"[^\w.$-]", re.ASCII)
 
@@ -301,8 +301,9 @@ class _FunctionPrinter:
             left = ", ".join([names.get(v, "_") for v in results])
             head = f"{left} = {head} {self._several([self.type(v.type) for v in results])}"
         inputs = op.inputs
-        if plan.plain and all([type(v) is Value for v in inputs]):
-            operands = ", ".join([names.get(v) or self.name(v) for v in inputs])
+        if plan.plain and all([type(v) is Value for v in inputs]):  # noqa: C419 - faster
+            values = cast("tuple[Value, ...]", inputs)
+            operands = ", ".join([names.get(v) or self.name(v) for v in values])
         else:
             operands = ", ".join(self._operands(op, plan))
         text = f"{head} {operands}" if operands else head

@@ -170,17 +170,16 @@ class _Statement:
             return None
         if field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL):
             return self._operand()
-        one = self._operand if field.kind is FieldKind.VARIADIC else self._pair
-        found = [one()]
+        one: Any = self._operand if field.kind is FieldKind.VARIADIC else self._pair
+        found: list[Any] = [one()]
         while cursor.accept(","):
             found.append(one())
         return found if field.kind is FieldKind.VARIADIC else [x for p in found for x in p]
 
     def _label(self, what: str) -> str:
-        if self.cursor.token.kind in ("string", "word", "number"):
-            token = self.cursor.next()
-            return token.text.strip('"')
-        self.cursor.expected(what)
+        if self.cursor.token.kind not in ("string", "word", "number"):
+            self.cursor.expected(what)
+        return self.cursor.next().text.strip('"')
 
     def _pair(self) -> Any:
         self.cursor.expect("[", "the list of pairs")
@@ -197,13 +196,13 @@ class _Statement:
         if is_literal(token):
             cursor.next()
             return _Pending(token, None)
-        if starts_type(token):
-            type_ = read_type(cursor, self.scope.layouts)
-            if not is_literal(cursor.token):
-                cursor.expected("a literal after its type")
-            made = read_literal(cursor, cursor.next(), type_)
-            return _Pending(token, made, written=True)
-        cursor.expected("an operand")
+        if not starts_type(token):
+            cursor.expected("an operand")
+        type_ = read_type(cursor, self.scope.layouts)
+        if not is_literal(cursor.token):
+            cursor.expected("a literal after its type")
+        made = read_literal(cursor, cursor.next(), type_)
+        return _Pending(token, made, written=True)
 
     def _value(self, token: Token) -> Value:
         found = self.scope.value(self.cursor, token)

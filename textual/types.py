@@ -158,7 +158,7 @@ def read_integer(cursor: Cursor, what: str) -> int:
     token = cursor.token
     digits = token.text.removeprefix("-")
     hexadecimal = digits.startswith("0x")
-    if token.kind != "number" or not (hexadecimal or digits.isascii() and digits.isdigit()):
+    if token.kind != "number" or not (hexadecimal or (digits.isascii() and digits.isdigit())):
         cursor.expected(what)
     if len(digits) > 40:
         cursor.fail("TIR0007", f"{digits[:20]}... has more than 40 digits")

@@ -499,8 +499,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0701": (
         "text of a layout",
-        "A layout is written `layout(rank = 1, register = [[1]], lane = [[2], [4], [8], [16], [32]])`;"
-        " `tileir/layout_text.py` has the grammar.",
+        "A layout is written `layout(rank = 1, register = [[1]], lane = [[2], [4]])`; "
+        "`tileir/layout_text.py` has the grammar.",
     ),
     "TIR0702": (
         "unknown target",
@@ -512,7 +512,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0704": (
         "missing package",
-        "Compiling needs llvmlite, assembling nvidia-nvjitlink: install the extra `cu13` or `cu12`.",
+        "Compiling needs llvmlite, assembling nvidia-nvjitlink: install the extra `cu13` or "
+        "`cu12`.",
     ),
     "TIR0705": (
         "the assembler refuses the code",
@@ -599,15 +600,15 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0902": (
         "nothing says how to run the kernel",
         "`tileir run` takes a kernel's arguments from the module's metadata: one `run.NAME` per "
-        "parameter, e.g. `run.x = \"f32[583, 931] normal\"` for a buffer or `run.n = \"931\"` "
+        'parameter, e.g. `run.x = "f32[583, 931] normal"` for a buffer or `run.n = "931"` '
         "for a number; `run.kernel` names the kernel where there are several.",
     ),
     "TIR0903": (
         "metadata of a run makes no sense",
         "A `run.`, `expect.` or `within.` entry is not of its form: a buffer is "
-        "`\"TYPE[SHAPE] FILL\"` with the pointer's element type and the fill normal, uniform, "
+        '`"TYPE[SHAPE] FILL"` with the pointer\'s element type and the fill normal, uniform, '
         "zeros, ones, arange, integers(LOW, HIGH) or nothing; an expectation is "
-        "`\"reference(argument, ...)\"` with a known reference; a grid is one to three positive "
+        '`"reference(argument, ...)"` with a known reference; a grid is one to three positive '
         "integers.",
     ),
     "TIR0904": (

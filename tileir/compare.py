@@ -27,9 +27,7 @@ def structurally_equal(a: Module, b: Module) -> bool:
 
 
 def _same_entries(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    return list(a) == list(b) and all(
-        type(a[k]) is type(b[k]) and a[k] == b[k] for k in a
-    )
+    return list(a) == list(b) and all(type(a[k]) is type(b[k]) and a[k] == b[k] for k in a)
 
 
 def _same_global(a: Global, b: Global) -> bool:
@@ -83,9 +81,7 @@ def _same_op(a: Op, b: Op, pairs: Mapping[Value, Value]) -> bool:
         return False
     if _written(a) != _written(b) or not _same_operand(a.predicate, b.predicate, pairs):
         return False
-    return all(
-        _same_field(f.kind, getattr(a, f.name), getattr(b, f.name), pairs) for f in a.schema
-    )
+    return all(_same_field(f.kind, getattr(a, f.name), getattr(b, f.name), pairs) for f in a.schema)
 
 
 def _written(op: Op) -> Any:
@@ -103,9 +99,7 @@ def _same_field(kind: FieldKind, a: Any, b: Any, pairs: Mapping[Value, Value]) -
 
 
 def _same_operands(a: tuple[Any, ...], b: tuple[Any, ...], pairs: Mapping[Value, Value]) -> bool:
-    return len(a) == len(b) and all(
-        _same_operand(x, y, pairs) for x, y in zip(a, b, strict=True)
-    )
+    return len(a) == len(b) and all(_same_operand(x, y, pairs) for x, y in zip(a, b, strict=True))
 
 
 def _same_operand(a: Any, b: Any, pairs: Mapping[Value, Value]) -> bool:

@@ -118,8 +118,10 @@ class Op:
                 _setattr(self, "results", (_new_value(types[0]),))
             elif types:
                 _setattr(self, "results", tuple([_new_value(t) for t in types]))
-        elif len(given) != len(types) or given[0].type is not types[0] or (
-            len(given) > 1 and any(v.type is not t for v, t in zip(given, types, strict=True))
+        elif (
+            len(given) != len(types)
+            or given[0].type is not types[0]
+            or (len(given) > 1 and any(v.type is not t for v, t in zip(given, types, strict=True)))
         ):
             self._reject_results(given, types)
         if self.predicate is not None:

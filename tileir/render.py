@@ -1,9 +1,9 @@
 """Diagnostics as people read them: the place, the line, a caret, what to do next.
 
-    softmax.tir:12:20: error[TIR0101]: fsub: rhs must be f32<1024>, not f32
-       12 |   %d = fsub f32<1024> %v, %max
-          |                           ^^^^
-      note: ...
+softmax.tir:12:20: error[TIR0101]: fsub: rhs must be f32<1024>, not f32
+   12 |   %d = fsub f32<1024> %v, %max
+      |                           ^^^^
+  note: ...
 """
 
 from __future__ import annotations

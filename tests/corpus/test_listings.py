@@ -3,10 +3,12 @@ mean what their documents say; printed ones stand beside them."""
 
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 
 import tileir
+from tileir.compare import structurally_equal
 from tileir.linker import link
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
@@ -119,3 +121,18 @@ def test_listing_7_sums_prefetched_tiles(trips, pipeline):
     module = link(parse(LISTING_7), listing("listing7"))
     executed(module, "k", (1,), {"x": x, "z": z, "n": trips}, pipeline)
     assert (z == x.reshape(-1, 16)[:trips].sum(0)).all()
+
+
+def test_the_triton_1_spelling_of_add_is_read_as_printed():
+    text = (FOLDER / "add.printed.tir").read_text()
+    assert structurally_equal(
+        attrs.evolve(parse(text, dialect="triton1"), header_comments=()),
+        attrs.evolve(listing("add"), header_comments=()),
+    )
+
+
+@pytest.mark.parametrize("line", ["%0 := add i32 1, 2;", "def int f() {", "def void f(i32) {"])
+def test_lines_of_another_form_are_refused_at_their_place(line):
+    with pytest.raises(tileir.ParseError) as error:
+        parse(f"\n{line}\n", dialect="triton1")
+    assert error.value.code == "TIR0001" and error.value.line == 2

@@ -19,7 +19,7 @@ from tileir.passes.laws.law import rules
 from tileir.passes.laws.shapes import SHAPES
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Replace, Walk, rewrite
-from tileir.types import Tile, element_of, shape_of, tile
+from tileir.types import Element, Tile, element_of, shape_of, tile
 from tileir.values import Constant, Operand, Value
 
 
@@ -129,7 +129,7 @@ def _sunk(op: Op, mover: Any, walk: Walk) -> Answer:
     for field in op.schema:
         old = getattr(op, field.name)
         if field.kind is FieldKind.RESULT_TYPE:
-            changes[field.name] = tile(element_of(old), shape)
+            changes[field.name] = tile(cast(Element, element_of(old)), shape)
         elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
             changes[field.name] = tuple(before(v) for v in old)
         elif field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL) and old is not None:
