@@ -18,8 +18,7 @@ def parse(
 ) -> Module:
     """The module that `text` spells, verified unless `verify` is false.
 
-    `dialect` is `tir`, `mapl19` (the spelling of the MAPL 2019 paper) or `triton1` (of the Triton
-    1.0 announcement). Raises ParseError or VerifyError with every error found.
+    `dialect` is `tir` or `triton1`, the spelling of the Triton 1.0 announcement. Raises ParseError or VerifyError with every error found.
     """
     return parse_with_remarks(text, file, dialect=dialect, verify=verify)[0]
 
