@@ -18,7 +18,9 @@ def parse(
 ) -> Module:
     """The module that `text` spells, verified unless `verify` is false.
 
-    `dialect` is `tir` or `triton1`, the spelling of the Triton 1.0 announcement. Raises ParseError or VerifyError with every error found.
+    `dialect` is `tir` or `triton1`, the spelling of the Triton 1.0 announcement.
+
+    Raises ParseError or VerifyError with every error found.
     """
     return parse_with_remarks(text, file, dialect=dialect, verify=verify)[0]
 
