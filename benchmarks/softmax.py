@@ -16,6 +16,7 @@ import math
 import random
 import statistics
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -84,10 +85,11 @@ def candidates(columns: int) -> list[tuple[int, int]]:
 
 
 def model(rows: int, columns: int, size: int) -> tuple[int, int]:
-    """Rows per instance and warps without measuring: 16 bytes or more per thread and access, 16 to
-    32 elements a thread, short rows side by side in one instance."""
-    warps = min(16, max(1, 1 << max(0, round(math.log2(columns / (32 * 16))))))
-    block = 4 if warps == 1 else 2 if warps == 2 and rows > 8192 else 1
+    """Rows per instance and warps without measuring: 32 elements a thread where rows are many,
+    fewer where they are few and latency counts; short rows side by side in one instance."""
+    each = 32 if rows >= 4096 else 16 if rows >= 1024 else 8
+    warps = min(16, max(1, 1 << max(0, round(math.log2(columns / (32 * each))))))
+    block = 2 if columns <= 512 and rows >= 4096 else 1
     return block, block * warps
 
 
@@ -175,6 +177,15 @@ def _best(times: dict[str, float], who: str) -> tuple[str, float]:
     return name, mine.get(name, math.inf)
 
 
+def versions() -> dict[str, str]:
+    """What was measured on what."""
+    return {
+        "gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
+        "triton": triton.__version__, "tileir": tileir.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }  # fmt: skip
+
+
 def main() -> int:
     """Run the table; the exit status says whether every result of ours was right."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -189,9 +200,9 @@ def main() -> int:
         for dtype in (torch.float32, torch.bfloat16):
             line = row(rows, columns, dtype, options.quick)
             lines.append(line)
-            time = line["microseconds"].get("tileir", math.nan)
+            taken = line["microseconds"].get("tileir", math.nan)
             print(
-                f"{rows:>6}x{columns:<5} {line['dtype']:9} {time:7.2f} "
+                f"{rows:>6}x{columns:<5} {line['dtype']:9} {taken:7.2f} "
                 f"{line['terabytes_per_second']:5.2f} {line['ratio']:8.3f} "
                 f"{line['ratio_best']:6.3f} {line['ratio_torch']:7.3f}  {line['best']['tileir'][0]}"
                 f" | {line['best']['triton'][0]} {line['wrong'] or ''}",
@@ -199,7 +210,7 @@ def main() -> int:
             )
     if options.out:
         with open(options.out, "w") as file:
-            json.dump({"gpu": torch.cuda.get_device_name(), "rows": lines}, file, indent=1)
+            json.dump({**versions(), "rows": lines}, file, indent=1)
     return any(name.startswith("tileir") for line in lines for name in line["wrong"])
 
 

@@ -16,7 +16,15 @@ _PLAIN = ("trunc", "zext", "sext", "sitofp", "uitofp", "ptrtoint", "inttoptr", "
 
 
 def _plain(t: Thread, op: Any, x: Handle) -> Handle:
+    if op.mnemonic == "sitofp" and _source(op) is I1:
+        return _truth_to_float(t, _target(op), x)
     return t.convert(op.mnemonic, _source(op), _target(op), x)
+
+
+def _truth_to_float(t: Thread, target: Element, x: Handle) -> Handle:
+    """-1 where the one bit is set: LLVM's NVPTX target takes it for 1 when it makes a bf16."""
+    set_, clear = (t.constant(target, encode(target, v)) for v in (-1.0, 0.0))
+    return t.select(target, x, set_, clear)
 
 
 def _widen(t: Thread, op: Any, x: Handle) -> Handle:
