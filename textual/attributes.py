@@ -181,7 +181,8 @@ def format_string(text: str) -> str:
 
 def format_symbol(name: str) -> str:
     """`@name`, quoted where it needs to be."""
-    return f"@{name}" if _PLAIN_NAME.match(name) else f'@"{name}"'
+    plain = _PLAIN_NAME.match(name) and name not in ("true", "false", "undef")
+    return f"@{name}" if plain else f'@"{name}"'
 
 
 def format_label(name: str) -> str:

@@ -18,7 +18,7 @@ from tileir.textual.types import read_type
 from tileir.values import Operand, Value
 
 _LABEL = re.compile(rf'[ \t]*(?:"([^"\n]*)"|({NAME}))[ \t]*:')
-_PHI = re.compile(rf"(?:%{NAME}|_)[ \t]*=[ \t]*phi\b")
+_PHI = re.compile(rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b")
 
 
 @attrs.define

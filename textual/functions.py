@@ -29,7 +29,7 @@ from tileir.textual.types import read_integer, read_type, read_types
 from tileir.types import VOID
 from tileir.values import Operand, Value
 
-_ATTRIBUTES_AHEAD = re.compile(r"\{\s*(?:;[^\n]*\n\s*)*(?:\w[\w.$-]*\s*=|\})")
+_ATTRIBUTES_AHEAD = re.compile(r"\{(?:[ \t]*\}|\s*(?:;[^\n]*\n\s*)*\w[\w.$-]*\s*=)")
 _PARAMETER_WORDS = ("aligned", "multiple_of", "readonly", "writeonly", "noalias")
 _MODIFIERS: dict[str, tuple[str, Any]] = {
     "kernel": ("kernel", True),

@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     r"(?P<newline>\n)"
     r"|(?P<comment>;[^\n]*)"
     rf"|(?P<value>%{NAME})"
-    rf'|(?P<symbol>@(?![%(])(?:[A-Za-z_.$][\w.$-]*|"[^"\n]*"))'
+    rf'|(?P<symbol>@(?!(?:true|false|undef)(?![\w.$-]))(?:[A-Za-z_.$][\w.$-]*|"[^"\n]*"))'
     r"|(?P<alias>\#[A-Za-z_][\w.]*)"
     r"|(?P<number>-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf\b|nan\b))"
     r"|(?P<word>[A-Za-z_][\w.$-]*)"

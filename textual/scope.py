@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final
+
+import attrs
 
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion
@@ -18,6 +21,18 @@ _DEFINITION = re.compile(
     rf"^[ \t]*(?:@\S+ )?((?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*)[ \t]*=[ \t]*[\w.]+",
     re.MULTILINE,
 )
+_NAMES = re.compile(rf"%{NAME}|_")
+_MOST_NAMES = 500
+"""How many names a suggestion is looked for among."""
+
+
+@attrs.frozen(slots=True)
+class _Definition:
+    """Where a line defines a name: the name, the types stated, and its index among the results."""
+
+    start: int
+    types: int
+    index: int
 
 
 class Scope:
@@ -30,7 +45,7 @@ class Scope:
         self._places: dict[str, Location] = {}
         self._ahead: dict[str, Value] = {}
         self._text, self._start = text, start
-        self._index: dict[str, tuple[int, int]] | None = None
+        self._known: dict[str, _Definition] | None = None
 
     def value(self, cursor: Cursor, token: Token) -> Value:
         """The value `token` names. Raises TIR0005 where the function defines none."""
@@ -41,7 +56,8 @@ class Scope:
     def define(self, cursor: Cursor, name: str, token: Token, value: Value) -> None:
         """Give `name` its value. Raises TIR0006 where it has one."""
         if name in self.values and name not in self._ahead:
-            note = Diagnostic("TIR0006", f"%{name} is first defined here", self._places.get(name))
+            first = self._places.get(name) or self._first_place(cursor, name)
+            note = Diagnostic("TIR0006", f"%{name} is first defined here", first)
             cursor.fail("TIR0006", f"%{name} is defined twice", token, (note,))
         self._ahead.pop(name, None)
         self.values[name] = value
@@ -56,14 +72,26 @@ class Scope:
         self.define(cursor, name, token, value)
         return value
 
+    def _definition(self, name: str) -> _Definition | None:
+        if self._known is None:
+            self._known = _definitions(self._text, self._start)
+        return self._known.get(name)
+
+    def _first_place(self, cursor: Cursor, name: str) -> Location | None:
+        found = self._definition(name)
+        if found is None:
+            return None
+        line = self._text.count("\n", 0, found.start) + 1
+        column = found.start - self._text.rfind("\n", 0, found.start)
+        return Location(cursor.file, line, column, written=False)
+
     def _forward(self, cursor: Cursor, token: Token, name: str) -> Value:
-        if self._index is None:
-            self._index = _definitions(self._text, self._start)
-        place = self._index.get(name)
-        if place is None:
-            near = suggestion(token.text, [f"%{n}" for n in self.values])
+        found = self._definition(name)
+        if found is None:
+            names = list(islice(self.values, _MOST_NAMES))
+            near = suggestion(token.text, [f"%{n}" for n in names])
             cursor.fail("TIR0005", f"{token.text} is not defined{near}", token)
-        made = self._stated(cursor, *place)
+        made = self._stated(cursor, found.types, found.index)
         value = POISON if made is None else Value(made, hint(name))
         self.values[name] = self._ahead[name] = value
         return value
@@ -81,11 +109,12 @@ def hint(name: str) -> str | None:
     return None if name.isdigit() else name
 
 
-def _definitions(text: str, start: int) -> dict[str, tuple[int, int]]:
-    """Name to (offset of the stated types, index among the results), up to the function's end."""
+def _definitions(text: str, start: int) -> dict[str, _Definition]:
+    """Where each name is first defined, up to the function's end."""
     end = text.find("\n}", start)
-    found: dict[str, tuple[int, int]] = {}
+    found: dict[str, _Definition] = {}
     for match in _DEFINITION.finditer(text, start, len(text) if end < 0 else end):
-        for index, name in enumerate(match[1].split(",")):
-            found.setdefault(name.strip()[1:], (match.end(), index))
+        for index, name in enumerate(_NAMES.finditer(match[1])):
+            place = _Definition(match.start(1) + name.start(), match.end(), index)
+            found.setdefault(name[0][1:], place)
     return found
