@@ -115,7 +115,7 @@ class FastReader:
         found: list[Any] = []
         literals = False
         for part in text.split(", "):
-            value = values.get(part[1:]) if part[0] == "%" else None
+            value = values.get(part[1:]) if part[:1] == "%" else None
             if value is None:
                 literals = True
                 found.append(part)
@@ -144,7 +144,7 @@ class FastReader:
     def _literal(self, text: str, type_: Type | None) -> Operand | None:
         if type_ is None or _LITERAL.fullmatch(text) is None:
             return None
-        kind = "word" if text[0].isalpha() and text not in ("inf", "nan") else "number"
+        kind = "word" if text[:1].isalpha() and text not in ("inf", "nan") else "number"
         try:
             return read_literal(Cursor("", self.file), Token(kind, text, 0), type_)
         except ParseError:

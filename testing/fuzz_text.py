@@ -1,0 +1,158 @@
+"""Malformed text: whatever a reader is given, it answers with a module or a `TileirError`.
+
+    python -m tileir.testing.fuzz_text --count 50000 [--seed N]
+
+Texts are mutants of well-formed modules (tokens deleted, repeated, swapped and replaced, lines
+moved, numbers and names blown up, bytes changed, ends cut off) and random tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from tileir.errors import TileirError
+from tileir.textual import parse
+
+_TOKEN = re.compile(r"%[\w.]+|@[\w.]+|\w+|\n|[^\w\s]|[ \t]+")
+_WORDS = (
+    "%0", "%x", "@f", "i32", "f32<8>", "f32*", "i1", "add", "load", "phi", "psi", "ret", "br",
+    "define", "declare", "kernel", "void", "entry:", "{", "}", "(", ")", "[", "]", "<", ">", "=",
+    ",", ":", ";", "@", "*", "#l0", "undef", "true", "nan", "-inf", "0x", "0xffffffffffffffffff",
+    "-1", "1e999", "99999999999999999999", "1.5", '"', '"a\\', "loc(", "addrspace(", "\n", "\t",
+    "\r", "\0", "\u2028", "\ud7ff", "é", "tir 1.0", "metadata {", "none", "_", "stage",
+)  # fmt: skip
+
+
+@attrs.frozen
+class Escape:
+    """A text on which a reader failed otherwise than it may, and how."""
+
+    text: str
+    reason: str
+
+
+def mutant(rng: random.Random, seeds: Sequence[str]) -> str:
+    """One malformed (or, by luck, still well-formed) text."""
+    if rng.random() < 0.1:
+        return "tir 1.0\n" + " ".join(rng.choice(_WORDS) for _ in range(rng.randrange(60)))
+    text = rng.choice(seeds)
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+        text = rng.choice(_MUTATIONS)(rng, text)
+    return text
+
+
+def try_text(text: str, limit: float = 1.0) -> Escape | None:
+    """What is wrong with how the reader takes `text`: an exception that is no TileirError, an
+    error without a message, or over `limit` seconds a MiB (and never under one second)."""
+    start = time.perf_counter()
+    try:
+        parse(text)
+    except TileirError as error:
+        if not str(error) or not error.diagnostics:
+            return Escape(text, "an error without a message")
+    except (Exception, RecursionError) as error:
+        return Escape(text, f"{type(error).__name__}: {error}")
+    taken = time.perf_counter() - start
+    allowed = limit * max(1.0, len(text) / (1 << 20))
+    return Escape(text, f"{taken:.1f} s for {len(text)} characters") if taken > allowed else None
+
+
+def campaign(seeds: Sequence[str], count: int, seed: int = 0) -> list[Escape]:
+    """Try `count` texts made from `seeds`; those that escaped."""
+    rng = random.Random(seed)
+    tried = (try_text(mutant(rng, seeds)) for _ in range(count))
+    return [escape for escape in tried if escape is not None]
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKEN.findall(text) or [text]
+
+
+def _token_change(change: Callable[[random.Random, list[str], int], None]) -> Callable[..., str]:
+    def mutate(rng: random.Random, text: str) -> str:
+        tokens = _tokens(text)
+        change(rng, tokens, rng.randrange(len(tokens)))
+        return "".join(tokens)
+
+    return mutate
+
+
+def _delete(rng: random.Random, tokens: list[str], at: int) -> None:
+    del tokens[at : at + rng.choice((1, 1, 2, 5))]
+
+
+def _repeat(rng: random.Random, tokens: list[str], at: int) -> None:
+    tokens[at:at] = [tokens[at]] * rng.choice((1, 2, 300))
+
+
+def _swap(rng: random.Random, tokens: list[str], at: int) -> None:
+    other = rng.randrange(len(tokens))
+    tokens[at], tokens[other] = tokens[other], tokens[at]
+
+
+def _replace(rng: random.Random, tokens: list[str], at: int) -> None:
+    tokens[at] = rng.choice(_WORDS)
+
+
+def _blow_up(rng: random.Random, tokens: list[str], at: int) -> None:
+    tokens[at] = tokens[at] * rng.choice((10, 1000)) + str(10 ** rng.choice((3, 12, 60)))
+
+
+def _truncate(rng: random.Random, text: str) -> str:
+    return text[: rng.randrange(len(text) + 1)]
+
+
+def _bytes(rng: random.Random, text: str) -> str:
+    at = rng.randrange(len(text) + 1)
+    return (
+        text[:at] + chr(rng.choice((0, 7, 9, 34, 37, 64, 123, 125, 233, 0x2028))) + text[at + 1 :]
+    )
+
+
+def _move_line(rng: random.Random, text: str) -> str:
+    lines = text.split("\n")
+    line = lines.pop(rng.randrange(len(lines)))
+    lines.insert(rng.randrange(len(lines) + 1), line)
+    return "\n".join(lines)
+
+
+_MUTATIONS: tuple[Callable[[random.Random, str], str], ...] = (
+    *(_token_change(c) for c in (_delete, _repeat, _swap, _replace, _blow_up)),
+    _truncate,
+    _bytes,
+    _move_line,
+)
+
+
+def main() -> int:
+    """Run a campaign over the files named; the exit status says whether nothing escaped."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("files", nargs="+", help="well-formed modules to mutate")
+    parser.add_argument("--count", type=int, default=50_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    seeds: list[str] = []
+    for name in options.files:
+        with open(name, encoding="utf-8") as file:
+            seeds.append(file.read())
+    start = time.perf_counter()
+    escapes = campaign(seeds, options.count, options.seed)
+    taken = time.perf_counter() - start
+    reasons = Counter(e.reason for e in escapes)
+    sys.stdout.write(f"{options.count} texts, {len(escapes)} escaped, {taken:.0f} s\n")
+    for reason, times in reasons.most_common(10):
+        example = next(e.text for e in escapes if e.reason == reason)
+        sys.stdout.write(f"{times} times {reason}: {example[:2000]!r}\n")
+    return bool(escapes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
