@@ -29,8 +29,14 @@ def parse_with_remarks(
     text: str, file: str = "<string>", *, dialect: str = "tir", verify: bool = True
 ) -> tuple[Module, tuple[Diagnostic, ...]]:
     """`parse`, and what the reader did that the text does not say: blocks it dropped."""
-    module, remarks = read_module(_canonical(text, file, dialect), file)
-    return (verified(module) if verify else module), remarks
+    canonical = _canonical(text, file, dialect)
+    try:
+        module, remarks = read_module(canonical, file)
+        return (verified(module) if verify else module), remarks
+    except TileirError as error:
+        if dialect == "tir":
+            raise
+        raise shifted(error, -1) from None  # for the version line, which older spellings lack
 
 
 def parse_many(text: str, file: str = "<string>", *, verify: bool = True) -> list[Module]:

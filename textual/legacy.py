@@ -21,8 +21,8 @@ def triton1(text: str, file: str) -> str:
     """Canonical text of the spelling of the Triton 1.0 announcement (2021).
 
     A broadcast of a tile to its own type is the tile; a `masked_load` whose last operand is a tile
-    of `undef` has no `other`. Raises ParseError (TIR0001) for a line of another form. Places in
-    later errors count the version line, which this spelling has not.
+    of `undef` has no `other`. Raises ParseError (TIR0001) for a line of another form. The text
+    has one line more, the version.
     """
     reader = _Triton1(file)
     lines = [reader.line(number, line) for number, line in enumerate(text.split("\n"), 1)]

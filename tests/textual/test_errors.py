@@ -231,3 +231,10 @@ def test_a_second_definition_points_at_the_first() -> None:
 def test_near_names_are_suggested() -> None:
     with pytest.raises(ParseError, match="did you mean `splat`"):
         parse(body("%x = splatt i32<8> %n"))
+
+
+def test_errors_in_older_spellings_are_at_the_line_of_the_text() -> None:
+    text = "def void f(i32 N)\n{\nentry:\n%0 = add i32 N, 1.5;\nret void;\n}\n"
+    with pytest.raises(ParseError) as caught:
+        parse(text, dialect="triton1")
+    assert (caught.value.code, caught.value.line) == ("TIR0007", 4)
