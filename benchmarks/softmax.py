@@ -84,7 +84,7 @@ def candidates(columns: int) -> list[tuple[int, int]]:
     return found
 
 
-def model(rows: int, columns: int, size: int) -> tuple[int, int]:
+def model(rows: int, columns: int) -> tuple[int, int]:
     """Rows per instance and warps without measuring: 32 elements a thread where rows are many,
     fewer where they are few and latency counts; short rows side by side in one instance."""
     each = 32 if rows >= 4096 else 16 if rows >= 1024 else 8
@@ -97,7 +97,7 @@ def variants(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[s
     """name -> a function of (x, y) that fills y and returns at once."""
     element = {torch.float32: F32, torch.bfloat16: BF16}[dtype]
     found: dict[str, Callable[[torch.Tensor, torch.Tensor], None]] = {}
-    default = model(rows, columns, dtype.itemsize)
+    default = model(rows, columns)
     for block, warps in dict.fromkeys([default, *([] if quick else candidates(columns))]):
         module = tileir_softmax(rows, columns, element, block)
         compiled = tileir.backend.compile(module, options=Options(num_warps=warps))
