@@ -1,0 +1,44 @@
+"""One changed source file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import attrs
+
+FOLDERS = {
+    "tileir": "tileir",
+    "builder": "tileir.builder",
+    "textual": "tileir.textual",
+    "backend": "tileir.backend",
+    "frontends": "tileir.frontends",
+    "tools": "tileir.tools",
+    "testing": "tileir.testing",
+}
+"""The package that each top-level folder is imported as."""
+
+
+@attrs.frozen
+class Change:
+    """`file` (relative to the repository) with `source` instead of its text; `name` says what
+    differs, `context` is the changed text of what surrounds it."""
+
+    file: str
+    line: int
+    name: str
+    source: str = attrs.field(repr=False)
+    context: str = attrs.field(repr=False)
+
+    @property
+    def module(self) -> str:
+        """Full name of the module that `file` is."""
+        folder, *rest = Path(self.file).with_suffix("").parts
+        parts = rest[:-1] if rest and rest[-1] == "__init__" else rest
+        return ".".join((FOLDERS[folder], *parts))
+
+    @property
+    def key(self) -> str:
+        """The same for the same change of the same surroundings, wherever in the file."""
+        digest = hashlib.sha256(self.context.encode()).hexdigest()[:12]
+        return f"{self.file} {self.name} #{digest}"

@@ -1,0 +1,90 @@
+"""Mutants are what they should be, and a wrong line is noticed where a test looks at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tileir.testing.mutation import seeded
+from tileir.testing.mutation.areas import AREAS, files, judges
+from tileir.testing.mutation.change import Change
+from tileir.testing.mutation.fork import attempt
+from tileir.testing.mutation.operators import mutants
+from tileir.testing.mutation.results import Results
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def names(source: str) -> set[str]:
+    return {c.name for c in mutants("tileir/x.py", source)}
+
+
+def edited(source: str) -> set[str]:
+    return {c.source for c in mutants("tileir/x.py", source)}
+
+
+def test_each_operator_of_a_comparison_is_replaced() -> None:
+    assert edited("a = b < c\n") == {"a = (b <= c)\n", "a = (b >= c)\n"}
+
+
+def test_conditions_constants_and_results_change() -> None:
+    source = "def f(x):\n    if not x:\n        return x + 1\n    raise E\n"
+    assert names(source) == {
+        "'not x' -> 'x'",
+        "'x + 1' -> 'x - 1'",
+        "'1' -> '2'",
+        "'return x + 1' -> 'return None'",
+        "'raise E' -> 'pass'",
+    }
+
+
+def test_annotations_texts_and_names_stay() -> None:
+    source = '__all__ = ["a"]\nx: int | None = None\ns = "a" + f"{y + 1}"\nU = int | str\n'
+    assert names(source) == set()
+
+
+def test_an_edit_over_lines_leaves_later_lines_where_they_were() -> None:
+    source = "f(\n    a\n)\ng()\n"
+    assert "pass\n\n\ng()\n" in edited(source)
+
+
+def test_the_key_follows_the_definition_and_not_the_file() -> None:
+    source = "def f(x):\n    return x < 1\n"
+    before = {c.key for c in mutants("tileir/x.py", source)}
+    assert before == {c.key for c in mutants("tileir/x.py", "import a\n\n" + source)}
+    assert not before & {c.key for c in mutants("tileir/x.py", source.replace("1", "7"))}
+
+
+def test_a_change_is_noticed_by_a_test_that_looks(tmp_path: Path) -> None:
+    file, old = "tileir/effects.py", "class Effects"
+    source = (ROOT / file).read_text()
+    looks, looks_away = tmp_path / "test_looks.py", tmp_path / "test_away.py"
+    looks.write_text("def test():\n    from tileir.effects import Effects\n")
+    looks_away.write_text("def test():\n    pass\n")
+    wrong = Change(file, 1, "renamed", source.replace(old, "class Other"), "")
+    assert attempt(wrong, ROOT, [str(looks)], 60).status == "killed"
+    assert attempt(wrong, ROOT, [str(looks_away)], 60).status == "survived"
+    assert attempt(None, ROOT, [str(looks), str(looks_away)], 60).status == "survived"
+    slow = tmp_path / "test_slow.py"
+    slow.write_text("import time\ndef test():\n    time.sleep(60)\n")
+    assert attempt(None, ROOT, [str(slow)], 1).status == "timeout"
+
+
+def test_results_survive_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "results.tsv"
+    change = next(mutants("tileir/x.py", "a = b < c\n"))
+    results = Results(path)
+    results.add(change, attempt(None, ROOT, [str(tmp_path)], 60))
+    assert change.key in Results(path)
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_every_area_has_files_and_every_file_tests(area: str) -> None:
+    for file in files(area, ROOT):
+        assert all((ROOT / path).exists() for path in judges(file))
+
+
+def test_seeded_bugs_fit_the_source() -> None:
+    for change in seeded.changes(ROOT):
+        compile(change.source, change.file, "exec")
