@@ -10,7 +10,8 @@ import attrs
 from tileir.backend.contiguity import Contiguity
 from tileir.effects import Effects
 from tileir.ir import Function
-from tileir.layout import Layout, Vector, blocked
+from tileir.layout import Layout, Vector
+from tileir.layout_tilings import blocked
 from tileir.op import Op
 from tileir.types import Pointer, Tile, shape_of
 

@@ -245,9 +245,9 @@ def layout(
     atoms |= {"lane": list(lane), "warp": list(warp), "block": list(block)}
     reached = list(Layout(rank, register, lane, warp, block).atom_extents)
     rest: list[Repeat] = []
-    for repeat in _merged(repeats):
+    for repeat in merged(repeats):
         low = _power_in(repeat.count)
-        if any(_dependent(r, repeat) for r in rest):
+        if any(dependent(r, repeat) for r in rest):
             low = 1
         for _ in range(low.bit_length() - 1):
             step = [0] * rank
@@ -261,13 +261,13 @@ def layout(
     return Layout(rank, register, lane, warp, block, tuple(_ordered(rest)))
 
 
-def _merged(repeats: tuple[Repeat, ...]) -> list[Repeat]:
+def merged(repeats: tuple[Repeat, ...]) -> list[Repeat]:
     """Repetitions that count on within one axis and dimension, as one."""
     found: list[Repeat] = []
     for repeat in repeats:
         if repeat.axis == "register" and repeat.dim is None:
             continue
-        last = next((i for i in reversed(range(len(found))) if _dependent(found[i], repeat)), None)
+        last = next((i for i in reversed(range(len(found))) if dependent(found[i], repeat)), None)
         if last is not None and (found[last].axis, found[last].dim) == (repeat.axis, repeat.dim):
             found[last] = attrs.evolve(found[last], count=found[last].count * repeat.count)
         else:
@@ -279,13 +279,13 @@ def _ordered(repeats: list[Repeat]) -> Iterator[Repeat]:
     """The same repetitions, of those that may come next always the first by axis and dimension."""
     left = list(repeats)
     while left:
-        ready = [r for i, r in enumerate(left) if not any(_dependent(b, r) for b in left[:i])]
+        ready = [r for i, r in enumerate(left) if not any(dependent(b, r) for b in left[:i])]
         first = min(ready, key=lambda r: (AXES.index(r.axis), -1 if r.dim is None else r.dim))
         left.remove(first)
         yield first
 
 
-def _dependent(a: Repeat, b: Repeat) -> bool:
+def dependent(a: Repeat, b: Repeat) -> bool:
     """Whether the order of two repetitions matters: they share an axis or a dimension."""
     return a.axis == b.axis or (a.dim is not None and a.dim == b.dim)
 
@@ -293,60 +293,6 @@ def _dependent(a: Repeat, b: Repeat) -> bool:
 def differs_in_units(old: Vector, new: Vector) -> bool:
     """Whether two shapes are the same but for extents of 1."""
     return [n for n in old if n > 1] == [n for n in new if n > 1]
-
-
-def blocked(shape: Vector, order: Vector, vector: int, num_warps: int, lanes: int = 32) -> Layout:
-    """A tiling that keeps neighbouring lanes on neighbouring elements (paper Figure 5).
-
-    `order` lists dimensions, fastest first; every thread holds `vector` neighbours along
-    `order[0]` (fewer where they do not divide the extent), lanes follow along `order`, warps
-    from the slowest dimension, and registers repeat the block until `shape` is covered.
-    """
-    fast, left = order[0], list(shape)
-    vector = _vector_along(shape, fast, min(_power_below(vector), _power_in(shape[fast])), lanes)
-    left[fast] //= vector
-    steps: list[Repeat] = [Repeat("register", vector, fast)]
-    for i, dim in enumerate(order):
-        others = prod(left[d] for d in order[i + 1 :])
-        count = _lanes_along(left[dim], lanes, others, vector if dim == fast else 1)
-        steps.append(Repeat("lane", count, dim))
-        left[dim] = -(-left[dim] // count)
-        lanes //= count
-    steps.append(Repeat("lane", lanes, None))
-    steps += _warps_along(left, order, num_warps)
-    steps += [Repeat("register", left[dim], dim) for dim in order]
-    return layout(len(shape), repeats=tuple(steps))
-
-
-def _vector_along(shape: Vector, fast: int, most: int, lanes: int) -> int:
-    """The widest vector up to `most` that leaves every lane the same work, else `most`."""
-    total, vector = prod(shape), most
-    while vector > 1 and total // vector % lanes:
-        vector //= 2
-    return vector if total // vector % lanes == 0 else most
-
-
-def _lanes_along(extent: int, lanes: int, others: int, vector: int) -> int:
-    """Lanes to put along a dimension of `extent`: all of them where they divide it, fewer where
-    that covers exactly, leaves 16 neighbouring elements, and other dimensions can use the rest."""
-    most = min(lanes, _power_above(extent))
-    count = most
-    while count * vector > 16 and extent % count and others * (count // 2) >= lanes:
-        count //= 2
-    return count if extent % count == 0 else most
-
-
-def _warps_along(left: list[int], order: Vector, num_warps: int) -> Iterator[Repeat]:
-    """Warps by prime factor, along the slowest dimension they divide, else along the one with
-    most left; `left` is reduced."""
-    for factor in _prime_factors(num_warps):
-        slow = tuple(reversed(order))
-        fits = [d for d in slow if left[d] % factor == 0]
-        rest = [d for d in slow if left[d] > 1]
-        dim = fits[0] if fits else max(rest, key=lambda d: left[d], default=None)
-        if dim is not None:
-            left[dim] = -(-left[dim] // factor)
-        yield Repeat("warp", factor, dim)
 
 
 def _linearize(v: Vector, shape: Vector) -> int:
@@ -367,20 +313,3 @@ def _delinearize(index: int, shape: Vector) -> Vector:
 def _power_in(n: int) -> int:
     """Largest power of two that divides `n`."""
     return n & -n
-
-
-def _power_below(n: int) -> int:
-    return 1 << (n.bit_length() - 1)
-
-
-def _power_above(n: int) -> int:
-    return 1 << (n - 1).bit_length()
-
-
-def _prime_factors(n: int) -> Iterator[int]:
-    p = 2
-    while n > 1:
-        while n % p == 0:
-            yield p
-            n //= p
-        p += 1

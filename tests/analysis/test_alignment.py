@@ -10,7 +10,7 @@ from tests.analysis.kernels import GRID, LOOP, kernel, named
 from tileir.analysis.alignment import Alignment, alignment
 from tileir.analysis.ranges import ranges
 from tileir.ir import Block, Function, Parameter
-from tileir.layout import blocked
+from tileir.layout_tilings import blocked
 from tileir.ops.control import Return
 from tileir.ops.gpu import ConvertLayout
 from tileir.ops.shape import MakeRange, Splat

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tileir import TileirError
-from tileir.layout import Layout, Repeat, blocked, layout
+from tileir.layout import Layout, Repeat, layout
 from tileir.layout_text import parse_layout
+from tileir.layout_tilings import blocked
 
 SHAPES = [(1,), (7,), (48,), (192,), (931,), (4096,), (3, 5), (64, 192), (16, 200), (16, 176),
           (4, 8, 16), (2, 3, 4, 5, 6)]  # fmt: skip

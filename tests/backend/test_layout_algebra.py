@@ -1,0 +1,241 @@
+"""The algebra of layouts against what listing every place says."""
+
+import itertools
+from math import prod
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tileir.layout import AXES, Layout, Repeat, layout
+from tileir.layout_algebra import (
+    Place,
+    compose,
+    covers,
+    divide,
+    equal_up_to_registers,
+    holders,
+    invert,
+    product,
+    register_order,
+)
+from tileir.layout_bits import (
+    Span,
+    apply,
+    common_complement,
+    complement,
+    intersection,
+    inverse,
+    kernel,
+    multiply,
+    solve,
+)
+from tileir.layout_shared import dense, elements, offset, padded, swizzled
+from tileir.layout_text import parse_layout
+from tileir.layout_tilings import blocked, hierarchical
+
+VECTORS = st.lists(st.integers(0, 31), max_size=6)
+
+
+def spanned(vectors):
+    found = {0}
+    for v in vectors:
+        found |= {v ^ x for x in found}
+    return found
+
+
+@given(VECTORS, VECTORS)
+def test_intersection_is_what_both_span(a, b):
+    basis = intersection(a, b)
+    assert spanned(basis) == spanned(a) & spanned(b)
+    assert len(Span.of(basis)) == len(basis)
+
+
+@given(VECTORS, VECTORS)
+def test_common_complement_meets_neither(a, b):
+    found = common_complement(a, b, 5)
+    assert spanned(found) & spanned(a) == {0} == spanned(found) & spanned(b)
+    assert len(found) == 5 - max(len(Span.of(a)), len(Span.of(b))) == len(Span.of(found))
+
+
+@given(VECTORS)
+def test_complement_and_kernel_count_dimensions(a):
+    rank = len(Span.of(a))
+    assert len(Span.of([*a, *complement(a, 5)])) == 5
+    assert len(complement(a, 5)) == 5 - rank
+    zeros = kernel(a)
+    assert len(zeros) == len(a) - rank and all(apply(a, z) == 0 for z in zeros)
+    assert len(Span.of(zeros)) == len(zeros)
+
+
+@given(VECTORS, st.integers(0, 31))
+def test_solve_finds_a_combination_where_there_is_one(a, v):
+    found = solve(a, v)
+    assert (found is not None) == (v in spanned(a))
+    if found is not None:
+        assert apply(a, found) == v
+
+
+@given(VECTORS)
+def test_inverse_undoes(a):
+    for bit, image in enumerate(inverse(a, 5)):
+        if image is None:
+            assert 1 << bit not in spanned(a)
+        else:
+            assert multiply(a, [image]) == (1 << bit,)
+
+
+@st.composite
+def layouts(draw, axes=("register", "lane", "warp"), rank=None):
+    """Atoms with swizzles and replicas, repetitions in any order."""
+    rank = draw(st.integers(1, 3)) if rank is None else rank
+    atoms = {axis: [] for axis in AXES}
+    for _ in range(draw(st.integers(0, 5))):
+        vector = tuple(draw(st.integers(0, 7)) for _ in range(rank))
+        atoms[draw(st.sampled_from(axes))].append(vector)
+    dims = st.one_of(st.none(), st.integers(0, rank - 1))
+    repeats = draw(st.lists(st.builds(Repeat, st.sampled_from(axes), st.integers(2, 6), dims),
+                            max_size=3))  # fmt: skip
+    return layout(rank, *(tuple(atoms[a]) for a in AXES), repeats=tuple(repeats))
+
+
+def places(it: Layout):
+    for index in itertools.product(*(range(it.size(axis)) for axis in AXES)):
+        yield Place(*index), it.coordinate(*index)
+
+
+@settings(max_examples=60, deadline=None)
+@given(layouts())
+def test_inverse_names_a_holder_exactly_where_there_is_one(it):
+    held = {}
+    for place, coordinate in places(it):
+        held.setdefault(coordinate, []).append(place)
+    found = invert(it)
+    for coordinate in itertools.product(*(range(n) for n in it.extents)):
+        place = found.place(coordinate)
+        assert (place is not None) == (coordinate in held), coordinate
+        assert place is None or place in held[coordinate]
+    assert {len(v) for v in held.values()} == {holders(it)}
+    shape = tuple(max(1, n - 1) for n in it.extents)
+    wanted = set(itertools.product(*map(range, shape)))
+    assert covers(it, shape) == (wanted <= set(held))
+
+
+@settings(max_examples=60, deadline=None)
+@given(layouts(rank=2), layouts(rank=2))
+def test_product_tiles_and_divide_undoes(inner, outer):
+    whole = product(inner, outer)
+    if whole is None:
+        assert inner.repeats
+        return
+    scale = inner.extents
+    assert whole.extents == tuple(a * b for a, b in zip(scale, outer.extents, strict=True))
+    for axis in AXES:
+        assert whole.size(axis) == inner.size(axis) * outer.size(axis)
+    expected = sorted(
+        tuple(a + b * n for a, b, n in zip(v, w, scale, strict=True))
+        for _, v in places(inner)
+        for _, w in places(outer)
+    )
+    assert sorted(v for _, v in places(whole)) == expected
+    quotient = divide(whole, inner)
+    assert quotient is not None and product(inner, quotient) == whole
+
+
+@settings(max_examples=60, deadline=None)
+@given(layouts(rank=2), layouts(rank=2))
+def test_divide_refuses_what_is_no_factor(whole, inner):
+    quotient = divide(whole, inner)
+    assert quotient is None or product(inner, quotient) == whole
+
+
+@settings(max_examples=80, deadline=None)
+@given(layouts(("register",), rank=2), layouts(rank=1))
+def test_composition_is_one_after_the_other(outer, inner):
+    found = compose(outer, inner)
+    if found is None:
+        return
+    for place, (index,) in places(inner):
+        expected = outer.coordinate(index)
+        assert found.coordinate(place.register, place.lane, place.warp, place.block) == expected
+
+
+def test_composition_of_a_walk_and_shared_memory():
+    tile = swizzled((64, 64), 8, 1, 8)
+    walk = blocked((4096,), (0,), 8, 4)
+    found = compose(tile, walk)
+    assert found is not None and parse_layout(str(found)) == found
+    for lane, register in itertools.product(range(32), range(8)):
+        assert offset(tile, found.coordinate(register, lane)) == walk.coordinate(register, lane)[0]
+
+
+@given(st.permutations(range(3)))
+def test_registers_in_any_order_are_equal(order):
+    vectors = [(0, 1), (0, 2), (8, 0)]
+    lanes = ((0, 4), (0, 8), (1, 0), (2, 0), (4, 0))
+    a = layout(2, tuple(vectors), lanes)
+    b = layout(2, tuple(vectors[i] for i in order), lanes)
+    found = register_order(a, b)
+    assert equal_up_to_registers(a, b) and found is not None
+    assert [a.registers[r] for r in found] == list(b.registers)
+    assert not equal_up_to_registers(a, layout(2, tuple(vectors), lanes[::-1]))
+    assert not equal_up_to_registers(a, layout(2, tuple(vectors[:2]), lanes))
+
+
+# Shared memory ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(7,), (16, 33), (3, 5, 8), (2, 3, 4, 5, 6)])
+@pytest.mark.parametrize("pad", [0, 3])
+def test_padded_rows_lie_side_by_side(shape, pad):
+    it, order = padded(shape, pad), tuple(range(len(shape)))
+    stride = shape[-1] + (pad if len(shape) > 1 else 0)
+    for place, v in enumerate(itertools.product(*map(range, shape))):
+        row, column = divmod(place, shape[-1])
+        assert offset(it, v) == row * stride + column
+    turned = padded(shape, pad, order)
+    assert elements(turned) >= prod(shape)
+    assert offset(turned, (1,) + (0,) * (len(shape) - 1)) == 1
+    assert parse_layout(str(it)) == it
+
+
+@pytest.mark.parametrize(("vector", "per_phase", "phases"), [(8, 1, 8), (8, 2, 4), (4, 1, 4)])
+def test_swizzled_vectors_move_within_their_row(vector, per_phase, phases):
+    it = swizzled((32, 64), vector, per_phase, phases)
+    for row, column in itertools.product(range(32), range(64)):
+        moved = column // vector ^ row // per_phase % phases
+        assert offset(it, (row, column)) == row * 64 + moved * vector + column % vector
+    assert parse_layout(str(it)) == it and elements(it) == 32 * 64
+
+
+def test_dense_is_padding_of_nothing():
+    assert dense((4, 8)) == padded((4, 8), 0)
+
+
+@pytest.mark.parametrize("arguments", [(3, 1, 8), (8, 1, 16), (8, 0, 8)])
+def test_no_swizzle_of_odd_numbers(arguments):
+    with pytest.raises(ValueError, match="no swizzle"):
+        swizzled((64, 64), *arguments)
+
+
+# Tilings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 1)])
+def test_hierarchical_tiles_nest(order):
+    nano, lanes, warps, shape = (2, 4), (4, 8), (2, 2), (32, 192)
+    it = hierarchical(shape, nano, lanes, warps, order)
+    assert it.extents == shape and it.size("lane") == 32 and it.size("warp") == 4
+    held = {it.coordinate(r) for r in range(8)}
+    assert held == set(itertools.product(range(2), range(4)))
+    micro = {it.coordinate(r, lane) for r in range(8) for lane in range(32)}
+    assert micro == set(itertools.product(range(8), range(32)))
+    assert parse_layout(str(it)) == it
+
+
+@pytest.mark.parametrize(
+    ("nano", "lanes", "order"),
+    [((2,), (4, 8), None), ((2, 0), (4, 8), None), ((1, 1), (4, 8), (0, 0))],
+)
+def test_hierarchical_refuses_what_does_not_match(nano, lanes, order):
+    with pytest.raises(ValueError, match="expected"):
+        hierarchical((8, 8), nano, lanes, (1, 1), order)

@@ -1,0 +1,309 @@
+"""The algebra of layouts: inverses, composition, products and quotients.
+
+Everything here is exact for the atom and for repetitions alike. Where a result would be no layout
+(two mixed-radix systems that do not fit together) the answer is None, and the caller takes
+another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import prod
+
+import attrs
+
+from tileir.layout import AXES, Digit, Layout, Repeat, Vector, dependent, layout, merged
+from tileir.layout_bits import Span, inverse as inverse_matrix, kernel
+
+
+@attrs.frozen
+class Place:
+    """A hardware coordinate."""
+
+    register: int = 0
+    lane: int = 0
+    warp: int = 0
+    block: int = 0
+
+
+@attrs.frozen(slots=False)
+class Inverse:
+    """From coordinates to the first place that holds them: the atom's pseudo-inverse, and the
+    digits of repetitions read off."""
+
+    layout: Layout
+
+    @cached_property
+    def widths(self) -> Vector:
+        """Bits of the atom's extent per dimension."""
+        return tuple(n.bit_length() - 1 for n in self.layout.atom_extents)
+
+    @cached_property
+    def matrix(self) -> tuple[int | None, ...]:
+        """For every bit of the atom's coordinates, dimension 0 lowest, the hardware bits that
+        select it, registers lowest; None where nothing does."""
+        return inverse_matrix(flat_columns(self.layout), sum(self.widths))
+
+    @cached_property
+    def _span(self) -> Span:
+        return Span.of(flat_columns(self.layout))
+
+    def place(self, coordinate: Sequence[int]) -> Place | None:
+        """The first holder of `coordinate`; None if nobody holds it."""
+        digits = self._digits(coordinate)
+        if digits is None:
+            return None
+        low = [x % n for x, n in zip(coordinate, self.layout.atom_extents, strict=True)]
+        beyond, hardware = self._span.reduced(pack(low, self.widths))
+        if beyond:
+            return None
+        found: dict[str, int] = {}
+        for axis in AXES:
+            bits = len(self.layout.atom(axis))
+            found[axis] = (hardware & ((1 << bits) - 1)) + digits.get(axis, 0)
+            hardware >>= bits
+        return Place(**found)
+
+    def _digits(self, coordinate: Sequence[int]) -> Mapping[str, int] | None:
+        """What repetitions contribute to every axis."""
+        left = [x // n for x, n in zip(coordinate, self.layout.atom_extents, strict=True)]
+        found: dict[str, int] = {}
+        weights = {axis: 1 << len(self.layout.atom(axis)) for axis in AXES}
+        for repeat in self.layout.repeats:
+            if repeat.dim is not None:
+                left[repeat.dim], digit = divmod(left[repeat.dim], repeat.count)
+                found[repeat.axis] = found.get(repeat.axis, 0) + digit * weights[repeat.axis]
+            weights[repeat.axis] *= repeat.count
+        return None if any(left) else found
+
+
+def invert(it: Layout) -> Inverse:
+    """Where every coordinate is held."""
+    return Inverse(it)
+
+
+def pack(vector: Sequence[int], widths: Sequence[int]) -> int:
+    """The coordinates of a vector side by side in one integer, dimension 0 lowest."""
+    found, shift = 0, 0
+    for x, width in zip(vector, widths, strict=True):
+        found |= x << shift
+        shift += width
+    return found
+
+
+def unpack(packed: int, widths: Sequence[int]) -> Vector:
+    """The vector that `pack` made `packed` of."""
+    found: list[int] = []
+    for width in widths:
+        found.append(packed & ((1 << width) - 1))
+        packed >>= width
+    return tuple(found)
+
+
+def flat_columns(it: Layout, axes: Sequence[str] = AXES) -> tuple[int, ...]:
+    """The vectors of the atom's bits, packed, of `axes` in order."""
+    widths = [n.bit_length() - 1 for n in it.atom_extents]
+    return tuple(pack(v, widths) for axis in axes for v in it.atom(axis))
+
+
+# Holding an element more than once ----------------------------------------------------------
+
+
+def holders(it: Layout) -> int:
+    """How many places hold each element: 1 where nothing is replicated."""
+    free = len(kernel(flat_columns(it)))
+    return prod((r.count for r in it.repeats if r.dim is None), start=1 << free)
+
+
+def covers(it: Layout, shape: Vector) -> bool:
+    """Whether every element of a tile of `shape` is held."""
+    full = len(Span.of(flat_columns(it))) == sum(n.bit_length() - 1 for n in it.atom_extents)
+    if full:
+        return all(a >= b for a, b in zip(it.extents, shape, strict=True))
+    found = invert(it)
+    return all(found.place(v) is not None for v in _coordinates(shape))
+
+
+def _coordinates(shape: Vector) -> list[Vector]:
+    found: list[Vector] = [()]
+    for n in shape:
+        found = [(*v, x) for v in found for x in range(n)]
+    return found
+
+
+# Registers in another order -----------------------------------------------------------------
+
+
+def register_order(a: Layout, b: Layout) -> tuple[int, ...] | None:
+    """For every register of `b` the register of `a`, in the same thread, that holds its element,
+    where `a` and `b` are equal up to the order of registers. None where they are not."""
+    if a.rank != b.rank or a.size("register") != b.size("register"):
+        return None
+    if a.thread_part != b.thread_part:
+        return None
+    where = {v: r for r, v in enumerate(a.registers)}
+    found = [where.get(v) for v in b.registers]
+    return None if None in found else tuple(r for r in found if r is not None)
+
+
+def equal_up_to_registers(a: Layout, b: Layout) -> bool:
+    """Whether every thread holds the same elements in both."""
+    return register_order(a, b) is not None
+
+
+# Products and quotients ---------------------------------------------------------------------
+
+
+def product(inner: Layout, outer: Layout) -> Layout | None:
+    """`outer` with every element of it replaced by a copy of what `inner` covers.
+
+    On every axis the bits of `inner` come first. None if `inner` has repetitions and `outer` bits
+    that move along several dimensions at once, which no repetition can.
+    """
+    if inner.rank != outer.rank:
+        return None
+    if not inner.repeats:
+        scale = inner.extents
+        atoms = [
+            (*inner.atom(axis), *(_scaled(v, scale) for v in outer.atom(axis))) for axis in AXES
+        ]
+        return layout(inner.rank, *atoms, repeats=outer.repeats)
+    rest = _as_repeats(outer)
+    if rest is None:
+        return None
+    atoms = [inner.atom(axis) for axis in AXES]
+    return layout(inner.rank, *atoms, repeats=(*inner.repeats, *rest))
+
+
+def divide(whole: Layout, inner: Layout) -> Layout | None:
+    """The layout `q` with `product(inner, q) == whole`; None if `inner` is no left factor."""
+    if whole.rank != inner.rank:
+        return None
+    rest = _beyond_atom(whole, inner)
+    found = rest if rest is None or not inner.repeats else _without(rest, inner.repeats)
+    if found is None or product(inner, found) != whole:
+        return None
+    return found
+
+
+def _beyond_atom(whole: Layout, inner: Layout) -> Layout | None:
+    """What is left of `whole` beyond the atom of `inner`, on its scale."""
+    scale, atoms = inner.atom_extents, list[tuple[Vector, ...]]()
+    for axis in AXES:
+        count = len(inner.atom(axis))
+        if whole.atom(axis)[:count] != inner.atom(axis):
+            return None
+        rest = whole.atom(axis)[count:]
+        if any(x % n for v in rest for x, n in zip(v, scale, strict=True)):
+            return None
+        atoms.append(tuple(tuple(x // n for x, n in zip(v, scale, strict=True)) for v in rest))
+    return layout(whole.rank, *atoms, repeats=whole.repeats)
+
+
+def _without(whole: Layout, inner: Sequence[Repeat]) -> Layout | None:
+    """`whole` less the repetitions that it begins with."""
+    listed = _as_repeats(whole)
+    if listed is None:
+        return None
+    left = merged(listed)
+    for repeat in inner:
+        first = next((i for i, r in enumerate(left) if dependent(r, repeat)), None)
+        if first is None or (left[first].axis, left[first].dim) != (repeat.axis, repeat.dim):
+            return None
+        if left[first].count % repeat.count:
+            return None
+        left[first] = attrs.evolve(left[first], count=left[first].count // repeat.count)
+        left = merged(tuple(r for r in left if r.count > 1))
+    return layout(whole.rank, repeats=tuple(left))
+
+
+def _scaled(v: Vector, scale: Vector) -> Vector:
+    return tuple(x * n for x, n in zip(v, scale, strict=True))
+
+
+def _as_repeats(it: Layout) -> tuple[Repeat, ...] | None:
+    """The same layout by repetitions alone: every dimension's bits in order, each axis' too."""
+    waiting = {axis: list(it.atom(axis)) for axis in AXES}
+    reached, found = [1] * it.rank, list[Repeat]()
+    while any(waiting.values()):
+        ready = [a for a in AXES if waiting[a] and _next_step(waiting[a][0], reached)]
+        if not ready:
+            return None
+        vector = waiting[ready[0]].pop(0)
+        dim = next((d for d, x in enumerate(vector) if x), None)
+        found.append(Repeat(ready[0], 2, dim))
+        if dim is not None:
+            reached[dim] *= 2
+    return (*found, *it.repeats)
+
+
+def _next_step(vector: Vector, reached: list[int]) -> bool:
+    """Whether `vector` moves by the extent reached so far along one dimension, or not at all."""
+    moving = [(x, n) for x, n in zip(vector, reached, strict=True) if x]
+    return not moving or (len(moving) == 1 and moving[0][0] == moving[0][1])
+
+
+# Composition --------------------------------------------------------------------------------
+
+
+def compose(outer: Layout, inner: Layout) -> Layout | None:
+    """First `inner`, then `outer`: `inner` is a layout of a line, whose one coordinate is taken
+    as the register of `outer`. So threads that walk shared memory, composed with what lies there,
+    are a layout of the tile. None where a digit of `inner` straddles digits of `outer`."""
+    if inner.rank != 1:
+        return None
+    atoms = {axis: list[Vector]() for axis in AXES}
+    for axis in AXES:
+        for (step,) in inner.atom(axis):
+            image = _image(outer, step, inner)
+            if image is None:
+                return None
+            atoms[axis].append(image)
+    repeats = list[Repeat]()
+    for axis, digit in _ordered_digits(inner):
+        made = _repeat(outer, axis, digit)
+        if made is None:
+            return None
+        repeats.append(made)
+    found = layout(outer.rank, *(tuple(atoms[a]) for a in AXES), repeats=tuple(repeats))
+    return found if _agrees(found, outer, inner) else None
+
+
+def _image(outer: Layout, step: int, inner: Layout) -> Vector | None:
+    """Where one bit of `inner` moves: linear only while it stays within the atom of `outer`."""
+    if step >= 1 << len(outer.register) and outer.digits("register"):
+        return None
+    return outer.coordinate(step) if step < outer.size("register") else None
+
+
+def _ordered_digits(it: Layout) -> list[tuple[str, Digit]]:
+    digits = {axis: list(it.digits(axis)) for axis in AXES}
+    return [(r.axis, digits[r.axis].pop(0)) for r in it.repeats]
+
+
+def _repeat(outer: Layout, axis: str, digit: Digit) -> Repeat | None:
+    (step,) = digit.step
+    if not step:
+        return Repeat(axis, digit.count, None)
+    for other in outer.digits("register"):
+        if other.weight == step and other.count % digit.count == 0:
+            dim = next((d for d, x in enumerate(other.step) if x), None)
+            return Repeat(axis, digit.count, dim)
+    return None
+
+
+def _agrees(found: Layout, outer: Layout, inner: Layout) -> bool:
+    """Whether every digit of the composition moves as its factors say."""
+    for axis in AXES:
+        steps = [1 << i for i in range(len(inner.atom(axis)))]
+        steps += [d.weight * (d.count - 1) for d in inner.digits(axis)]
+        if axis == "register" and found.size(axis) != inner.size(axis):
+            return False
+        for step in steps:
+            (index,) = inner.coordinate(**{axis: step})
+            if index >= outer.size("register"):
+                return False
+            if found.coordinate(**{axis: step}) != outer.coordinate(index):
+                return False
+    return True

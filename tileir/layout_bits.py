@@ -1,0 +1,140 @@
+"""Linear algebra over GF(2): vectors are integers, bit `i` the `i`-th coordinate.
+
+A matrix is the sequence of its columns. All functions are exact and take time cubic in the number
+of bits, which is at most a few dozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+
+def apply(columns: Sequence[int], vector: int) -> int:
+    """The product of a matrix and a vector."""
+    found = 0
+    for i, column in enumerate(columns):
+        if vector >> i & 1:
+            found ^= column
+    return found
+
+
+def multiply(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    """The product of two matrices: first `b`, then `a`."""
+    return tuple(apply(a, column) for column in b)
+
+
+@attrs.define
+class Span:
+    """A subspace that grows. `rows` maps a leading bit to the reduced vector that has it and to
+    the combination of added vectors that makes it, a mask by order of addition."""
+
+    rows: dict[int, tuple[int, int]] = attrs.field(factory=dict)
+    count: int = 0
+
+    @staticmethod
+    def of(vectors: Iterable[int]) -> Span:
+        """The subspace that `vectors` span."""
+        found = Span()
+        for vector in vectors:
+            found.add(vector)
+        return found
+
+    def reduced(self, vector: int) -> tuple[int, int]:
+        """What is left of `vector` beyond the subspace, and the combination taken away."""
+        used = 0
+        while vector:
+            row = self.rows.get(vector.bit_length())
+            if row is None:
+                return self._below(vector, used)
+            vector, used = vector ^ row[0], used ^ row[1]
+        return 0, used
+
+    def _below(self, vector: int, used: int) -> tuple[int, int]:
+        """The same where the leading bit stays: lower bits are reduced too."""
+        for bit in sorted(self.rows, reverse=True):
+            if vector >> (bit - 1) & 1:
+                row = self.rows[bit]
+                vector, used = vector ^ row[0], used ^ row[1]
+        return vector, used
+
+    def add(self, vector: int) -> bool:
+        """Add one vector; whether it was independent of those before."""
+        left, used = self.reduced(vector)
+        mask = 1 << self.count
+        self.count += 1
+        if left:
+            self.rows[left.bit_length()] = (left, used ^ mask)
+        return bool(left)
+
+    def __contains__(self, vector: int) -> bool:
+        return not self.reduced(vector)[0]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def copy(self) -> Span:
+        """The same subspace, to grow on its own."""
+        return Span(dict(self.rows), self.count)
+
+
+def independent(vectors: Iterable[int], beyond: Iterable[int] = ()) -> list[int]:
+    """Those of `vectors` that are independent of `beyond` and of those taken before them."""
+    span = Span.of(beyond)
+    return [v for v in vectors if span.add(v)]
+
+
+def kernel(columns: Sequence[int]) -> list[int]:
+    """A basis of the vectors that the matrix maps to zero."""
+    span, found = Span(), list[int]()
+    for i, column in enumerate(columns):
+        left, used = span.reduced(column)
+        if left:
+            span.add(column)
+        else:
+            span.count += 1
+            found.append(used | 1 << i)
+    return found
+
+
+def intersection(a: Sequence[int], b: Sequence[int]) -> list[int]:
+    """A basis of what two subspaces, given by vectors that span them, share."""
+    left, right = independent(a), independent(b)
+    relations = kernel([*left, *right])
+    mask = (1 << len(left)) - 1
+    return independent(apply(left, relation & mask) for relation in relations)
+
+
+def complement(vectors: Iterable[int], bits: int) -> list[int]:
+    """Unit vectors that extend `vectors` to a basis of all vectors of `bits` bits."""
+    return independent((1 << i for i in range(bits)), vectors)
+
+
+def common_complement(a: Sequence[int], b: Sequence[int], bits: int) -> list[int]:
+    """A basis of a largest subspace that meets neither the span of `a` nor that of `b`.
+
+    Its dimension is `bits` less that of the larger span: of each span the vectors beyond the
+    other are added in pairs, a sum of such a pair being in neither.
+    """
+    both = intersection(a, b)
+    left, right = independent(a, both), independent(b, both)
+    pairs = [x ^ y for x, y in zip(left, right, strict=False)]
+    return pairs + complement([*both, *left, *right], bits)
+
+
+def solve(columns: Sequence[int], vector: int) -> int | None:
+    """A combination of the columns that makes `vector`; None if there is none."""
+    left, used = Span.of(columns).reduced(vector)
+    return None if left else used
+
+
+def inverse(columns: Sequence[int], bits: int) -> tuple[int | None, ...]:
+    """For each unit vector of `bits` bits a combination of the columns that makes it: the pseudo-
+    inverse that uses the earliest columns. None for those that are not in the image."""
+    span = Span.of(columns)
+    found: list[int | None] = []
+    for i in range(bits):
+        left, used = span.reduced(1 << i)
+        found.append(None if left else used)
+    return tuple(found)

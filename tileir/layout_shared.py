@@ -1,0 +1,63 @@
+"""Layouts of shared memory: which element of a tile lies at which offset.
+
+They are layouts whose register is the offset, counted in elements, and which have no lanes. Rows
+may be padded (offsets past a row hold nothing) or swizzled (the place of a vector within its row
+is combined with the row's number by exclusive or).
+"""
+
+from __future__ import annotations
+
+from tileir.layout import Layout, Repeat, Vector, layout
+from tileir.layout_algebra import Place, invert
+
+
+def dense(shape: Vector, order: Vector | None = None) -> Layout:
+    """Elements one after another, dimensions fastest first in `order` (row-major if None)."""
+    return padded(shape, 0, order)
+
+
+def padded(shape: Vector, pad: int, order: Vector | None = None) -> Layout:
+    """The same with `pad` unused offsets after every run along the fastest dimension."""
+    order = tuple(reversed(range(len(shape)))) if order is None else order
+    extents = [shape[d] + (pad if d == order[0] and len(order) > 1 else 0) for d in order]
+    repeats = [Repeat("register", n, d) for n, d in zip(extents, order, strict=True)]
+    return layout(len(shape), repeats=tuple(repeats))
+
+
+def swizzled(
+    shape: Vector, vector: int, per_phase: int, phases: int, order: Vector | None = None
+) -> Layout:
+    """Rows along `order[0]` in which the vector of number `i`, `vector` elements wide, lies at
+    `i ^ (row // per_phase % phases)`, the row being the coordinate along `order[1]`.
+
+    The 128-byte swizzle of TMA and wgmma (PTX ISA, "Swizzling Modes") is 16 bytes to the vector,
+    rows of 128 bytes, per_phase 1, phases 8; 64 and 32 bytes are per_phase 2, phases 4 and
+    per_phase 4, phases 2. Raises ValueError unless all numbers and the fast extents are powers of
+    two and `phases * vector` fits a row.
+    """
+    rank = len(shape)
+    order = tuple(reversed(range(rank))) if order is None else order
+    numbers = (vector, per_phase, phases, *(shape[d] for d in order[:2]))
+    if any(n < 1 or n & (n - 1) for n in numbers) or vector * phases > shape[order[0]]:
+        raise ValueError(f"no swizzle of {shape}: {vector} x {phases} per {per_phase}")
+    vectors: list[Vector] = []
+    for d in order[:2]:
+        for bit in range(shape[d].bit_length() - 1):
+            moved = [0] * rank
+            moved[d] = 1 << bit
+            if len(order) > 1 and d == order[1]:
+                moved[order[0]] = (1 << bit) // per_phase % phases * vector
+            vectors.append(tuple(moved))
+    rest = tuple(Repeat("register", shape[d], d) for d in order[2:])
+    return layout(rank, tuple(vectors), repeats=rest)
+
+
+def offset(it: Layout, coordinate: Vector) -> int | None:
+    """Where the element at `coordinate` lies, in elements; None if nowhere."""
+    found: Place | None = invert(it).place(coordinate)
+    return None if found is None else found.register
+
+
+def elements(it: Layout) -> int:
+    """Offsets that the layout takes up, unused ones included."""
+    return it.size("register")

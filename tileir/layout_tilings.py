@@ -1,0 +1,112 @@
+"""Tilings: layouts that cut a tile into blocks of threads (the paper's section 5.2.1, Figure 5).
+
+A tile is cut into block tiles, those into micro-tiles, one per group of lanes, and those into
+nano-tiles, the neighbours that one thread holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from tileir.layout import Layout, Repeat, Vector, layout
+
+
+def blocked(shape: Vector, order: Vector, vector: int, num_warps: int, lanes: int = 32) -> Layout:
+    """A tiling that keeps neighbouring lanes on neighbouring elements (paper Figure 5).
+
+    `order` lists dimensions, fastest first; every thread holds `vector` neighbours along
+    `order[0]` (fewer where they do not divide the extent), lanes follow along `order`, warps
+    from the slowest dimension, and registers repeat the block until `shape` is covered.
+    """
+    fast, left = order[0], list(shape)
+    vector = _vector_along(shape, fast, min(_power_below(vector), _power_in(shape[fast])), lanes)
+    left[fast] //= vector
+    steps: list[Repeat] = [Repeat("register", vector, fast)]
+    for i, dim in enumerate(order):
+        others = prod(left[d] for d in order[i + 1 :])
+        count = _lanes_along(left[dim], lanes, others, vector if dim == fast else 1)
+        steps.append(Repeat("lane", count, dim))
+        left[dim] = -(-left[dim] // count)
+        lanes //= count
+    steps.append(Repeat("lane", lanes, None))
+    steps += _warps_along(left, order, num_warps)
+    steps += [Repeat("register", left[dim], dim) for dim in order]
+    return layout(len(shape), repeats=tuple(steps))
+
+
+def _vector_along(shape: Vector, fast: int, most: int, lanes: int) -> int:
+    """The widest vector up to `most` that leaves every lane the same work, else `most`."""
+    total, vector = prod(shape), most
+    while vector > 1 and total // vector % lanes:
+        vector //= 2
+    return vector if total // vector % lanes == 0 else most
+
+
+def _lanes_along(extent: int, lanes: int, others: int, vector: int) -> int:
+    """Lanes to put along a dimension of `extent`: all of them where they divide it, fewer where
+    that covers exactly, leaves 16 neighbouring elements, and other dimensions can use the rest."""
+    most = min(lanes, _power_above(extent))
+    count = most
+    while count * vector > 16 and extent % count and others * (count // 2) >= lanes:
+        count //= 2
+    return count if extent % count == 0 else most
+
+
+def _warps_along(left: list[int], order: Vector, num_warps: int) -> Iterator[Repeat]:
+    """Warps by prime factor, along the slowest dimension they divide, else along the one with
+    most left; `left` is reduced."""
+    for factor in _prime_factors(num_warps):
+        slow = tuple(reversed(order))
+        fits = [d for d in slow if left[d] % factor == 0]
+        rest = [d for d in slow if left[d] > 1]
+        dim = fits[0] if fits else max(rest, key=lambda d: left[d], default=None)
+        if dim is not None:
+            left[dim] = -(-left[dim] // factor)
+        yield Repeat("warp", factor, dim)
+
+
+def hierarchical(
+    shape: Vector, nano: Vector, lanes: Vector, warps: Vector, order: Vector | None = None
+) -> Layout:
+    """The tiling whose thread holds `nano` neighbours, whose warp arranges `lanes`, whose block
+    arranges `warps`, each per dimension, repeated in registers until `shape` is covered.
+
+    `order` lists dimensions, fastest first; row-major if None. The micro-tile is `nano * lanes`,
+    the block tile `nano * lanes * warps` (paper, Figure 5). Raises ValueError unless every
+    argument has one positive entry per dimension.
+    """
+    order = tuple(reversed(range(len(shape)))) if order is None else order
+    for part in (nano, lanes, warps):
+        if len(part) != len(shape) or any(n < 1 for n in part):
+            raise ValueError(f"expected {len(shape)} positive counts, found {part}")
+    if sorted(order) != list(range(len(shape))):
+        raise ValueError(f"expected an order of {len(shape)} dimensions, found {order}")
+    steps = [Repeat("register", nano[d], d) for d in order]
+    steps += [Repeat("lane", lanes[d], d) for d in order]
+    steps += [Repeat("warp", warps[d], d) for d in order]
+    block = [nano[d] * lanes[d] * warps[d] for d in range(len(shape))]
+    steps += [Repeat("register", -(-shape[d] // block[d]), d) for d in order]
+    return layout(len(shape), repeats=tuple(steps))
+
+
+def _power_in(n: int) -> int:
+    """Largest power of two that divides `n`."""
+    return n & -n
+
+
+def _power_below(n: int) -> int:
+    return 1 << (n.bit_length() - 1)
+
+
+def _power_above(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+def _prime_factors(n: int) -> Iterator[int]:
+    p = 2
+    while n > 1:
+        while n % p == 0:
+            yield p
+            n //= p
+        p += 1
