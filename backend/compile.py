@@ -16,13 +16,14 @@ from tileir.backend.layouts import assign_layouts
 from tileir.backend.llvm import to_ptx
 from tileir.backend.prepare import prepare
 from tileir.backend.scratch import Plan, plan
+from tileir.backend.strip import strip_mine
 from tileir.backend.sync import place_barriers
 from tileir.backend.target import Target, target as target_named
 from tileir.backend.warps import choose_warps
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 
-STAGES = ("input", "prepared", "layouts", "barriers")
+STAGES = ("input", "prepared", "strips", "layouts", "barriers")
 """The stages at which a compiled module can be looked at."""
 
 
@@ -115,7 +116,8 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     prepared = prepare(module, name)
-    function = prepared.functions[name]
+    function = strip_mine(prepared.functions[name], warps=options.num_warps or 0).ir
+    assert isinstance(function, Function)
     num_warps = options.num_warps or choose_warps(function, machine)
     _check_warps(function, num_warps, machine)
     contiguity = Contiguity.of(function)
@@ -125,6 +127,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     stages = {
         "input": module,
         "prepared": prepared,
+        "strips": prepared.with_functions({**prepared.functions, name: function}),
         "layouts": _marked(prepared, laid_out, "layouts", num_warps),
         "barriers": _marked(prepared, synchronised, "barriers", num_warps),
     }

@@ -540,6 +540,17 @@ CODES: dict[str, tuple[str, str]] = {
         "CUDA driver",
         "There is no CUDA driver or device, or the driver refused the call.",
     ),
+    "TIR0751": (
+        "tile cut into pieces",
+        "The tile is larger than the registers of a block, so that the op became a loop over "
+        "pieces, and what it is computed from is computed piece by piece.",
+    ),
+    "TIR0752": (
+        "large tile stays whole",
+        "The tile is larger than the registers of a block, but its op, or one it is computed "
+        "from, cannot be cut, or a store between may change what would be read again: "
+        "`noalias` on parameters says where it cannot.",
+    ),
     "TIR0801": (
         "no insertion point",
         "An op was built where nothing can be inserted: outside `with b.kernel(...)` or "

@@ -1,0 +1,232 @@
+"""What a piece of a tile is computed from: the chain of ops behind it, cut along one dimension.
+
+An op can be cut along a dimension of its result if each piece needs only a piece of each operand,
+or the whole of one that does not extend along it. `Chain` collects what a piece needs; `Cutter`
+makes the ops that compute it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import attrs
+
+from tileir.effects import Effects
+from tileir.field import FieldKind
+from tileir.layout import differs_in_units
+from tileir.op import Op, lookup
+from tileir.ops.arith import Add
+from tileir.ops.shape import MakeRange, Splat
+from tileir.types import I32, Element, Pointer, Tile, Type, element_of, shape_of
+from tileir.values import Constant, Operand, Undef, Value, constant
+
+Need = tuple[Operand, int | None]
+"""An operand and the dimension it is cut along; None where it is needed whole."""
+
+_REPEATABLE = Effects.READ | Effects.TRAP
+"""Effects of ops that may run again in another loop."""
+
+
+@attrs.define
+class Chain:
+    """What a piece of a value is computed from. `loads` are read once per piece; `whole` values
+    are needed as they are; `largest` is the number of registers a cut along one element takes."""
+
+    loads: dict[Op, None] = attrs.field(factory=dict)
+    whole: dict[Value, None] = attrs.field(factory=dict)
+    seen: set[tuple[Value, int]] = attrs.field(factory=set)
+    largest: int = 1
+
+
+def chain_of(
+    needs: Iterable[Need], definitions: Mapping[Value, Op], available: set[Op]
+) -> Chain | None:
+    """What pieces of `needs` are computed from; None where something cannot be cut. Loads count
+    as computable only if they are among the ops `available`."""
+    chain, waiting = Chain(), list(needs)
+    while waiting:
+        operand, dim = waiting.pop()
+        if dim is None:
+            if type(operand) is Value:
+                chain.whole[operand] = None
+            continue
+        chain.largest = max(chain.largest, words(operand.type) // shape_of(operand.type)[dim])
+        if type(operand) is not Value or (operand, dim) in chain.seen:
+            continue
+        op = definitions.get(operand)
+        found = None if op is None else cut(op, dim)
+        if op is None or found is None or (op.effects & Effects.READ and op not in available):
+            return None
+        if op.effects & Effects.READ:
+            chain.loads[op] = None
+        chain.seen.add((operand, dim))
+        waiting += found
+    return chain
+
+
+def words(type: Type) -> int:
+    """32-bit registers that a value of `type` takes, over all threads; addresses count as one,
+    since most are a common base and an offset."""
+    element = element_of(type)
+    size = 1 if isinstance(element, Pointer) else max(1, cast(Any, element).bits // 32)
+    return size * (type.size if isinstance(type, Tile) else 1)
+
+
+def cut(op: Op, dim: int) -> list[Need] | None:
+    """What each operand of `op` must give for a piece of its results along `dim`; None where a
+    piece needs more than pieces."""
+    if op.effects & ~_REPEATABLE:
+        return None
+    if op.elementwise or op.mnemonic == "load":
+        return along(op, dim)
+    rule = _CUTS.get(op.mnemonic)
+    found = rule(op, dim) if rule is not None else None
+    return None if found is None else [*((v, found[0]) for v in op.inputs), *_predicate(op, found)]
+
+
+def along(op: Op, dim: int) -> list[Need]:
+    """Every operand that is a tile along `dim`."""
+    return [(v, dim if isinstance(v.type, Tile) else None) for v in op.operands]
+
+
+def _predicate(op: Op, found: tuple[int | None]) -> list[Need]:
+    if op.predicate is None:
+        return []
+    return [(op.predicate, found[0] if isinstance(op.predicate.type, Tile) else None)]
+
+
+def _whole(op: Op, dim: int) -> tuple[int | None]:
+    return (None,)
+
+
+def _broadcast(op: Op, dim: int) -> tuple[int | None]:
+    repeated = shape_of(op.inputs[0].type)[dim] != shape_of(op.results[0].type)[dim]
+    return (None if repeated else dim,)
+
+
+def _expand_dims(op: Op, dim: int) -> tuple[int | None]:
+    axis = cast(Any, op).axis
+    return (dim - 1 if dim > axis else dim,)
+
+
+def _reshape(op: Op, dim: int) -> tuple[int | None] | None:
+    before, after = shape_of(op.inputs[0].type), shape_of(op.results[0].type)
+    if not differs_in_units(before, after):
+        return None
+    place = sum(1 for n in after[:dim] if n > 1)
+    return ([d for d, n in enumerate(before) if n > 1][place],)
+
+
+def _trans(op: Op, dim: int) -> tuple[int | None]:
+    return (cast(Any, op).order[dim],)
+
+
+def _reduce(op: Op, dim: int) -> tuple[int | None]:
+    return (dim + 1 if dim >= cast(Any, op).axis else dim,)
+
+
+def _beside_axis(op: Op, dim: int) -> tuple[int | None] | None:
+    return None if dim == cast(Any, op).axis else (dim,)
+
+
+def _join(op: Op, dim: int) -> tuple[int | None] | None:
+    return (dim,) if dim < len(shape_of(op.inputs[0].type)) else None
+
+
+def _split(op: Op, dim: int) -> tuple[int | None]:
+    return (dim,)
+
+
+_CUTS: dict[str, Any] = {
+    "make_range": _whole, "splat": _whole, "broadcast": _broadcast, "expand_dims": _expand_dims,
+    "reshape": _reshape, "trans": _trans, "reduce": _reduce, "scan": _beside_axis,
+    "cat": _beside_axis, "join": _join, "split": _split,
+}  # fmt: skip
+
+
+@attrs.define
+class Cutter:
+    """Makes pieces of `size` elements from `start`, an i32 or a literal, into `ops`."""
+
+    definitions: Mapping[Value, Op]
+    start: Operand
+    size: int
+    ops: list[Op]
+    _made: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
+
+    def piece(self, operand: Operand, dim: int | None) -> Operand:
+        """The piece of `operand` along `dim`; itself for None."""
+        if dim is None:
+            return operand
+        if isinstance(operand, Constant):
+            return Constant(resized(operand.type, dim, self.size), operand.bits)
+        if isinstance(operand, Undef):
+            return Undef(resized(operand.type, dim, self.size))
+        op = self.definitions[operand]
+        made = self._made.get((op, dim))
+        if made is None:
+            made = self._made[op, dim] = self._cut(op, dim)
+        return made[op.results.index(operand)]
+
+    def add(self, op: Op) -> Op:
+        """Append `op`."""
+        self.ops.append(op)
+        return op
+
+    def evolve(self, op: Op, needs: list[Need], **changes: Any) -> Op:
+        """`op` with the pieces that `needs` says in place of its operands."""
+        pieces = iter([self.piece(*need) for need in needs])
+        for field in op.schema:
+            old = getattr(op, field.name)
+            if field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL):
+                changes[field.name] = None if old is None else next(pieces)
+            elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
+                changes[field.name] = tuple([next(pieces) for _ in old])
+        if op.predicate is not None:
+            changes["predicate"] = next(pieces)
+        new = attrs.evolve(op, **changes, results=(), comments=())
+        named = tuple(Value(n.type, v.name) for n, v in zip(new.results, op.results, strict=True))
+        return attrs.evolve(new, results=named) if named else new
+
+    def _cut(self, op: Op, dim: int) -> tuple[Value, ...]:
+        if isinstance(op, MakeRange):
+            return (self._range(op),)
+        needs = cut(op, dim)
+        assert needs is not None
+        changes = {
+            f.name: resized(getattr(op, f.name), dim, self.size)
+            for f in op.schema
+            if f.kind is FieldKind.RESULT_TYPE
+        }
+        return self.add(self.evolve(op, needs, **changes)).results
+
+    def _range(self, op: MakeRange) -> Value:
+        kind = resized(op.to, 0, self.size)
+        if isinstance(self.start, Constant):
+            moved = MakeRange(kind, start=op.start + int(self.start.value), location=op.location)
+            return self.add(moved).result
+        base = self.add(attrs.evolve(op, to=kind, results=(), comments=())).result
+        element = cast(Element, element_of(kind))
+        start = self.add(Splat(self._as(element), kind, location=op.location)).result
+        return self.add(Add(base, start, location=op.location)).result
+
+    def _as(self, element: Element) -> Operand:
+        """The start as an integer of type `element`."""
+        if element is I32:
+            return self.start
+        cls = cast(Any, lookup("sext" if element.bits > 32 else "trunc"))
+        return self.add(cls(self.start, element)).result
+
+
+def resized(type: Any, dim: int, size: int) -> Any:
+    """`type`, or each of several, with `size` elements along `dim`."""
+    if isinstance(type, tuple):
+        return tuple([resized(t, dim, size) for t in cast(tuple[Type, ...], type)])
+    shape = shape_of(type)
+    return Tile(cast(Tile, type).element, (*shape[:dim], size, *shape[dim + 1 :]))
+
+
+def index(number: int) -> Constant:
+    """`number` as an i32."""
+    return constant(I32, number)

@@ -1,0 +1,115 @@
+"""Strip-mining: programs mean what they meant, at any size, and code stays small."""
+
+import time
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import compile as compile_kernel
+from tileir.builder import F32, I32, I64, Builder, arg, pointer
+from tileir.passmanager import run
+from tileir.textual import parse, print_module
+
+SMALL = "strip-mine{{warps=1,limit={limit},piece={piece}}}"
+
+
+def equal(module, grid, arguments, *, limit=1, piece=1, rtol=0.0, loops=None):
+    """The program and the one cut by strip-mining give the same; the cut one."""
+    result = run(module, SMALL.format(limit=limit, piece=piece))
+    again = parse(print_module(result.module))
+    found = []
+    for program in (module, result.module, again):
+        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        tileir.interpret(program, None, grid, copies)
+        found.append(copies)
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(b, a, rtol=rtol, atol=rtol)
+    text = print_module(result.module)
+    if loops is not None:
+        assert text.count("cond_br ") == loops, text
+    return result.module
+
+
+def buffers(*names, **more):
+    return {name: arg(pointer(F32), noalias=True, **more) for name in names}
+
+
+def softmax(rows, columns):
+    b = Builder()
+    with b.kernel("softmax", **buffers("x", "y"), n=I32) as (x, y, n):
+        row = b.program_id(axis=0) * rows + b.arange(rows)
+        place = row[:, None] * columns + b.arange(columns)[None, :]
+        inside = (b.arange(columns) < n)[None, :].broadcast_to(rows, columns)
+        value = (x + place).load(inside, float("-inf"))
+        weight = (value - value.max(axis=1)[:, None]).exp()
+        (y + place).store(weight / weight.sum(axis=1)[:, None], inside)
+    return b.module()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "loops"),
+    [(1, 64, 3), (1, 65, 3), (1, 200, 3), (4, 64, 4), (3, 67, 4), (4, 9, 1), (2, 33, 1)],
+)
+def test_softmax_is_cut_by_rows_and_then_by_columns(rows, columns, loops):
+    x = np.random.default_rng(columns).normal(size=(2 * rows, columns)).astype(np.float32)
+    module = softmax(rows, columns)
+    y = np.full_like(x, np.nan)
+    equal(module, 2, [x, y, columns - 1], rtol=1e-6, loops=loops)
+
+
+def test_a_row_that_fits_no_register_file_compiles_in_bounded_time():
+    module = softmax(4, 65536)
+    started = time.perf_counter()
+    compiled = compile_kernel(module, "sm_90")
+    assert len(compiled.ptx) < 80_000 and compiled.metadata.spills == 0
+    assert time.perf_counter() - started < 2
+
+
+def test_without_a_promise_a_row_is_not_read_again_after_a_store():
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
+        place = b.arange(100)
+        (y + place).store((x + place).load() * 2.0)
+    module = b.module()
+    result = run(module, "strip-mine{limit=1,warps=1}")
+    assert print_module(result.module) == print_module(module)
+    assert [d.code for d in result.remarks] == ["TIR0752"]
+
+
+def test_a_store_where_the_value_was_read_needs_no_promise():
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        place = x + (b.program_id(axis=0) * 200 + b.arange(200))
+        value = place.load()
+        place.store(value / value.sum(axis=0))
+    equal(b.module(), 2, [np.arange(400, dtype=np.float32)], rtol=1e-6, loops=2)
+
+
+def test_a_load_behind_a_store_reads_what_was_stored():
+    b = Builder()
+    with b.kernel("k", **buffers("x", "y")) as (x, y):
+        place = b.arange(96)
+        (x + place).store((y + place).load() + 1.0)
+        (y + place).store((x + (95 - place)).load())
+    x = np.zeros(96, np.float32)
+    equal(b.module(), 1, [x, np.arange(96, dtype=np.float32)], loops=2)
+
+
+def test_sums_that_need_nothing_of_each_other_share_a_loop():
+    b = Builder()
+    with b.kernel("k", **buffers("x", "y")) as (x, y):
+        value = (x + b.arange(256)).load()
+        y.store(value.sum(axis=0))
+        (y + 1).store((value * value).max(axis=0))
+    equal(b.module(), 1, [np.arange(256, dtype=np.float32), np.zeros(2, np.float32)], loops=1)
+
+
+@pytest.mark.parametrize("element", [I32, I64])
+def test_ranges_of_any_integer(element):
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(element), noalias=True)) as (x,):
+        place = b.arange(3, 103)
+        (x + place).store(place.to(element) * 3)
+    equal(b.module(), 1, [np.zeros(103, np.int32 if element is I32 else np.int64)], loops=1)
