@@ -19,7 +19,9 @@ from tileir.values import Constant
 _ATTRIBUTES = """attributes #0 = {{ nounwind "nvvm.reqntid"="{threads}" }}
 attributes #1 = {{ nounwind }}
 attributes #2 = {{ nounwind memory(none) }}
-attributes #3 = {{ nounwind alwaysinline }}"""
+attributes #3 = {{ nounwind alwaysinline }}
+attributes #4 = {{ convergent nounwind }}
+attributes #5 = {{ convergent nounwind memory(none) }}"""
 
 
 def emit(module: Module, kernel: str, target: Target, memory: Plan, num_warps: int) -> str:

@@ -17,6 +17,7 @@ import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.backend.anchors import Anchors
+from tileir.backend.dot_layouts import DotHomes, dot_homes
 from tileir.effects import Effects
 from tileir.field import FieldKind, Successor
 from tileir.ir import Block, Function
@@ -42,6 +43,7 @@ class _Assignment:
     function: Function
     anchors: Anchors
     order: tuple[str, ...] = attrs.field(init=False)
+    dots: DotHomes = attrs.field(init=False)
     cheap: set[Value] = attrs.field(init=False, factory=set)
     homes: dict[Value, Layout] = attrs.field(init=False, factory=dict)
     asked: dict[Value, dict[Layout, None]] = attrs.field(init=False, factory=dict)
@@ -49,6 +51,7 @@ class _Assignment:
 
     def run(self) -> Function:
         self.order = cfg(self.function).order
+        self.dots = dot_homes(self.function, self.anchors.num_warps)
         blocks = [self.function.blocks[label] for label in self.order]
         for block in blocks:
             self._place_parameters(block)
@@ -66,7 +69,9 @@ class _Assignment:
 
     def _place_parameters(self, block: Block) -> None:
         for index, parameter in enumerate(block.parameters):
-            if isinstance(parameter.type, Tile):
+            if parameter in self.dots.values:
+                self.homes[parameter] = self.dots.values[parameter]
+            elif isinstance(parameter.type, Tile):
                 incoming = self._incoming(block.label, index)
                 known = [self.homes[v] for v in incoming if v in self.homes]
                 home = known[0] if known else self.anchors.preferred(parameter.type)
@@ -103,6 +108,8 @@ class _Assignment:
         anchor = self.anchors.of(op)
         if anchor is not None:
             return anchor
+        if result in self.dots.values:
+            return self.dots.values[result]
         source = self._source(op)
         if source is not None and (op.elementwise or op.mnemonic == "scan"):
             return source
@@ -167,6 +174,8 @@ class _Assignment:
         anchor = self.anchors.of(op)
         if anchor is not None:
             return self._stored(op) or anchor
+        if (factor := self.dots.operand(op, index)) is not None:
+            return factor
         if name in ("reduce", "scan"):
             return self._source(op) or self.anchors.preferred(operand.type)
         if type(operand) is Value and operand in self.homes:

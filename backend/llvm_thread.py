@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.llvm_memory import LlvmMemory
+from tileir.backend.llvm_mma import LlvmMatrices
 from tileir.backend.llvm_text import llvm_type, mangled, memory_type
 from tileir.types import I32, Element, Pointer, Type
 
 Handle = str
 
 
-class LlvmThread(LlvmMemory):
+class LlvmThread(LlvmMatrices):
     """Writes instructions for one thread; handles are LLVM operands without their type."""
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:

@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 
 from tileir.backend.conversion import needs_memory, placement
+from tileir.backend.dot_staging import staging
 from tileir.backend.reduction import reduction_bytes
-from tileir.backend.rules.dot import factor_bytes
 from tileir.backend.scan import scan_bytes
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
@@ -108,7 +108,8 @@ def _atomic(op: Any) -> int:
 
 
 def _dot(op: Any) -> int:
-    return factor_bytes(op.a.type) + factor_bytes(op.b.type)
+    found = staging(op)
+    return 0 if found is None else found.bytes
 
 
 def _unsplat(op: Any) -> int:

@@ -19,7 +19,9 @@ from tileir.backend.contiguity import Contiguity
 from tileir.backend.lowering import Lowering, Rule
 from tileir.backend.rules import rules
 from tileir.backend.scratch import Plan
+from tileir.backend.simt_async import Copies
 from tileir.backend.simt_memory import Memory
+from tileir.backend.simt_mma import Matrices
 from tileir.backend.simt_numbers import Numbers
 from tileir.backend.target import Target
 from tileir.backend.thread import Access, Order
@@ -37,7 +39,7 @@ class Lanes:
     array: Array
 
 
-class SimtThread(Numbers):
+class SimtThread(Matrices, Copies, Numbers):
     """All threads of one block of one grid."""
 
     def __init__(

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 
+from tileir.backend.mma import Mma
 from tileir.types import Element, Pointer, Type
 
 Handle: TypeAlias = Any
@@ -165,6 +166,44 @@ class Thread(Protocol):
 
     def store_shared(self, element: Element, offset: Handle, values: Sequence[Handle]) -> None:
         """Neighbours to byte `offset` of shared memory, aligned to all of them."""
+        ...
+
+    def load_matrix(
+        self, element: Element, count: int, transposed: bool, offset: Handle, constant: int
+    ) -> list[Handle]:
+        """`count` (1, 2 or 4) matrices of 8 rows of 16 bytes from shared memory, by the whole
+        warp. Lane 8 j + i names row i of matrix j, at byte `offset` + `constant`; lane 4 r + t
+        gets of each matrix the 4 bytes t of row r. `transposed`, for 2-byte elements: of column r
+        the rows 2 t and 2 t + 1."""
+        ...
+
+    def mma(
+        self, kind: Mma, a: Sequence[Handle], b: Sequence[Handle], c: Sequence[Handle],
+        signed: tuple[bool, bool],
+    ) -> list[Handle]:  # fmt: skip
+        """The matrix instruction `kind`, by the whole warp; elements of fragments in order.
+        `signed` tells of the factors of integers."""
+        ...
+
+    def round_tf32(self, a: Handle) -> Handle:
+        """An f32 rounded to 10 bits after the point, ties away from zero."""
+        ...
+
+    def copy_async(
+        self, size: int, offset: Handle, constant: int, pointer: Handle, mask: Handle | None,
+        held: Handle | None,
+    ) -> None:  # fmt: skip
+        """Begin to copy `size` (4, 8 or 16) bytes from global `pointer` to byte `offset` +
+        `constant` of shared memory, zeros where not `mask`; nothing where not `held`."""
+        ...
+
+    def commit_copies(self) -> None:
+        """End a group of copies that this thread began."""
+        ...
+
+    def wait_copies(self, pending: int) -> None:
+        """Wait until at most `pending` of this thread's newest groups are under way. What landed
+        is seen by this thread, and by others after a barrier."""
         ...
 
     def barrier(self) -> None:

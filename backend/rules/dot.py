@@ -1,93 +1,113 @@
-"""Matrix products by fused multiply-adds: factors in shared memory, sums in registers, one step
-of K at a time. Products and sums are formed in the accumulator's precision or better."""
+"""Matrix products: by `mma`, or by multiply-adds on micro-tiles of every thread.
+
+Products and sums are formed in the accumulator's precision or better.
+"""
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
+from tileir.backend.dot_layouts import factor_layouts
+from tileir.backend.dot_staging import Staging, in_registers, staging, steps
 from tileir.backend.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.mma import instruction
 from tileir.backend.rules.cast import float_to_float
-from tileir.backend.rules.rearrange import address, coordinates, dense, scatter
-from tileir.types import F16, F32, F64, I32, Element, Scalar, Tile
+from tileir.backend.rules.dot_mma import by_mma
+from tileir.backend.shared import Window
+from tileir.backend.windows import load_window, store_window
+from tileir.layout import Layout, Vector
+from tileir.types import F16, F32, F64, I32, Element, Tile
 
 
 def _dot(lowering: Lowering, op: Any) -> list[Fragment]:
-    a, b, c = op.a.type, op.b.type, op.c.type
-    if scalar_of(a).bits < 8:
-        raise lowering.refuse(op, f"products of {scalar_of(a)} have no lowering")
-    thread, base = lowering.thread, lowering.scratch[op]
-    place_a = dense(a, base)
-    place_b = dense(b, base + factor_bytes(a))
-    scatter(lowering, lowering.fragment(op.a), a, place_a, list)
-    scatter(lowering, lowering.fragment(op.b), b, place_b, list)
-    thread.barrier()
+    factor, total = scalar_of(op.a.type), scalar_of(op.c.type)
+    if factor.bits < 8:
+        raise lowering.refuse(op, f"products of {factor} have no lowering")
+    sums = [_to_work(lowering, total, x) for x in lowering.fragment(op.c)]
+    mma = instruction(factor, op.precision.value)
+    if mma is not None:
+        sums = by_mma(lowering, op, mma, sums)
+    elif in_registers(op):
+        left = _widened(lowering, op.lhs_signed, factor, lowering.fragment(op.a))
+        right = _widened(lowering, op.rhs_signed, factor, lowering.fragment(op.b))
+        layouts = op.a.type.layout, op.b.type.layout
+        sums = _multiplied(lowering, op.c.type, layouts, (left, right), sums)
+    else:
+        sums = _staged(lowering, op, sums)
+    return [[_from_work(lowering, total, x) for x in sums]]
+
+
+def _staged(lowering: Lowering, op: Any, sums: Fragment) -> Fragment:
+    """Factors in shared memory, read as they are needed."""
+    found, total = staging(op), scalar_of(op.c.type)
+    assert found is not None
+    places, k, each = found.at(lowering.scratch[op]), op.a.type.shape[-1], steps(op)
+    for place, value in ((places.a, op.a), (places.b, op.b)):
+        store_window(lowering, Window(place), value.type, lowering.fragment(value))
+    lowering.thread.barrier()
+    if each == k:
+        return _chunk(lowering, op, places, None, k, sums)
+
+    def step(index: Any, carried: Fragment) -> Fragment:
+        start = lowering.thread.binary("mul", I32, index, lowering.thread.integer(each))
+        return _chunk(lowering, op, places, start, each, carried)
+
+    return lowering.thread.loop(k // each, [_work(total)] * len(sums), sums, step)
+
+
+def _chunk(
+    lowering: Lowering, op: Any, places: Staging, start: Any, count: int, sums: Fragment
+) -> Fragment:
+    """The products of `count` steps of K from `start` (None: 0)."""
+    a, b, layouts = op.a.type, op.b.type, factor_layouts(op.c.type.layout, count)
+    left = Tile(a.element, (*a.shape[:-1], count), layouts[0])
+    right = Tile(b.element, (*b.shape[:-2], count, b.shape[-1]), layouts[1])
+    windows = Window(places.a, moved=(None, start)), Window(places.b, moved=(start, None))
+    factors = tuple(
+        _widened(lowering, signed, tile.element, load_window(lowering, window, tile))
+        for signed, tile, window in zip(
+            (op.lhs_signed, op.rhs_signed), (left, right), windows, strict=True
+        )
+    )
+    return _multiplied(lowering, op.c.type, layouts, factors, sums)
+
+
+def _multiplied(
+    lowering: Lowering, c: Tile, layouts: tuple[Layout, Layout], factors: Any, sums: Fragment
+) -> Fragment:
+    """Every element of C of one thread plus the products of what the thread holds of A and B."""
     work = _work(scalar_of(c))
-    sums = [_to_work(lowering, scalar_of(c), x) for x in lowering.fragment(op.c)]
-    rows, columns = _distinct(lowering, c, place_a, place_b)
-
-    def step(k: str, carried: list[str]) -> list[str]:
-        left = [_factor(lowering, op.lhs_signed, place_a, at, k, -1) for at in rows[0]]
-        right = [_factor(lowering, op.rhs_signed, place_b, at, k, -2) for at in columns[0]]
-        pairs = zip(rows[1], columns[1], carried, strict=True)
-        return [_multiplied(lowering, work, left[i], right[j], x) for i, j, x in pairs]
-
-    found = thread.loop(a.shape[-1], [work] * len(sums), sums, step)
-    return [[_from_work(lowering, scalar_of(c), x) for x in found]]
-
-
-def factor_bytes(tile: Tile) -> int:
-    """Shared memory of one factor."""
-    return -(-prod(tile.shape) * tile.element.bytes // 16) * 16
-
-
-def _distinct(lowering: Lowering, c: Tile, place_a: Any, place_b: Any) -> Any:
-    """For A and for B: byte offsets at K = 0 that the registers of C need, each once, and which
-    of them each register uses."""
-    thread, zero = lowering.thread, lowering.thread.integer(0)
-    found: list[tuple[list[str], list[int]]] = []
-    for place, keep in ((place_a, -2), (place_b, -1)):
-        known: dict[tuple[int, ...], int] = {}
-        offsets: list[str] = []
-        uses: list[int] = []
+    where = [{v: r for r, v in enumerate(it.registers)} for it in layouts]
+    depth = layouts[0].extents[-1]
+    found = list(sums)
+    for k in range(depth):
         for register, vector in enumerate(c.layout.registers):
-            key = (*vector[:-2], vector[keep])
-            if key not in known:
-                known[key] = len(offsets)
-                at = _held(lowering, c, coordinates(lowering, c, register))
-                moved = [*at[:-2], at[keep], zero] if keep == -2 else [*at[:-2], zero, at[keep]]
-                offsets.append(address(lowering, place, moved))
-            uses.append(known[key])
-        found.append((offsets, uses))
-    assert thread is lowering.thread
+            a = factors[0][where[0][*vector[:-1], k]]
+            b = factors[1][where[1][_at_k(vector, k)]]
+            found[register] = _added(lowering, work, a, b, found[register])
     return found
 
 
-def _held(lowering: Lowering, c: Tile, at: list[str]) -> list[str]:
-    """Coordinates within the tile: padding computes what another element does."""
-    thread = lowering.thread
-    return [
-        thread.intrinsic("umin", I32, x, thread.integer(n - 1)) if extent > n else x
-        for x, n, extent in zip(at, c.shape, c.layout.extents, strict=True)
-    ]
+def _at_k(vector: Vector, k: int) -> Vector:
+    return (*vector[:-2], k, vector[-1])
 
 
-def _factor(lowering: Lowering, signed: bool, place: Any, at: str, k: str, dim: int) -> str:
-    """The factor at offset `at` and step `k`, in the precision of the product."""
-    thread = lowering.thread
-    moved = thread.binary("mul", I32, k, thread.integer(place.strides[dim]))
-    (x,) = thread.load_shared(place.element, 1, thread.binary("add", I32, at, moved))
-    element: Scalar = place.element
-    if element.is_integer:
-        return thread.convert("sext" if signed else "zext", element, I32, x)
-    return x if element is F64 else float_to_float(thread, element, F32, x, "rn", False)
-
-
-def _multiplied(lowering: Lowering, work: Element, a: str, b: str, c: str) -> str:
+def _added(lowering: Lowering, work: Element, a: Any, b: Any, c: Any) -> Any:
     thread = lowering.thread
     if work.is_integer:
         return thread.binary("add", work, thread.binary("mul", work, a, b), c)
     return thread.intrinsic("fma", work, a, b, c)
+
+
+def _widened(lowering: Lowering, signed: bool, element: Element, values: Fragment) -> Fragment:
+    """Factors in the precision of the product."""
+    thread = lowering.thread
+    if element.is_integer:
+        name = "sext" if signed else "zext"
+        return [thread.convert(name, element, I32, x) for x in values]
+    if element is F64:
+        return values
+    return [float_to_float(thread, element, F32, x, "rn", False) for x in values]
 
 
 def _work(element: Element) -> Element:
@@ -95,11 +115,11 @@ def _work(element: Element) -> Element:
     return F32 if element is F16 else element
 
 
-def _to_work(lowering: Lowering, element: Element, x: str) -> str:
+def _to_work(lowering: Lowering, element: Element, x: Any) -> Any:
     return lowering.thread.convert("fpext", element, _work(element), x)
 
 
-def _from_work(lowering: Lowering, element: Element, x: str) -> str:
+def _from_work(lowering: Lowering, element: Element, x: Any) -> Any:
     return lowering.thread.convert("fptrunc", _work(element), element, x)
 
 

@@ -1,0 +1,73 @@
+"""Asynchronous copies of the machine of threads: what is copied lands when its group is waited
+for, and its destination must not be read before."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@attrs.frozen(eq=False)
+class _Copy:
+    """Bytes on their way: `data` [thread, byte] to `offset` in threads where `held`."""
+
+    offset: Array
+    data: Array
+    held: Array
+
+
+class Copies:
+    """`copy_async`, `commit_copies` and `wait_copies`; mixed into the machine of threads."""
+
+    threads: int
+    active: Array
+    memory: Any
+    _open: list[_Copy]
+    _groups: list[list[_Copy]]
+
+    def copy_async(
+        self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, held: Any
+    ) -> None:
+        doing = self.active if held is None else self.active & held.array
+        reading = doing if mask is None or isinstance(mask, str) else doing & mask.array
+        at = offset.array.astype(np.int64) + constant
+        self.memory.check_aligned(at, size, doing)
+        self.memory.check_aligned(pointer.array, size, reading)
+        word = np.dtype(np.uint32)
+        parts = [
+            self.memory.load(pointer.array + i, word, reading)
+            for i in range(0, size, word.itemsize)
+        ]
+        data = np.ascontiguousarray(np.stack(parts, axis=-1)).view(np.uint8)
+        copy = _Copy(at, data, doing)
+        self._write(copy, landed=False)
+        self._pending()[0].append(copy)
+
+    def commit_copies(self) -> None:
+        opened, groups = self._pending()
+        groups.append(list(opened))
+        opened.clear()
+
+    def wait_copies(self, pending: int) -> None:
+        groups = self._pending()[1]
+        while len(groups) > pending:
+            for copy in groups.pop(0):
+                self._write(copy, landed=True)
+
+    def _pending(self) -> tuple[list[_Copy], list[list[_Copy]]]:
+        if "_open" not in self.__dict__:
+            self._open, self._groups = [], []
+        return self._open, self._groups
+
+    def _write(self, copy: _Copy, *, landed: bool) -> None:
+        """The copy's bytes, or, while they are on their way, bytes that nobody may read."""
+        for i in range(copy.data.shape[1]):
+            value = copy.data[:, i] if landed else np.zeros(self.threads, np.uint8)
+            self.memory.store_shared(copy.offset + i, value, copy.held)
+        if not landed:
+            span = np.arange(copy.data.shape[1])
+            self.memory.written[(copy.offset[copy.held][:, None] + span).reshape(-1)] = False

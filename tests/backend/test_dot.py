@@ -1,0 +1,118 @@
+"""Matrix products: threads against the interpreter, for every type, shape and way to multiply."""
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executor import SimtExecutor
+from tileir.builder import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, Builder, pointer, tile
+from tileir.interp.arguments import dtype_of
+
+FLOATS = [(F16, F32), (F16, F16), (BF16, F32), (F32, F32), (F64, F64), (F8E4M3, F32), (F8E5M2, F16)]
+SHAPES = [(16, 8, 16), (32, 24, 40), (48, 20, 7), (1, 5, 3), (7, 9, 33)]
+HALF_ULP = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
+FACTOR = {"tf32": 2.0**-11, "tf32x3": 2.0**-21, "bf16x3": 2.0**-16, "bf16x6": 2.0**-22}
+
+
+def product(a, b, c, precision="ieee", lhs_signed=True, rhs_signed=True):
+    """A kernel: p3 = p0 p1 + p2."""
+    builder = Builder()
+    kinds = {f"p{i}": pointer(t.element) for i, t in enumerate((a, b, c, c))}
+    with builder.kernel("product", **kinds) as pointers:
+        values = [
+            (p + offsets(builder, t.shape)).load()
+            for p, t in zip(pointers, (a, b, c), strict=False)
+        ]
+        signs = {"lhs_signed": lhs_signed, "rhs_signed": rhs_signed}
+        found = builder.dot(*values, precision=precision, **signs)
+        (pointers[3] + offsets(builder, c.shape)).store(found)
+    return builder.module()
+
+
+def offsets(builder, shape):
+    total, step = 0, 1
+    for dim in reversed(range(len(shape))):
+        index = tuple(slice(None) if d == dim else None for d in range(len(shape)))
+        total = (builder.arange(shape[dim]) * step)[index].broadcast_to(*shape) + total
+        step *= shape[dim]
+    return total
+
+
+def arrays(kinds, seed=0):
+    random = np.random.default_rng(seed)
+    found = []
+    for kind in kinds:
+        dtype = dtype_of(kind.element)
+        if kind.element.is_integer:
+            data = random.integers(-128, 128, kind.shape).astype(dtype)
+        else:
+            data = random.normal(size=kind.shape).astype(dtype)
+        found.append(data)
+    return [*found, np.zeros_like(found[2])]
+
+
+def check(module, kinds, factor=0.0, **options):
+    """Within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the factors."""
+    given = arrays(kinds)
+    expected, found = ([x.copy() for x in given] for _ in range(2))
+    tileir.interpret(module, "product", (1,), expected)
+    SimtExecutor().launch(module, "product", 1, found, **options)
+    if kinds[2].element.is_integer:
+        np.testing.assert_array_equal(found[3], expected[3])
+        return
+    a, b, c = (np.abs(x.astype(np.float64)) for x in given[:3])
+    unit = HALF_ULP[given[3].dtype.name] * (a.shape[-1] + 1) + 4 * factor
+    off = np.abs(found[3].astype(np.float64) - expected[3].astype(np.float64))
+    assert (off <= unit * (a @ b + c) + 1e-30).all()
+
+
+def kinds_of(factor, total, m, n, k, batch=()):
+    return tile(factor, (*batch, m, k)), tile(factor, (*batch, k, n)), tile(total, (*batch, m, n))
+
+
+@pytest.mark.parametrize("warps", [1, 4, 6])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("pair", FLOATS, ids=lambda p: f"{p[0]}-{p[1]}")
+def test_floats(pair, shape, warps):
+    kinds = kinds_of(*pair, *shape)
+    check(product(*kinds), kinds, num_warps=warps)
+
+
+@pytest.mark.parametrize("pair", [(F16, F32), (F32, F32), (F64, F64)], ids=str)
+@pytest.mark.parametrize("warps", [1, 8])
+def test_batches(pair, warps):
+    for batch, *shape in ((3, 8, 4, 8), (4, 16, 24, 16), (5, 3, 5, 7)):
+        kinds = kinds_of(*pair, *shape, batch=(batch,))
+        check(product(*kinds), kinds, num_warps=warps)
+
+
+@pytest.mark.parametrize("precision", sorted(FACTOR))
+@pytest.mark.parametrize("shape", [(16, 8, 16), (20, 12, 19)], ids=str)
+def test_precisions(precision, shape):
+    kinds = kinds_of(F32, F32, *shape)
+    check(product(*kinds, precision=precision), kinds, FACTOR[precision], num_warps=4)
+
+
+@pytest.mark.parametrize("signs", [(True, True), (False, True), (True, False), (False, False)])
+def test_integers(signs):
+    for shape in ((16, 8, 32), (20, 12, 33)):
+        kinds = kinds_of(I8, I32, *shape)
+        module = product(*kinds, lhs_signed=signs[0], rhs_signed=signs[1])
+        check(module, kinds, num_warps=2)
+
+
+@pytest.mark.parametrize("pair", [*FLOATS, (I8, I32)], ids=lambda p: f"{p[0]}-{p[1]}")
+def test_assembles(pair):
+    for shape in ((32, 24, 40), (48, 20, 7)):
+        module = product(*kinds_of(*pair, *shape))
+        for target in ("sm_80", "sm_90a"):
+            compiled = compile_kernel(module, target)
+            assert compiled.metadata.spills == 0
+            assert ("mma.sync" in compiled.ptx) == (pair != (F32, F32))
+
+
+@pytest.mark.parametrize("precision", sorted(FACTOR))
+def test_precisions_assemble(precision):
+    compiled = compile_kernel(product(*kinds_of(F32, F32, 32, 16, 16), precision=precision))
+    assert compiled.cubin and "mma.sync" in compiled.ptx
