@@ -5,12 +5,18 @@ if __name__ != "tileir.textual":
 
 from tileir.errors import Diagnostic, ParseError, TileirError
 from tileir.ir import Module
-from tileir.textual.module import read_module, shifted, split, verified
+from tileir.textual.module import ModuleReader, read_module, shifted, split, verified
 from tileir.textual.printer import print_function, print_module, print_op
 
 __all__ = [
-    "parse", "parse_many", "parse_with_remarks", "print_function", "print_module", "print_op",
+    "DIALECTS", "parse", "parse_many", "parse_with_remarks", "print_function", "print_module",
+    "print_op",
 ]  # fmt: skip
+
+
+DIALECTS = ("tir", "mapl19", "triton1")
+"""Spellings that are read: the canonical one; that of the MAPL 2019 paper; that of the Triton 1.0
+announcement."""
 
 
 def parse(
@@ -18,7 +24,7 @@ def parse(
 ) -> Module:
     """The module that `text` spells, verified unless `verify` is false.
 
-    `dialect` is `tir` or `triton1`, the spelling of the Triton 1.0 announcement.
+    `dialect` is one of `DIALECTS`.
 
     Raises ParseError or VerifyError with every error found.
     """
@@ -29,14 +35,16 @@ def parse_with_remarks(
     text: str, file: str = "<string>", *, dialect: str = "tir", verify: bool = True
 ) -> tuple[Module, tuple[Diagnostic, ...]]:
     """`parse`, and what the reader did that the text does not say: blocks it dropped."""
-    canonical = _canonical(text, file, dialect)
+    canonical, reader = _chosen(text, file, dialect)
     try:
-        module, remarks = read_module(canonical, file)
+        module, remarks = read_module(canonical, file, reader)
         return (verified(module) if verify else module), remarks
     except TileirError as error:
-        if dialect == "tir":
+        if dialect != "triton1":
             raise
-        raise shifted(error, -1) from None  # for the version line, which older spellings lack
+        from tileir.textual.legacy import whole_lines
+
+        raise whole_lines(error, text) from None
 
 
 def parse_many(text: str, file: str = "<string>", *, verify: bool = True) -> list[Module]:
@@ -50,12 +58,17 @@ def parse_many(text: str, file: str = "<string>", *, verify: bool = True) -> lis
     return found
 
 
-def _canonical(text: str, file: str, dialect: str) -> str:
+def _chosen(text: str, file: str, dialect: str) -> tuple[str, type[ModuleReader]]:
+    """The reader of `dialect`, and the text as that reader takes it."""
     if dialect == "tir":
-        return text
-    from tileir.textual import legacy
+        return text, ModuleReader
+    if dialect == "triton1":
+        from tileir.textual.legacy import Triton1Reader, triton1
 
-    if dialect not in legacy.DIALECTS:
-        known = ", ".join(("tir", *legacy.DIALECTS))
-        raise ParseError(Diagnostic("TIR0023", f"there is no dialect {dialect}; known: {known}"))
-    return legacy.DIALECTS[dialect](text, file)
+        return triton1(text, file), Triton1Reader
+    if dialect == "mapl19":
+        from tileir.textual.mapl19 import PaperReader
+
+        return text, PaperReader
+    message = f"there is no dialect {dialect}; known: {', '.join(DIALECTS)}"
+    raise ParseError(Diagnostic("TIR0023", message))

@@ -15,9 +15,10 @@ from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, Scope
 from tileir.textual.statements import read_results, read_statement
 from tileir.textual.types import read_type
+from tileir.types import Type
 from tileir.values import Operand, Value
 
-_LABEL = re.compile(rf'[ \t]*(?:"([^"\n]*)"|({NAME}))[ \t]*:')
+LABEL = re.compile(rf'[ \t]*(?:"([^"\n]*)"|({NAME}))[ \t]*:')
 _PHI = re.compile(rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b")
 
 
@@ -106,7 +107,7 @@ class BodyReader:
                 token.kind != "end" or not self.broken
             ) else None
             return False
-        label = _LABEL.match(cursor.text, token.start)
+        label = LABEL.match(cursor.text, token.start)
         if label is not None:
             self._open_block(label[1] if label[1] is not None else label[2])
             return True
@@ -115,12 +116,15 @@ class BodyReader:
         if _PHI.match(cursor.text, token.start):
             self._phi(self.block)
             return True
-        made = read_statement(cursor, self.scope)
+        self._statement(self.block)
+        return True
+
+    def _statement(self, block: RawBlock) -> None:
+        made = read_statement(self.cursor, self.scope)
         if made is None:
             self.broken = True
         else:
-            self.block.ops.append(made)
-        return True
+            block.ops.append(made)
 
     def _open_block(self, label: str) -> None:
         cursor = self.cursor
@@ -153,7 +157,7 @@ class BodyReader:
             cursor.fail("TIR0018", "phi stands at the head of a block", phi)
         if len(stated.names) != 1:
             cursor.fail("TIR0013", "phi has one result", stated.tokens[1])
-        type_ = read_type(cursor, self.scope.layouts)
+        type_ = self._phi_type()
         value = self.scope.result(cursor, stated.names[0], stated.tokens[0], type_)
         made = Phi(value, {}, location)
         block.phis.append(made)
@@ -166,6 +170,9 @@ class BodyReader:
         if cursor.token.kind not in ("newline", "end"):
             cursor.expected("the end of the line")
 
+    def _phi_type(self) -> Type:
+        return read_type(self.cursor, self.scope.layouts)
+
     def _incoming(self, phi: Phi) -> None:
         cursor = self.cursor
         cursor.expect("[", "phi's type")
@@ -173,10 +180,7 @@ class BodyReader:
         operand = self._operand(phi)
         cursor.expect(",", "the value")
         label = cursor.token
-        if label.kind not in ("word", "number", "string"):
-            cursor.expected("the label of a predecessor")
-        cursor.next()
-        name = label.text.strip('"')
+        name = self._source()
         if name in phi.incoming:
             cursor.fail("TIR0015", f"phi has two values for {name}", label)
         if operand is POISON:
@@ -186,6 +190,11 @@ class BodyReader:
             cursor.fail("TIR0015", message, token)
         phi.incoming[name] = operand
         cursor.expect("]", "the predecessor")
+
+    def _source(self) -> str:
+        if self.cursor.token.kind not in ("word", "number", "string"):
+            self.cursor.expected("the label of a predecessor")
+        return self.cursor.next().text.strip('"')
 
     def _operand(self, phi: Phi) -> Operand:
         cursor, token = self.cursor, self.cursor.token

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -30,7 +31,7 @@ from tileir.types import VOID
 from tileir.values import Operand, Value
 
 _ATTRIBUTES_AHEAD = re.compile(r"\{(?:[ \t]*\}|\s*(?:;[^\n]*\n\s*)*\w[\w.$-]*\s*=)")
-_PARAMETER_WORDS = ("aligned", "multiple_of", "readonly", "writeonly", "noalias")
+PROMISES = {w: w for w in ("aligned", "multiple_of", "readonly", "writeonly", "noalias")}
 _MODIFIERS: dict[str, tuple[str, Any]] = {
     "kernel": ("kernel", True),
     **{v.value: ("visibility", v) for v in Visibility},
@@ -57,11 +58,17 @@ def read_modifiers(cursor: Cursor, allowed: dict[str, tuple[str, Any]]) -> dict[
 class FunctionReader:
     """Reads one `define` or `declare`."""
 
+    promises: Mapping[str, str] = PROMISES
+    """What may be promised of a parameter, and the attribute that it is."""
+
     def __init__(self, cursor: Cursor, layouts: dict[str, object], fast: FastReader,
                  findings: list[Diagnostic], remarks: list[Diagnostic]) -> None:  # fmt: skip
         self.cursor, self.layouts, self.fast = cursor, layouts, fast
         self.findings, self.remarks = findings, remarks
-        self.scope = Scope(layouts, cursor.text, cursor.token.start)
+        self.scope = self._scope()
+
+    def _scope(self) -> Scope:
+        return Scope(self.layouts, self.cursor.text, self.cursor.token.start)
 
     def read(self) -> Function | None:
         """The function, or None where its body was in error."""
@@ -121,12 +128,13 @@ class FunctionReader:
         cursor, found = self.cursor, dict[str, Any]()
         while cursor.token.kind == "word":
             token = cursor.next()
-            if token.text not in _PARAMETER_WORDS:
-                near = suggestion(token.text, _PARAMETER_WORDS)
+            if token.text not in self.promises:
+                near = suggestion(token.text, list(self.promises))
                 cursor.fail("TIR0023", f"unknown parameter attribute `{token.text}`{near}", token)
-            if token.text in found:
+            name = self.promises[token.text]
+            if name in found:
                 cursor.fail("TIR0011", f"{token.text} is given twice", token)
-            found[token.text] = self._promise(token)
+            found[name] = self._promise(token)
         return found
 
     def _promise(self, token: Token) -> int | bool:
@@ -142,11 +150,14 @@ class FunctionReader:
         cursor.expect("{", f"the header of @{name}")
         if cursor.token.kind not in ("newline", "end"):
             cursor.expected("the end of the line")
-        reader = BodyReader(cursor, self.scope, self.fast, self.findings)
-        reader.comments.extend(cursor.take_comments())
         start, line = cursor.token.start + 1, cursor.location().line + 1
-        before = len(self.findings)
-        raw = reader.read(min(start, len(cursor.text)), line)
+        return self._blocks(name, min(start, len(cursor.text)), line)
+
+    def _blocks(self, name: str, start: int, line: int) -> dict[str, Block] | None:
+        cursor, before = self.cursor, len(self.findings)
+        reader = self._body_reader()
+        reader.comments.extend(cursor.take_comments())
+        raw = reader.read(start, line)
         if reader.broken or len(self.findings) > before:
             return None
         if not raw:
@@ -154,6 +165,9 @@ class FunctionReader:
             self.findings.append(Diagnostic("TIR0020", f"@{name} has no blocks", at))
             return None
         return self._assembled(raw)
+
+    def _body_reader(self) -> BodyReader:
+        return BodyReader(self.cursor, self.scope, self.fast, self.findings)
 
     # Phis to parameters --------------------------------------------------------------------------
 

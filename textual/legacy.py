@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from typing import NoReturn
 
-from tileir.errors import Diagnostic, Location, ParseError
+import attrs
+
+from tileir.errors import Diagnostic, Location, ParseError, TileirError
+from tileir.textual.module import ModuleReader, check_text
 
 _HEADER = re.compile(r"def void (\w+)\((.*)\)")
 _PARAMETER = re.compile(r"([\w*]+)\s+(\w+)((?:\s*\.\w+(?:\(\d+\))?)*)")
@@ -24,13 +26,34 @@ def triton1(text: str, file: str) -> str:
     of `undef` has no `other`. Raises ParseError (TIR0001) for a line of another form. The text
     has one line more, the version.
     """
+    check_text(text, file)
     reader = _Triton1(file)
     lines = [reader.line(number, line) for number, line in enumerate(text.split("\n"), 1)]
     return "\n".join(("tir 1.0", *lines))
 
 
-DIALECTS: Mapping[str, Callable[[str, str], str]] = {"triton1": triton1}
-"""Readers by the name `parse` takes."""
+class Triton1Reader(ModuleReader):
+    """Reads what `triton1` gives; lines have the numbers they had before."""
+
+    first_line = 0
+
+
+def whole_lines(error: TileirError, text: str) -> TileirError:
+    """The same error about whole lines of `text`, since columns are those of other text."""
+    lines = text.split("\n")
+
+    def widen(d: Diagnostic) -> Diagnostic:
+        at = d.location
+        if at is None or not 0 < at.line <= len(lines):
+            return d
+        line = lines[at.line - 1]
+        column = len(line) - len(line.lstrip()) + 1
+        return attrs.evolve(
+            d, location=attrs.evolve(at, column=column), length=max(1, len(line.strip())),
+            notes=tuple(map(widen, d.notes)),
+        )  # fmt: skip
+
+    return type(error)(*map(widen, error.diagnostics))
 
 
 class _Triton1:
@@ -71,7 +94,7 @@ class _Triton1:
     def _op(self, result: str, mnemonic: str, first: str, type_: str, rest: str) -> str:
         operands = [self._operand(word) for word in rest.split(",") if word.strip()]
         self.types[result] = type_
-        if mnemonic == "broadcast" and self.types.get(operands[0]) == type_:
+        if mnemonic == "broadcast" and operands and self.types.get(operands[0]) == type_:
             self.names[result] = operands[0]
             return ""
         if mnemonic == "splat" and operands == ["undef"]:

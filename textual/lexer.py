@@ -44,7 +44,7 @@ class Cursor:
     collected, and handed to whatever follows them."""
 
     def __init__(self, text: str, file: str, start: int = 0, line: int = 1) -> None:
-        self.text, self.file = text, file
+        self.text, self.file, self.first_line = text, file, line
         self._line, self._line_start = line, start
         self.comments: list[str] = []
         self._at = start
@@ -84,6 +84,12 @@ class Cursor:
         """Go to the end of the current line."""
         while self.token.kind not in ("newline", "end"):
             self.next()
+
+    def rest_of_line(self) -> str:
+        """The line's text from the current token on."""
+        start = self.token.start
+        end = self.text.find("\n", start)
+        return self.text[start : len(self.text) if end < 0 else end]
 
     def take_comments(self) -> tuple[str, ...]:
         """The comments since they were last taken."""

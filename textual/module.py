@@ -26,14 +26,16 @@ _GLOBAL_WORDS: dict[str, tuple[str, Any]] = {
     "declare": ("external", True),
 }
 _GLOBAL_WORDS["external"] = ("linkage", Linkage.EXTERNAL)
-_STARTS = ("define", "declare", "metadata", "global", "constant", *_GLOBAL_WORDS)
+STARTS = ("define", "declare", "metadata", "global", "constant", *_GLOBAL_WORDS)
 
 
-def read_module(text: str, file: str) -> tuple[Module, tuple[Diagnostic, ...]]:
+def read_module(
+    text: str, file: str, reader: type[ModuleReader] | None = None
+) -> tuple[Module, tuple[Diagnostic, ...]]:
     """The module `text` spells, and remarks. Raises ParseError with every error found."""
     check_text(text, file)
     with _collector_paused():
-        return _ModuleReader(text, file).read()
+        return (reader or ModuleReader)(text, file).read()
 
 
 def check_text(text: str, file: str) -> None:
@@ -65,9 +67,14 @@ def _collector_paused() -> Generator[None]:
             gc.enable()
 
 
-class _ModuleReader:
+class ModuleReader:
+    """Reads the text of one module."""
+
+    first_line = 1
+    """The number of the text's first line."""
+
     def __init__(self, text: str, file: str) -> None:
-        self.cursor = Cursor(text, file)
+        self.cursor = Cursor(text, file, line=self.first_line)
         self.file = file
         self.layouts: dict[str, object] = {}
         self.fast = FastReader(file, self.layouts)
@@ -147,7 +154,7 @@ class _ModuleReader:
             cursor.skip_line()
             cursor.skip_newlines()
             token = cursor.token
-            if token.text in _STARTS and cursor.text[token.start - 1] == "\n":
+            if token.text in STARTS and cursor.text[token.start - 1] == "\n":
                 break
         cursor.take_comments()
 
@@ -162,7 +169,7 @@ class _ModuleReader:
             self._metadata()
         elif self._begins_function():
             self._function()
-        elif token.kind == "word" and token.text in _STARTS:
+        elif token.kind == "word" and token.text in STARTS:
             self._global()
         else:
             cursor.expected("define, declare, global, constant or metadata")
@@ -171,8 +178,8 @@ class _ModuleReader:
     def _begins_function(self) -> bool:
         if self.cursor.at("define"):
             return True
-        line = self.cursor.text[self.cursor.token.start :].split("\n", 1)[0]
-        return self.cursor.at("declare") and not {"global", "constant"} & set(line.split())
+        words = set(self.cursor.rest_of_line().split())
+        return self.cursor.at("declare") and not {"global", "constant"} & words
 
     def _alias(self) -> None:
         token = self.cursor.next()
@@ -192,12 +199,13 @@ class _ModuleReader:
 
     def _function(self) -> None:
         token, at = self.cursor.token, self.cursor.location()
-        made = FunctionReader(
-            self.cursor, self.layouts, self.fast, self.findings, self.remarks
-        ).read()
+        made = self._function_reader().read()
         if made is not None:
             self._name(made.name, at, token)
             self.functions[made.name] = made
+
+    def _function_reader(self) -> FunctionReader:
+        return FunctionReader(self.cursor, self.layouts, self.fast, self.findings, self.remarks)
 
     def _name(self, name: str, at: Location, token: Token) -> None:
         if name in self.places:

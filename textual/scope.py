@@ -81,7 +81,7 @@ class Scope:
         found = self._definition(name)
         if found is None:
             return None
-        line = self._text.count("\n", 0, found.start) + 1
+        line = self._text.count("\n", 0, found.start) + cursor.first_line
         column = found.start - self._text.rfind("\n", 0, found.start)
         return Location(cursor.file, line, column, written=False)
 

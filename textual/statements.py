@@ -20,7 +20,7 @@ from tileir.values import Operand, Value
 
 
 @attrs.define
-class _Pending:
+class Pending:
     """An operand as read: a value, or a literal whose type may follow from the others."""
 
     token: Token
@@ -43,10 +43,12 @@ def read_statement(cursor: Cursor, scope: Scope) -> Op | None:
 
     None where an operand has no value because of an earlier error; its results have none either.
     """
-    return _Statement(cursor, scope).read()
+    return Statement(cursor, scope).read()
 
 
-class _Statement:
+class Statement:
+    """Reads one op; a subclass may spell its parts differently."""
+
     def __init__(self, cursor: Cursor, scope: Scope) -> None:
         self.cursor, self.scope = cursor, scope
         self.location = cursor.location()
@@ -130,6 +132,7 @@ class _Statement:
         first = True
         for field in fields:
             if field.kind is FieldKind.RESULT_TYPE:
+                self.tokens[field.name] = self.tokens.get("results", self.tokens["mnemonic"])
                 read.append((field, self._stated_type(cls, field)))
                 continue
             present = self._more(first)
@@ -189,20 +192,20 @@ class _Statement:
         self.cursor.expect("]", "a pair")
         return first, second
 
-    def _operand(self) -> _Pending:
+    def _operand(self) -> Pending:
         cursor, token = self.cursor, self.cursor.token
         if token.kind == "value":
-            return _Pending(token, self._value(cursor.next()))
+            return Pending(token, self._value(cursor.next()))
         if is_literal(token):
             cursor.next()
-            return _Pending(token, None)
+            return Pending(token, None)
         if not starts_type(token):
             cursor.expected("an operand")
         type_ = read_type(cursor, self.scope.layouts)
         if not is_literal(cursor.token):
             cursor.expected("a literal after its type")
         made = read_literal(cursor, cursor.next(), type_)
-        return _Pending(token, made, written=True)
+        return Pending(token, made, written=True)
 
     def _value(self, token: Token) -> Value:
         found = self.scope.value(self.cursor, token)
@@ -307,7 +310,7 @@ def attribute_schema(cls: type[Op]) -> dict[str, Field]:
     return {f.spelling: f for f in cls.fields(FieldKind.ATTRIBUTE)}
 
 
-def _pending(field: Field, found: Any) -> list[_Pending]:
+def _pending(field: Field, found: Any) -> list[Pending]:
     if field.kind not in OPERAND_KINDS or found is None:
         return []
     return found if isinstance(found, list) else [found]

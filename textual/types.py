@@ -48,7 +48,7 @@ def read_type(cursor: Cursor, layouts: dict[str, object]) -> Type:
     element = _read_pointers(cursor, scalar)
     if not cursor.at("<"):
         return element
-    return _read_tile(cursor, element, layouts)
+    return read_tile(cursor, element, layouts)
 
 
 def read_types(cursor: Cursor, layouts: dict[str, object]) -> tuple[Type, ...]:
@@ -83,7 +83,8 @@ def _read_pointers(cursor: Cursor, element: Element) -> Element:
     return element
 
 
-def _read_tile(cursor: Cursor, element: Element, layouts: dict[str, object]) -> Tile:
+def read_tile(cursor: Cursor, element: Element, layouts: dict[str, object]) -> Tile:
+    """The shape and layout at the cursor, as a tile of `element`."""
     cursor.expect("<", "the element type")
     shape: list[int] = []
     layout: object = None

@@ -74,7 +74,7 @@ def transformed(text: str, options: argparse.Namespace) -> tuple[Module, list[ob
     from tileir import textual
 
     name = "<stdin>" if options.file == "-" else options.file
-    module = textual.parse(text, name)
+    module = textual.parse(text, name, dialect=options.dialect)
     pipeline = options.pipeline
     if options.run_reproducer:
         from tileir.passmanager.reproducer import replayed

@@ -14,6 +14,7 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="tileir-opt", description=_DESCRIPTION)
     add = found.add_argument
     add("file", nargs="?", default="-", metavar="FILE", help="a .tir file; - is standard input")
+    add("--dialect", default="tir", help="how FILE is spelled: tir, mapl19 or triton1")
     add("-p", "--pipeline", default="", help="e.g. 'default' or 'cse,licm{max-depth=2},dce'")
     add("-o", "--output", default="-", metavar="OUT", help="written whole or not at all")
     add("--emit", choices=("tir", "llvm", "ptx", "cubin"), default="tir", help="what to write")

@@ -131,6 +131,45 @@ def test_the_triton_1_spelling_of_add_is_read_as_printed():
     )
 
 
+def bare(module: tileir.Module) -> tileir.Module:
+    """`module` without comments, in which the spellings differ."""
+    functions = {
+        name: attrs.evolve(
+            f, comments=(),
+            blocks={
+                label: attrs.evolve(b, comments=(), ops=[op.evolve(comments=()) for op in b.ops])
+                for label, b in f.blocks.items()
+            },
+        )
+        for name, f in module.functions.items()
+    }  # fmt: skip
+    return attrs.evolve(module, functions=functions, comments=(), header_comments=())
+
+
+@pytest.mark.parametrize("name", ["listing5", "listing6", "listing7"])
+def test_listings_in_the_spelling_of_the_paper_are_the_canonical_ones(name):
+    path = FOLDER / f"{name}.mapl19"
+    read = parse(path.read_text(), path.name, dialect="mapl19")
+    assert structurally_equal(bare(read), bare(listing(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "wrong"),
+    [
+        ("listing5", "TIR0005", "%float %a"),  # no value
+        ("listing6", "TIR0005", "%y, 1"),  # not defined
+        ("listing7", "TIR0005", "%1, %2"),  # not defined
+    ],
+)
+def test_what_is_wrong_with_a_listing_as_printed_is_shown_where_it_is(name, code, wrong):
+    text = (FOLDER / f"{name}.printed.tir").read_text()
+    with pytest.raises(tileir.ParseError) as error:
+        parse(text, dialect="mapl19")
+    before = text[: text.index(wrong)]
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    assert (error.value.code, error.value.line, error.value.column) == (code, line, column)
+
+
 @pytest.mark.parametrize("line", ["%0 := add i32 1, 2;", "def int f() {", "def void f(i32) {"])
 def test_lines_of_another_form_are_refused_at_their_place(line):
     with pytest.raises(tileir.ParseError) as error:

@@ -237,4 +237,19 @@ def test_errors_in_older_spellings_are_at_the_line_of_the_text() -> None:
     text = "def void f(i32 N)\n{\nentry:\n%0 = add i32 N, 1.5;\nret void;\n}\n"
     with pytest.raises(ParseError) as caught:
         parse(text, dialect="triton1")
-    assert (caught.value.code, caught.value.line) == ("TIR0007", 4)
+    assert (caught.value.code, caught.value.line, caught.value.column) == ("TIR0007", 4, 1)
+
+
+def test_ops_of_older_spellings_are_at_the_line_of_the_text() -> None:
+    text = "def void f(i32 N)\n{\nentry:\n%0 = add i32 N, 1;\nret void;\n}\n"
+    ops = parse(text, "k", dialect="triton1").functions["f"].ops
+    assert [op.location.line for op in ops if op.location] == [4, 5]
+
+
+def test_the_first_definition_in_an_older_spelling_is_at_its_line() -> None:
+    text = "def void f(i32 N)\n{\nentry:\n%0 = add i32 N, 1;\n  %0 = add i32 N, 1;\nret void;\n}\n"
+    with pytest.raises(ParseError) as caught:
+        parse(text, dialect="triton1")
+    (note,) = caught.value.diagnostics[0].notes
+    assert (caught.value.line, caught.value.column) == (5, 3)
+    assert note.location is not None and (note.location.line, note.location.column) == (4, 1)

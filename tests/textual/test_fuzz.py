@@ -18,15 +18,31 @@ def test_mutants() -> None:
     assert campaign(SEEDS, 20_000) == []
 
 
-@pytest.mark.parametrize("dialect", ["triton1"])
-def test_mutants_of_older_spellings(dialect: str) -> None:
-    folder = Path(__file__).parents[1] / "corpus" / "listings"
-    text = (folder / "add.printed.tir").read_text()
-    for end in range(0, len(text), 7):
-        try:
-            parse(text[:end] + text[end + 3 :], dialect=dialect)
-        except TileirError as error:
-            assert error.diagnostics
+LISTINGS = Path(__file__).parents[1] / "corpus" / "listings"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name"),
+    [
+        ("triton1", "add.printed.tir"),
+        *(("mapl19", f"listing{n}.mapl19") for n in (5, 6, 7)),
+        *(("mapl19", f"listing{n}.printed.tir") for n in (5, 6, 7)),
+    ],
+)
+def test_mutants_of_older_spellings(dialect: str, name: str) -> None:
+    text = (LISTINGS / name).read_text()
+    for start in range(0, len(text), 3):
+        for cut in (1, 3, 9):
+            refused_or_read(text[:start] + text[start + cut :], dialect)
+        refused_or_read(text[:start], dialect)
+        refused_or_read(f"{text[:start]} call {text[start:]}", dialect)
+
+
+def refused_or_read(text: str, dialect: str) -> None:
+    try:
+        parse(text, dialect=dialect)
+    except TileirError as error:
+        assert error.diagnostics[0].location is not None
 
 
 @pytest.mark.parametrize(
@@ -50,6 +66,7 @@ def test_mutants_of_older_spellings(dialect: str) -> None:
 )
 def test_what_is_large_is_refused_soon(text: str) -> None:
     assert try_text(text) is None
+    refused_or_read(text.removeprefix("tir 1.0\n"), "mapl19")
     with pytest.raises(TileirError):
         parse(text)
 

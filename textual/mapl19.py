@@ -1,0 +1,195 @@
+"""Reader of the spelling of the MAPL 2019 paper (Listings 5, 6 and 7), which leaves out what
+follows from the rest of the text: types, labels, terminators, declarations.
+
+Only what differs from the canonical text is here; `docs/grammar.md` lists it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Any
+
+from tileir.errors import Diagnostic
+from tileir.field import Successor
+from tileir.ir import VERSION, Function, Module, Parameter
+from tileir.ops.control import Branch, Call, Return
+from tileir.textual.body import LABEL, BodyReader, Phi, RawBlock
+from tileir.textual.fast import FastReader
+from tileir.textual.functions import PROMISES, FunctionReader
+from tileir.textual.lexer import NAME, Token
+from tileir.textual.mapl19_ops import PaperScope, PaperStatement
+from tileir.textual.module import STARTS, ModuleReader
+from tileir.textual.scope import Scope
+from tileir.textual.types import starts_type
+from tileir.types import VOID, Type
+from tileir.values import Operand, Value
+
+FRAGMENT = "fragment"
+"""The function that is made of instructions outside of any function."""
+
+_LINE_END = re.compile(r'^((?:[^;"\n]|"[^"\n]*")+);(?=[ \t\r]*$)', re.MULTILINE)
+_PHI_VALUE = re.compile(rf"\[[ \t]*(%{NAME})")
+
+
+class PaperReader(ModuleReader):
+    """Reads a module: no version line, functions declared by their first call, and instructions
+    outside of functions as a function of their own."""
+
+    def __init__(self, text: str, file: str) -> None:
+        super().__init__(_LINE_END.sub(r"\1 ", text), file)
+        self.fast = _NoShortCut(file, self.layouts)
+
+    def read(self) -> tuple[Module, tuple[Diagnostic, ...]]:
+        module, remarks = super().read()
+        declared = {**_declarations(module), **module.functions}
+        return module.with_functions(declared), remarks
+
+    def _version(self) -> tuple[int, int]:
+        self.cursor.skip_newlines()
+        return VERSION
+
+    def _read_item(self) -> None:
+        token = self.cursor.token
+        if token.text in STARTS or token.kind == "alias" or self.functions or self.globals:
+            return super()._read_item()
+        made = self._function_reader().read_fragment()
+        if made is not None:
+            self.functions[made.name] = made
+        return None
+
+    def _function_reader(self) -> PaperFunction:
+        return PaperFunction(
+            self.functions, self.cursor, self.layouts, self.fast, self.findings, self.remarks
+        )
+
+
+class PaperFunction(FunctionReader):
+    """Reads a function, with the words of Triton-C for what parameters promise."""
+
+    promises: Mapping[str, str] = {
+        **PROMISES, "restrict": "noalias", "read_only": "readonly", "write_only": "writeonly"
+    }  # fmt: skip
+
+    def __init__(self, known: Mapping[str, Function], *reading: Any) -> None:
+        self.known, self.fragment = known, False
+        super().__init__(*reading)
+
+    def read_fragment(self) -> Function | None:
+        """The function of the lines up to the end of the text."""
+        self.fragment = True
+        at, start = self.cursor.location(), self.cursor.token.start
+        begin = self.cursor.text.rfind("\n", 0, start) + 1
+        blocks = self._blocks(FRAGMENT, begin, at.line)
+        return None if blocks is None else Function(FRAGMENT, blocks=blocks, location=at)
+
+    def _scope(self) -> PaperScope:
+        text, start = self.cursor.text, self.cursor.token.start
+        return PaperScope(self.layouts, text, text.rfind("\n", 0, start) + 1, self.known)
+
+    def _body_reader(self) -> BodyReader:
+        made = PaperBody(self.cursor, self.scope, self.fast, self.findings)
+        made.fragment = self.fragment
+        return made
+
+
+class PaperBody(BodyReader):
+    """Reads a body: the first label may be missing, a block without terminator goes on in the
+    next, the last one returns."""
+
+    scope: PaperScope
+    fragment = False
+
+    def _read_line(self) -> bool:
+        token = self.cursor.token
+        if token.kind == "end" and self.fragment:
+            self._terminate()
+            return False
+        if self.block is None and self._at_op(token):
+            self._open_entry()
+        return super()._read_line()
+
+    def _open_entry(self) -> None:
+        self.block = self.blocks["entry"] = RawBlock("entry", self.cursor.location(), ())
+
+    def _at_op(self, token: Token) -> bool:
+        if LABEL.match(self.cursor.text, token.start) or token.text in ("define", "declare"):
+            return False
+        return token.kind in ("word", "value") or token.text == "@"
+
+    def _close(self) -> None:
+        super()._close()
+        self._terminate()
+
+    def _terminate(self) -> None:
+        if not self.blocks:
+            self._open_entry()
+        blocks = list(self.blocks.values())
+        for block, following in zip_longest(blocks, blocks[1:]):
+            last = block.ops[-1] if block.ops else None
+            if last is not None and last.is_terminator:
+                continue
+            at = block.location if last is None else last.location
+            block.ops.append(
+                Return((), location=at)
+                if following is None
+                else Branch(Successor(following.label), location=at)
+            )
+
+    def _statement(self, block: RawBlock) -> None:
+        made = PaperStatement(self.cursor, self.scope).all()
+        self.broken |= made is None
+        block.ops.extend(made or ())
+
+    # Phis -----------------------------------------------------------------------------------------
+
+    def _phi_type(self) -> Type:
+        """The stated type, or that of the first value whose type is known."""
+        if starts_type(self.cursor.token):
+            return super()._phi_type()
+        names = _PHI_VALUE.findall(self.cursor.rest_of_line())
+        types = [t for t in map(self.scope.type, names) if t is not None]
+        if not types:
+            self.cursor.fail("TIR0008", "no value of this phi has a type yet; write the phi's type")
+        return next((t for t in types if t is not VOID), VOID)
+
+    def _phi(self, block: RawBlock) -> None:
+        super()._phi(block)
+        value = block.phis[-1].value
+        if value.type is VOID:
+            self.broken = True
+            self.scope.poison(value)
+
+    def _operand(self, phi: Phi) -> Operand:
+        token = self.cursor.token
+        if token.kind != "value":
+            return super()._operand(phi)
+        return self.scope.expect(self.cursor, self.cursor.next(), phi.value.type)
+
+    def _source(self) -> str:
+        if self.cursor.token.kind == "value":
+            return self.cursor.next().text[1:]
+        return super()._source()
+
+
+class _NoShortCut(FastReader):
+    def read(
+        self, match: re.Match[str], scope: Scope, line: int, comments: tuple[str, ...]
+    ) -> None:
+        return None
+
+
+def _declarations(module: Module) -> dict[str, Function]:
+    """Of the functions that are called and not in the module, as first called."""
+    found: dict[str, Function] = {}
+    for function in module.functions.values():
+        for op in function.ops:
+            if isinstance(op, Call) and op.callee not in module.functions:
+                found.setdefault(op.callee, _declaration(op))
+    return found
+
+
+def _declaration(call: Call) -> Function:
+    parameters = [Parameter(Value(v.type)) for v in call.arguments]
+    return Function(call.callee, parameters, call.types, location=call.location)
