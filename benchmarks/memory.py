@@ -1,0 +1,372 @@
+"""Memory-bound kernels against torch, torch.compile and Triton on one GPU, in one run.
+
+    python benchmarks/memory.py [--out FILE.json] [--only NAME ...] [--tune] [--no-compile]
+
+Every variant runs in random order in five rounds; a round's figure is the median of its launches,
+each with a cold L2; the result is the mean of the rounds. A line is printed only after outputs,
+poisoned before, agreed with a float64 reference on fresh random inputs. `peer` is the fastest of
+the peers: above 1 we are faster. `of copy` is what share of a device-to-device copy's bandwidth
+was reached. `--tune` tries more configurations than the one the model names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import memory_kernels as ours
+import memory_peers as peers
+import torch
+import triton
+
+import tileir
+import tileir.backend
+from tileir.backend import Options
+from tileir.backend.launch import Kernel
+from tileir.builder import BF16, F32
+from tileir.ir import Module
+
+ROUNDS, LAUNCHES = 5, 20
+SQUARE, WIDE = (16384, 16384), (128, 65536)
+SOFTMAXES = ((583, 931), (1823, 781), (4096, 1024), (16384, 512), (2048, 32768), (8192, 4096))
+ELEMENTS = {torch.float32: F32, torch.bfloat16: BF16}
+
+
+@attrs.frozen
+class Config:
+    """How one instance of ours works: `size` rows or elements, `warps` per instance."""
+
+    size: int
+    warps: int
+
+
+@attrs.frozen
+class Row:
+    """One line of the table. `ours` gives the module and grid of a configuration, `triton` calls
+    that fill the output given (output, inputs), `plain` is torch on inputs."""
+
+    name: str
+    shape: tuple[int, ...]
+    inputs: Callable[[], list[torch.Tensor]]
+    output: tuple[int, ...]
+    configs: list[Config]
+    ours: Callable[[Config], tuple[Module, tuple[int, ...]]]
+    triton: dict[str, Callable[..., Any]]
+    plain: Callable[..., torch.Tensor]
+    dtype: torch.dtype = torch.float32
+    numbers: tuple[float, ...] = ()
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+# What is measured ---------------------------------------------------------------------------------
+
+
+def table() -> Iterator[Row]:
+    """Every line."""
+    for shape in (SQUARE, WIDE):
+        yield from flat_rows(shape)
+        yield from norm_rows(shape)
+        yield from loss_rows(shape)
+        yield softmax_row(shape, torch.float32)
+    yield group_row(32, 256, 32, 4096)
+    for shape in SOFTMAXES:
+        for dtype in (torch.float32, torch.bfloat16):
+            yield softmax_row(shape, dtype)
+
+
+def flat_rows(shape: tuple[int, int]) -> Iterator[Row]:
+    rows, columns = shape
+    count = rows * columns
+    configs = [Config(2048, 4), Config(1024, 4), Config(4096, 8), Config(1024, 2)]
+    for name in ("geglu", "swiglu"):
+        make = getattr(ours, name)
+        yield Row(
+            name, shape, lambda: [normal(*shape), normal(*shape)], shape, configs,
+            lambda c, make=make: (make(count, c.size), (-(-count // c.size),)),
+            {
+                f"triton {block} w{warps}": lambda y, a, c, block=block, warps=warps, name=name: (
+                    peers.triton_flat[(triton.cdiv(count, block),)](
+                        y, a, c, count, GELU=name == "geglu", BLOCK=block, num_warps=warps))
+                for block, warps in ((1024, 4), (2048, 8))
+            },
+            getattr(peers, name),
+        )  # fmt: skip
+    yield Row(
+        "dyt", shape, lambda: [normal(*shape), normal(columns), normal(columns)], shape,
+        [Config(4, 4), Config(8, 4), Config(2, 4), Config(4, 8)],
+        lambda c: (
+            ours.dyt(rows, columns, c.size, 256 * c.warps),
+            (-(-columns // (256 * c.warps)), rows // c.size),
+        ),
+        {
+            f"triton {block}": lambda y, x, w, v, alpha, block=block: (
+                peers.triton_dyt[(triton.cdiv(columns, block), rows)](
+                    y, x, w, v, alpha, columns, BLOCK=block))
+            for block in (1024, 4096)
+        },
+        peers.dyt, numbers=(0.5,),
+    )  # fmt: skip
+
+
+def norm_rows(shape: tuple[int, int]) -> Iterator[Row]:
+    rows, columns = shape
+    for name, centred in (("rms_norm", False), ("layer_norm", True)):
+        make, bias = getattr(ours, name), 1 + centred
+        kernel = peers.triton_norm if columns <= 16384 else peers.triton_norm_looped
+        block = columns if columns <= 16384 else 8192
+
+        def call(y: Any, x: Any, w: Any, *v: Any, k: Any = kernel, c: bool = centred,
+                 block: int = block, warps: int = 16) -> None:  # fmt: skip
+            k[(rows,)](y, x, w, *(v or (w,)), columns, 1e-5 if c else 1e-6, CENTRED=c,
+                       BLOCK=block, num_warps=warps)  # fmt: skip
+
+        yield Row(
+            name, shape,
+            lambda bias=bias: [normal(*shape), *(normal(columns) for _ in range(bias))], shape,
+            row_configs(rows, columns),
+            lambda c, make=make: (make(rows, columns, c.size), (-(-rows // c.size),)),
+            {f"triton w{w}": lambda *a, call=call, w=w: call(*a, warps=w) for w in (16, 32)},
+            getattr(peers, name),
+        )  # fmt: skip
+
+
+def loss_rows(shape: tuple[int, int]) -> Iterator[Row]:
+    rows, columns = shape
+    for name in ("tvd", "kl_div"):
+        make = getattr(ours, name)
+
+        def inputs(name: str = name) -> list[torch.Tensor]:
+            p, q = torch.softmax(normal(*shape), 1), torch.softmax(normal(*shape), 1)
+            return [p.log(), q] if name == "kl_div" else [p, q]
+
+        yield Row(
+            name, shape, inputs, (rows,), row_configs(rows, columns),
+            lambda c, make=make: (make(rows, columns, c.size), (-(-rows // c.size),)),
+            {
+                f"triton {block} w{w}": lambda y, a, c, block=block, w=w, name=name: (
+                    peers.triton_loss[(rows,)](
+                        y, a, c, columns, KL=name == "kl_div", BLOCK=block, num_warps=w))
+                for block, w in ((4096, 8), (8192, 16))
+            },
+            getattr(peers, name),
+        )  # fmt: skip
+
+
+def softmax_row(shape: tuple[int, int], dtype: torch.dtype) -> Row:
+    rows, columns = shape
+    looped = columns > 32768
+    kernel = peers.triton_softmax_looped if looped else peers.triton_softmax
+    block = 8192 if looped else triton.next_power_of_2(columns)
+    return Row(
+        "softmax", shape, lambda: [normal(*shape, dtype=dtype)], shape,
+        row_configs(rows, columns),
+        lambda c: (
+            ours.softmax(rows, columns, c.size, ELEMENTS[dtype]), (-(-rows // c.size),),
+        ),
+        {
+            f"triton w{w}": lambda y, x, w=w: (
+                kernel[(rows,)](y, x, columns, BLOCK=block, num_warps=w))
+            for w in (4, 8, 16, 32) if block >= 64 * w
+        } or {"triton w1": lambda y, x: kernel[(rows,)](y, x, columns, BLOCK=block, num_warps=1)},
+        peers.softmax, dtype,
+    )  # fmt: skip
+
+
+def group_row(images: int, channels: int, groups: int, area: int) -> Row:
+    shape = (images, channels, area)
+    each = channels // groups
+    return Row(
+        "group_norm", shape, lambda: [normal(*shape), normal(channels), normal(channels)], shape,
+        [Config(1, 16), Config(1, 32)],
+        lambda c: (ours.group_norm(channels, groups, area), (images * groups,)),
+        {
+            f"triton w{warps}": lambda y, x, w, v, warps=warps: (
+                peers.triton_group_norm[(images * groups,)](
+                    y, x, w, v, 1e-5, GROUPS=groups, EACH=each, AREA=area, num_warps=warps))
+            for warps in (16, 32)
+        },
+        peers.group_norm(groups),
+    )  # fmt: skip
+
+
+def row_configs(rows: int, columns: int) -> list[Config]:
+    """Rows and warps per instance, the model's choice first: 32 elements a thread where rows are
+    many, fewer where they are few and latency counts; short rows side by side."""
+    each = 32 if rows >= 4096 else 16 if rows >= 1024 else 8
+    most = 32 if columns > 32768 else 16
+    warps = min(most, max(1, 1 << max(0, round(math.log2(columns / (32 * each))))))
+    block = 2 if columns <= 512 and rows >= 4096 else 1
+    found = [Config(block, block * warps)]
+    for factor in (2, 0.5):
+        other = int(warps * factor)
+        if 1 <= other <= 32:
+            found.append(Config(1, other))
+    if columns <= 1024:
+        found += [Config(4, 4), Config(2, 4)]
+    return list(dict.fromkeys(found))
+
+
+# How it is measured -----------------------------------------------------------------------------
+
+
+def variants(row: Row, tune: bool, compiled: bool) -> dict[str, Callable[..., torch.Tensor]]:
+    """name -> a function of (output, inputs) that returns the output it filled."""
+    found: dict[str, Callable[..., torch.Tensor]] = {}
+    for place, config in enumerate(row.configs if tune else row.configs[:1]):
+        name = f"tileir {config.size} w{config.warps}" if place else "tileir"
+        try:
+            found[name] = _mine(row, config)
+        except tileir.TileirError as error:
+            print(f"  {name} on {row.name}: {error}")
+    for name, call in row.triton.items():
+        found[name] = lambda y, *a, call=call: (call(y, *a, *row.numbers), y)[1]
+    found["torch"] = lambda y, *a: row.plain(*a, *row.numbers)
+    if compiled:
+        torch._dynamo.reset()
+        made = torch.compile(row.plain, mode="max-autotune-no-cudagraphs", dynamic=False)
+        found["compile"] = lambda y, *a: made(*a, *row.numbers)
+    return found
+
+
+def _mine(row: Row, config: Config) -> Callable[..., torch.Tensor]:
+    module, grid = row.ours(config)
+    compiled = tileir.backend.compile(module, options=Options(num_warps=config.warps))
+    launch = Kernel(compiled)[grid]
+
+    def call(y: torch.Tensor, *a: torch.Tensor) -> torch.Tensor:
+        launch(y, *a, *row.numbers, stream=torch.cuda.current_stream().cuda_stream)
+        return y
+
+    return call
+
+
+def wrong(row: Row, call: Callable[..., torch.Tensor]) -> str | None:
+    """What is wrong with a result on fresh inputs; None where nothing is."""
+    inputs = row.inputs()
+    poisoned = torch.full(row.output, float("nan"), device="cuda", dtype=row.dtype)
+    try:
+        found = call(poisoned, *inputs)
+        torch.cuda.synchronize()
+    except Exception as error:  # a peer may fail in its own ways
+        return f"{type(error).__name__}: {str(error)[:120]}"
+    worst, step = 0.0, max(1, inputs[0].shape[0] // 8)
+    relative, absolute = (2**-8, 1e-6) if row.dtype is torch.bfloat16 else (2e-5, 1e-6)
+    for i in range(0, inputs[0].shape[0], step):
+        part = [x[i : i + step] if x.ndim == inputs[0].ndim else x for x in inputs]
+        expected = row.plain(*(x.double() for x in part), *row.numbers)
+        off = (found[i : i + step].double() - expected).abs() / (
+            relative * expected.abs() + absolute
+        )
+        worst = max(worst, off.nan_to_num(float("inf")).max().item())
+    return None if worst <= 1 else f"off by {worst:.3g} times the bound"
+
+
+def measure(calls: dict[str, Any], y: torch.Tensor, inputs: list[torch.Tensor]) -> dict[str, float]:
+    """Microseconds per variant."""
+    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    rounds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        names = list(calls)
+        random.shuffle(names)
+        for name in names:
+            rounds[name].append(_round(calls[name], y, inputs, flush))
+    return {name: statistics.mean(times) for name, times in rounds.items()}
+
+
+def _round(call: Any, y: torch.Tensor, inputs: list[torch.Tensor], flush: torch.Tensor) -> float:
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(LAUNCHES)]
+    call(y, *inputs)
+    for start, end in events:
+        flush.zero_()
+        start.record()
+        call(y, *inputs)
+        end.record()
+    torch.cuda.synchronize()
+    return statistics.median(start.elapsed_time(end) * 1000 for start, end in events)
+
+
+def line(row: Row, copy: float, tune: bool, compiled: bool) -> dict[str, Any]:
+    """One line of the table: microseconds of every variant that is right, and the ratios."""
+    calls = variants(row, tune, compiled)
+    bad = {name: why for name, call in calls.items() if (why := wrong(row, call))}
+    inputs = row.inputs()
+    y = torch.empty(row.output, device="cuda", dtype=row.dtype)
+    times = measure({n: c for n, c in calls.items() if n not in bad}, y, inputs)
+    moved = sum(x.nbytes for x in inputs) + y.nbytes
+    mine = {n: t for n, t in times.items() if n.startswith("tileir")}
+    others = {n: t for n, t in times.items() if not n.startswith("tileir")}
+    peer = min(others, key=lambda n: others[n])
+    best = min(mine, key=lambda n: mine[n], default="none")
+    chosen = times.get("tileir", float("inf"))
+    return {
+        "name": row.name, "shape": row.shape, "dtype": str(row.dtype).removeprefix("torch."),
+        "microseconds": times, "wrong": bad, "peer": peer, "best": best,
+        "terabytes_per_second": moved / chosen / 1e6, "of_copy": moved / chosen / 1e6 / copy,
+        "ratio": others[peer] / chosen, "ratio_best": others[peer] / mine.get(best, float("inf")),
+    }  # fmt: skip
+
+
+def copy_bandwidth() -> float:
+    """Terabytes per second of a device-to-device copy of 1 GiB, reads and writes counted."""
+    x = torch.empty(1 << 28, device="cuda")
+    y = torch.empty_like(x)
+    taken = measure({"copy": lambda y, x: y.copy_(x)}, y, [x])["copy"]
+    return 2 * x.nbytes / taken / 1e6
+
+
+def versions() -> dict[str, str]:
+    """What was measured on what."""
+    here = Path(__file__).parent
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True)
+    return {
+        "gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
+        "triton": triton.__version__, "tileir": tileir.__version__,
+        "commit": commit.stdout.strip() or "unknown", "date": time.strftime("%Y-%m-%d"),
+    }  # fmt: skip
+
+
+def main() -> int:
+    """Run the table; the exit status says whether every result of ours was right."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", help="write every figure there, as JSON")
+    parser.add_argument("--only", nargs="*", help="names of the lines to run")
+    parser.add_argument("--tune", action="store_true", help="try every configuration")
+    parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
+    options = parser.parse_args()
+    copy = copy_bandwidth()
+    print(f"copy: {copy:.2f} TB/s")
+    print(f"{'':10} {'shape':>16} {'us':>8} {'TB/s':>5} {'of copy':>7} {'/peer':>6} {'best':>6}")
+    lines = []
+    for row in table():
+        if options.only and row.name not in options.only:
+            continue
+        found = line(row, copy, options.tune, not options.no_compile)
+        lines.append(found)
+        shape = "x".join(map(str, row.shape)) + " " + found["dtype"].replace("float", "f")
+        print(
+            f"{row.name:10} {shape:>16} {found['microseconds'].get('tileir', float('nan')):8.2f} "
+            f"{found['terabytes_per_second']:5.2f} {found['of_copy']:7.3f} {found['ratio']:6.3f} "
+            f"{found['ratio_best']:6.3f} {found['best']} | {found['peer']} {found['wrong'] or ''}",
+            flush=True,
+        )
+        if options.out:
+            with open(options.out, "w") as file:
+                json.dump({**versions(), "copy": copy, "lines": lines}, file, indent=1)
+    return any(name.startswith("tileir") for found in lines for name in found["wrong"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
