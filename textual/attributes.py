@@ -19,8 +19,9 @@ _LABEL = re.compile(rf"{NAME}\Z")
 
 
 def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[str, object],
-              owner: str) -> dict[str, Any]:  # fmt: skip
-    """`{name = value, ...}`: by `schema` where there is one, else of any form."""
+              owner: str, places: dict[str, Token] | None = None) -> dict[str, Any]:  # fmt: skip
+    """`{name = value, ...}`: by `schema` where there is one, else of any form. `places` is filled
+    with where each name stands."""
     cursor.expect("{", owner)
     found: dict[str, Any] = {}
     cursor.skip_newlines()
@@ -33,6 +34,8 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
             near = suggestion(token.text, list(schema))
             cursor.fail("TIR0009", f"{owner} has no attribute {token.text}{near}", token)
         cursor.expect("=", f"`{token.text}`")
+        if places is not None:
+            places[token.text] = token
         field = schema[token.text] if schema is not None else None
         found[token.text] = (
             _read_any(cursor) if field is None else _read_form(cursor, field, layouts)

@@ -241,8 +241,9 @@ class Statement:
         schema = attribute_schema(cls)
         found: dict[str, Any] = {}
         if self.cursor.at("{"):
-            self.tokens["attributes"] = self.cursor.token
-            found = read_dict(self.cursor, schema, self.scope.layouts, cls.mnemonic)
+            places: dict[str, Token] = {}
+            found = read_dict(self.cursor, schema, self.scope.layouts, cls.mnemonic, places)
+            self.tokens.update((schema[name].name, token) for name, token in places.items())
         for name, field in schema.items():
             if field.default is attrs.NOTHING and name not in found:
                 token = self.tokens["mnemonic"]
@@ -267,8 +268,6 @@ class Statement:
         placed: list[Diagnostic] = []
         for d in error.diagnostics:
             token = self.tokens.get(str(d.operand)) or self.tokens["mnemonic"]
-            if d.operand in ("", None) or str(d.operand) not in self.tokens:
-                token = self.tokens.get("attributes", token) if d.operand else token
             location = self.cursor.location(token)
             placed.append(attrs.evolve(d, location=location, length=len(token.text)))
         raise ParseError(*placed)

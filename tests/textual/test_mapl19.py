@@ -321,7 +321,7 @@ def test_globals_and_metadata_are_written_as_ever() -> None:
         ("TIR0102", "%x = icmp slt §i64 %n, %n"),
         ("TIR0102", "ret §i32"),
         ("TIR0104", "@§%m %x = add %n, 1"),
-        ("TIR0114", "%x = trans %h §{order = [0]}"),
+        ("TIR0114", "%x = trans %h {§order = [0]}"),
         ("TIR0112", "%x = broadcast §i32<3> %t"),
         ("TIR0112", "%x = reshape §i32<3> %t"),
     ],
