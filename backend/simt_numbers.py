@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
+from tileir.machine.floats import fma
 from tileir.types import I1, Element, Pointer
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -101,11 +102,6 @@ def _extreme(largest: bool, numbers: bool) -> Callable[[Array, Array], Array]:
     return apply
 
 
-def _fused(a: Array, b: Array, c: Array) -> Array:
-    wide = np.longdouble if a.dtype == np.float64 else np.float64
-    return (a.astype(wide) * b.astype(wide) + c.astype(wide)).astype(a.dtype)
-
-
 def _half_away(x: Array) -> Array:
     whole = np.trunc(x)
     away = np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x).astype(x.dtype), whole)
@@ -121,7 +117,7 @@ _INTRINSICS: Mapping[str, Callable[..., Array]] = {
     "smin": np.minimum, "smax": np.maximum, "umin": _unsigned(np.minimum),
     "umax": _unsigned(np.maximum), "abs": np.abs,
     "ctpop": lambda a: np.array([int(x).bit_count() for x in _u(a)], a.dtype),
-    "ctlz": _zeros_above, "fma": _fused, "fabs": np.abs, "copysign": np.copysign,
+    "ctlz": _zeros_above, "fma": fma, "fabs": np.abs, "copysign": np.copysign,
     "minimum": _extreme(False, False), "maximum": _extreme(True, False),
     "minimumnum": _extreme(False, True), "maximumnum": _extreme(True, True),
     "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": _half_away,
@@ -143,6 +139,7 @@ _PTX: Mapping[str, Callable[..., Array]] = {
     "rsqrt.approx.f32": _approximate(lambda x: 1 / np.sqrt(x)),
     "sin.approx.f32": _approximate(np.sin), "cos.approx.f32": _approximate(np.cos),
     "tanh.approx.f32": _approximate(np.tanh), "div.full.f32": np.divide,
+    "rcp.approx.ftz.f32": _approximate(lambda x: 1 / x),
 }  # fmt: skip
 _ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
 _ATOMICS = {

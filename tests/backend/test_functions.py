@@ -1,0 +1,74 @@
+"""Mathematical functions as formulas over threads, against the interpreter's f64 kernels: within
+the bound of each op, special values and signs of zeros exact."""
+
+import numpy as np
+import pytest
+
+from tileir.backend.functions.formula import Term
+from tileir.backend.rules.math import _DOUBLE, _SINGLE
+from tileir.backend.simt import Lanes, SimtThread
+from tileir.backend.simt_memory import Memory
+from tileir.machine.functions import _F64
+from tileir.op import lookup
+from tileir.types import F32, F64
+
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 1e-45, -1e-45,
+           1.17e-38, 3.4e38, -3.4e38, 65535.9, 65536, 1e9, 1e-20, -1e-20, 88.7, -103.9, -87.5,
+           150, -150]  # fmt: skip
+RANGES = (1.1, 4, 12, 100, 200, 1e5)
+
+
+def computed(function, element, *operands):
+    thread = SimtThread(len(operands[0]), (0, 0, 0), (1, 1, 1), Memory(0))
+    terms = [Term(thread, element, Lanes(np.ascontiguousarray(x))) for x in operands]
+    with np.errstate(all="ignore"):
+        return function(*terms).handle.array
+
+
+def numbers(dtype, count):
+    random = np.random.default_rng(count)
+    raw = random.bytes(count * dtype.itemsize)
+    spread = [random.uniform(-a, a, count // 8) for a in RANGES]
+    near = 1 + random.uniform(-0.01, 0.01, count // 8)
+    usual = np.concatenate([SPECIAL, near, *spread]).astype(dtype)
+    found = np.concatenate([usual, np.frombuffer(raw, dtype)])
+    return np.where(np.isnan(found), dtype.type(np.nan), found)
+
+
+def operands(name, dtype, count):
+    x = numbers(dtype, count)
+    if name not in ("pow", "atan2"):
+        return [x]
+    random = np.random.default_rng(5)
+    a, b = np.meshgrid(np.array(SPECIAL, dtype), np.array(SPECIAL, dtype))
+    mild = np.clip(random.permutation(x), -20, 20)
+    return [np.concatenate([x, a.ravel(), np.abs(x)]),
+            np.concatenate([random.permutation(x), b.ravel(), mild])]  # fmt: skip
+
+
+def check(name, found, exact):
+    dtype = found.dtype
+    with np.errstate(all="ignore"):
+        near = exact.astype(dtype)
+        unit = np.spacing(np.maximum(np.abs(near), np.finfo(dtype).tiny)).astype(np.float64)
+        off = np.abs(found.astype(np.float64) - exact) / unit
+    same = (near == found) | (np.isnan(near) & np.isnan(found))
+    assert (same | (off <= lookup(name).numerics.ulp)).all(), np.nanmax(off[~same])
+    zero = (near == 0) & (found == 0)
+    assert (np.signbit(near) == np.signbit(found))[zero].all()
+
+
+@pytest.mark.parametrize("name", sorted(_SINGLE))
+def test_f32(name):
+    x = operands(name, np.dtype(np.float32), 6000)
+    with np.errstate(all="ignore"):
+        exact = _F64[name](*(v.astype(np.float64) for v in x))
+    check(name, computed(_SINGLE[name], F32, *x), exact)
+
+
+@pytest.mark.parametrize("name", sorted(_DOUBLE))
+def test_f64(name):
+    x = operands(name, np.dtype(np.float64), 800)
+    with np.errstate(all="ignore"):
+        exact = _F64[name](*x)
+    check(name, computed(_DOUBLE[name], F64, *x), exact)
