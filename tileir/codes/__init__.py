@@ -1,0 +1,27 @@
+"""Every error code: its title and what `tileir explain` says about it.
+
+One file per range: 00xx text, 01xx ops, 02xx structure, 03xx symbols and linking, 04xx versions,
+05xx interpreter, 06xx passes, 07xx backend, 08xx builder, 09xx tools.
+"""
+
+from __future__ import annotations
+
+from tileir.codes import (
+    backend,
+    builder,
+    interpreter,
+    ops,
+    passes,
+    structure,
+    symbols,
+    text,
+    tools,
+    versions,
+)
+
+_RANGES = (text, ops, structure, symbols, versions, interpreter, passes, backend, builder, tools)
+
+CODES: dict[str, tuple[str, str]] = {
+    code: entry for part in _RANGES for code, entry in part.CODES.items()
+}
+"""Code to (title, explanation)."""

@@ -1,0 +1,60 @@
+"""TIR07xx: backend."""
+
+from __future__ import annotations
+
+CODES: dict[str, tuple[str, str]] = {
+    "TIR0701": (
+        "text of a layout",
+        "A layout is written `layout(rank = 1, register = [[1]], lane = [[2], [4]])`; "
+        "`tileir/layout_text.py` has the grammar.",
+    ),
+    "TIR0702": (
+        "unknown target",
+        "The backend has no target of that name. `tileir.backend.TARGETS` lists those there are.",
+    ),
+    "TIR0703": (
+        "LLVM refuses the code",
+        "LLVM did not accept what the lowering rules wrote: a defect of the backend.",
+    ),
+    "TIR0704": (
+        "missing package",
+        "Compiling needs llvmlite, assembling nvidia-nvjitlink: install the extra `cu13` or "
+        "`cu12`.",
+    ),
+    "TIR0705": (
+        "the assembler refuses the code",
+        "nvJitLink did not accept the PTX: a defect of the backend, or a target it does not know.",
+    ),
+    "TIR0706": (
+        "no lowering",
+        "The op, or this combination of its types and attributes, has no lowering for the target.",
+    ),
+    "TIR0707": (
+        "which kernel",
+        "The module has no kernel of that name, or several and none was named.",
+    ),
+    "TIR0708": (
+        "resources of the target",
+        "The kernel needs more warps or shared memory than the target has: use smaller tiles.",
+    ),
+    "TIR0710": (
+        "arguments of a launch",
+        "A launch takes one argument per parameter: a GPU array for a pointer, a number that fits "
+        "for a scalar; and a grid of 1 to 3 positive extents.",
+    ),
+    "TIR0711": (
+        "CUDA driver",
+        "There is no CUDA driver or device, or the driver refused the call.",
+    ),
+    "TIR0751": (
+        "tile cut into pieces",
+        "The tile is larger than the registers of a block, so that the op became a loop over "
+        "pieces, and what it is computed from is computed piece by piece.",
+    ),
+    "TIR0752": (
+        "large tile stays whole",
+        "The tile is larger than the registers of a block, but its op, or one it is computed "
+        "from, cannot be cut, or a store between may change what would be read again: "
+        "`noalias` on parameters says where it cannot.",
+    ),
+}

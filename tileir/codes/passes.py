@@ -1,0 +1,61 @@
+"""TIR06xx: passes and the pass manager."""
+
+from __future__ import annotations
+
+CODES: dict[str, tuple[str, str]] = {
+    "TIR0601": (
+        "unknown pass",
+        "No pass has the name. `tileir-opt --list-passes` lists those there are.",
+    ),
+    "TIR0602": (
+        "option of a pass",
+        "The pass or group has no such option, or the option takes a value of another type: "
+        "`licm{max-depth=2}`. `tileir-opt --list-passes` lists the options.",
+    ),
+    "TIR0603": (
+        "text of a pipeline",
+        "A pipeline is passes separated by commas: `simplify,func(cse,licm{max-depth=2}),dce`.",
+    ),
+    "TIR0604": (
+        "pass of modules inside func",
+        "`func(...)` runs its passes on one function after the other, so it cannot hold a pass "
+        "that needs the whole module.",
+    ),
+    "TIR0605": (
+        "pass failed",
+        "A pass stopped with an error of its own: a defect of the pass, not of the input. A "
+        "reproducer (`--reproducer FILE`, `--run-reproducer FILE`) shows it again.",
+    ),
+    "TIR0606": (
+        "pass left an invalid module",
+        "The verifier found errors after a pass that it did not find before: a defect of the pass.",
+    ),
+    "TIR0607": (
+        "not a reproducer",
+        "A reproducer is a `.tir` file with the metadata `reproducer.pipeline`.",
+    ),
+    "TIR0608": (
+        "rewriting does not end",
+        "Two rules of a pass undo each other: a defect of the pass.",
+    ),
+    "TIR0609": (
+        "nothing to bisect",
+        "The comparison holds after the whole pipeline, or fails before its first pass, so no "
+        "pass can be named that changes the result.",
+    ),
+    "TIR0651": (
+        "load stays in its loop",
+        "The load reads the same address in every iteration, but an op of the loop (see the note) "
+        "may change memory. `noalias` and `readonly` on parameters say where it cannot.",
+    ),
+    "TIR0652": (
+        "predicate is kept",
+        "The op has neither a mask nor an operand that makes it harmless where its predicate is "
+        "false, so `lower-predicates` leaves `@%p` on it.",
+    ),
+    "TIR0653": (
+        "loop or load is not pipelined",
+        "The message says why: the loop has no single latch, the address depends on what the "
+        "iteration computes late, or memory may change in between.",
+    ),
+}

@@ -1,0 +1,84 @@
+"""TIR03xx: verifier and linker: symbols."""
+
+from __future__ import annotations
+
+CODES: dict[str, tuple[str, str]] = {
+    "TIR0301": (
+        "unknown symbol",
+        "No function or global of the module has the name. Declare what another module defines.",
+    ),
+    "TIR0302": (
+        "kind of symbol",
+        "Functions are called, and the addresses of globals are taken, not the other way round.",
+    ),
+    "TIR0303": (
+        "number of call arguments",
+        "A call passes one argument per parameter of the function.",
+    ),
+    "TIR0304": (
+        "types of a symbol",
+        "The types at a call are those of the callee; the address of a global is a pointer to "
+        "its element type.",
+    ),
+    "TIR0305": (
+        "combiner signature",
+        "A combiner of n operands is a device function of 2n scalars, the left operands' "
+        "elements before the right ones', that returns n scalars of the same types.",
+    ),
+    "TIR0306": (
+        "recursion",
+        "Device functions are inlined, so no function may call itself, directly or through others.",
+    ),
+    "TIR0307": (
+        "global",
+        "A global holds at least one scalar or pointer; its initial values are of that type, "
+        "one for each element or one for all. An external one has none.",
+    ),
+    "TIR0308": (
+        "symbol name",
+        "Functions and globals share one name space, and every symbol is filed under its own name.",
+    ),
+    "TIR0309": (
+        "kernel called",
+        "Kernels are started by the host alone. Move what both need into a device function.",
+    ),
+    "TIR0330": (
+        "declared type",
+        "Modules that name one function must agree on its type: the declaration's parameters and "
+        "results are those of the definition.",
+    ),
+    "TIR0331": (
+        "defined twice",
+        "Two modules define one name. Make one of them a declaration, private, weak, or both "
+        "linkonce if they are the same.",
+    ),
+    "TIR0332": (
+        "linkonce definitions differ",
+        "Definitions that are linkonce are merged, so they must be equal op for op.",
+    ),
+    "TIR0333": (
+        "type of a global",
+        "Modules that name one global must agree on element, count and constancy.",
+    ),
+    "TIR0334": (
+        "initial value of a global",
+        "Two modules give one global different initial values; one of them may be weak or "
+        "external.",
+    ),
+    "TIR0335": (
+        "kind of a symbol",
+        "Functions and globals share one name space, across all modules that are linked.",
+    ),
+    "TIR0336": (
+        "stages differ",
+        "Modules that are linked stand at one stage of the backend, or all before it.",
+    ),
+    "TIR0337": (
+        "metadata differs",
+        "Two modules give one metadata key different values.",
+    ),
+    "TIR0338": (
+        "no such library function",
+        "The standard library has no function of this name and type; the message lists its names.",
+    ),
+}

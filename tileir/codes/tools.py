@@ -1,0 +1,42 @@
+"""TIR09xx: commands."""
+
+from __future__ import annotations
+
+CODES: dict[str, tuple[str, str]] = {
+    "TIR0901": (
+        "unknown error code",
+        "`tileir explain` knows the codes that `tileir explain` without an argument lists.",
+    ),
+    "TIR0902": (
+        "nothing says how to run the kernel",
+        "`tileir run` takes a kernel's arguments from the module's metadata: one `run.NAME` per "
+        'parameter, e.g. `run.x = "f32[583, 931] normal"` for a buffer or `run.n = "931"` '
+        "for a number; `run.kernel` names the kernel where there are several.",
+    ),
+    "TIR0903": (
+        "metadata of a run makes no sense",
+        "A `run.`, `expect.` or `within.` entry is not of its form: a buffer is "
+        '`"TYPE[SHAPE] FILL"` with the pointer\'s element type and the fill normal, uniform, '
+        "zeros, ones, arange, integers(LOW, HIGH) or nothing; an expectation is "
+        '`"reference(argument, ...)"` with a known reference; a grid is one to three positive '
+        "integers.",
+    ),
+    "TIR0904": (
+        "file cannot be read",
+        "The file is missing, may not be read, or is no UTF-8 text.",
+    ),
+    "TIR0905": (
+        "file cannot be written",
+        "The folder cannot be made or the file cannot be replaced.",
+    ),
+    "TIR0906": (
+        "an optional package is missing",
+        "Compiling needs llvmlite: `pip install 'tileir[cu12]'` or `'tileir[cu13]'`, by the "
+        "driver's CUDA version; `'tileir[backend]'` compiles without running.",
+    ),
+    "TIR0907": (
+        "no GPU",
+        "`--on gpu` needs an NVIDIA GPU with its driver and the CUDA bindings. Leave `--on` out "
+        "to run in the interpreter where there is none.",
+    ),
+}
