@@ -9,6 +9,11 @@ settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.load_profile("ci")
 
 
+def pytest_addoption(parser):
+    """`--bless` makes golden files say what the code does now."""
+    parser.addoption("--bless", action="store_true", help="rewrite the expectations of files")
+
+
 def pytest_collection_modifyitems(items):
     """GPU tests are skipped where no driver can be loaded."""
     marked = [item for item in items if item.get_closest_marker("gpu")]

@@ -20,7 +20,6 @@ CHAINS = (
     Law("broadcast(broadcast(x)) = broadcast(x)"),
     Law("unsplat(reshape(x)) = unsplat(x)"),
     Law("unsplat(expand_dims(x){axis = *}) = unsplat(x)"),
-    Law("unsplat(trans(x){order = *}) = unsplat(x)"),
 )
 UNIFORM = (
     Law("reshape(splat(x)) = splat(x)"),

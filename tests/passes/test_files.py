@@ -1,0 +1,98 @@
+"""Every `.tir` file in a folder here: what the passes make of its program.
+
+    ; pipeline: licm{max-depth=1}
+    tir 1.0
+    ...
+    ; ----- after
+    the module after the pipeline as it prints, or `; unchanged`; then one line per remark
+
+A function that prints as before has to be the object it was, and every function that has a
+meaning on some numbers keeps it. `pytest --bless tests/passes` writes
+what the passes make of the programs into the files.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tileir.ir import Function, Module
+from tileir.passes import PIPELINE
+from tileir.passes.laws.law import Law
+from tileir.passes.laws.shapes import SHAPES
+from tileir.passmanager import Run, run
+from tileir.textual import parse, print_module
+
+from tests.passes.callers import outcome
+
+HERE = Path(__file__).parent
+FILES = sorted(HERE.glob("*/*.tir"))
+AFTER = "; ----- after\n"
+SEEDS = 6
+PASSES = sorted({*PIPELINE, "fold", "pipeline"})
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_file(path: Path, request: pytest.FixtureRequest) -> None:
+    text, _, expected = path.read_text().partition(AFTER)
+    pipeline = re.match(r"; pipeline: (.*)\n", text)
+    assert pipeline, "the first line names the pipeline"
+    module = parse(text.replace(pipeline[0], "\n", 1), path.name)
+    result = run(module, pipeline[1])
+    for name, function in result.module.functions.items():
+        if function is not module.functions[name]:
+            assert _text(function) != _text(module.functions[name]), f"@{name} was rebuilt"
+            _same_meaning(module, result.module, name)
+    found = shown(result, unchanged=result.module is module)
+    if request.config.getoption("--bless"):
+        path.write_text(text + AFTER + found)
+    else:
+        assert found == expected
+
+
+def _text(function: Function) -> str:
+    return print_module(Module({function.name: function}))
+
+
+def _same_meaning(before: Module, after: Module, name: str) -> None:
+    for seed in range(SEEDS if not before.functions[name].results else 0):
+        expected = outcome(before, name, seed)
+        if not isinstance(expected, str):
+            assert outcome(after, name, seed) == expected, f"@{name} on the numbers of seed {seed}"
+
+
+def shown(result: Run, *, unchanged: bool) -> str:
+    """The text expected for `result`."""
+    text = "; unchanged\n" if unchanged else print_module(result.module)
+    remarks = [f"; {d.code} at line {d.location and d.location.line}: {d.message}\n"
+               for d in result.remarks]  # fmt: skip
+    return text + "".join(remarks)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_every_pass_has_programs_that_it_changes_and_that_it_leaves(name: str) -> None:
+    texts = [path.read_text() for path in FILES if path.parent.name == name]
+    unchanged = [t for t in texts if t.partition(AFTER)[2].startswith("; unchanged")]
+    assert len(texts) >= 3, f"{len(texts)} files"
+    assert unchanged, "no file that the pass leaves alone"
+    assert len(unchanged) < len(texts), "no file that the pass changes"
+
+
+def test_every_law_of_shapes_has_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    applied: set[str] = set()
+    build = Law.build
+
+    def recorded(law: Law, *rest: Any) -> Any:
+        found = build(law, *rest)
+        if found is not None:
+            applied.add(law.text)
+        return found
+
+    monkeypatch.setattr(Law, "build", recorded)
+    for path in FILES:
+        if path.parent.name == "peephole":
+            run(parse(path.read_text().partition(AFTER)[0]), "peephole")
+    assert {law.text for law in SHAPES} <= applied
