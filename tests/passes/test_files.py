@@ -19,14 +19,13 @@ from typing import Any
 
 import pytest
 
+from tests.passes.callers import outcome
 from tileir.ir import Function, Module
 from tileir.passes import PIPELINE
 from tileir.passes.laws.law import Law
 from tileir.passes.laws.shapes import SHAPES
 from tileir.passmanager import Run, run
 from tileir.textual import parse, print_module
-
-from tests.passes.callers import outcome
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*/*.tir"))
