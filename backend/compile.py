@@ -10,6 +10,7 @@ import attrs
 
 from tileir.backend.anchors import Anchors
 from tileir.backend.assembler import Assembled, assemble
+from tileir.backend.async_pipeline import async_pipeline
 from tileir.backend.contiguity import Contiguity
 from tileir.backend.emit import emit
 from tileir.backend.layouts import assign_layouts
@@ -23,17 +24,19 @@ from tileir.backend.warps import choose_warps
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 
-STAGES = ("input", "prepared", "strips", "layouts", "barriers")
+STAGES = ("input", "prepared", "strips", "pipelined", "layouts", "barriers")
 """The stages at which a compiled module can be looked at."""
 
 
 @attrs.frozen
 class Options:
     """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
-    to 3."""
+    to 3. `stages`: slots of the buffers of a pipelined loop that does not say itself, 1 for no
+    pipelining, None to choose."""
 
     num_warps: int | None = None
     optimize: int = 3
+    stages: int | None = None
 
 
 @attrs.frozen
@@ -118,6 +121,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     prepared = prepare(module, name)
     function = strip_mine(prepared.functions[name], warps=options.num_warps or 0).ir
     assert isinstance(function, Function)
+    stripped, function = function, _pipelined(function, options, machine)
     num_warps = options.num_warps or choose_warps(function, machine)
     _check_warps(function, num_warps, machine)
     contiguity = Contiguity.of(function)
@@ -127,11 +131,21 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     stages = {
         "input": module,
         "prepared": prepared,
-        "strips": prepared.with_functions({**prepared.functions, name: function}),
+        "strips": prepared.with_functions({**prepared.functions, name: stripped}),
+        "pipelined": _marked(prepared, function, "pipelined", num_warps),
         "layouts": _marked(prepared, laid_out, "layouts", num_warps),
         "barriers": _marked(prepared, synchronised, "barriers", num_warps),
     }
     return Staged(stages, name, memory, num_warps)
+
+
+def _pipelined(function: Function, options: Options, machine: Target) -> Function:
+    """Loads that feed dots as asynchronous copies; half of shared memory for their buffers, so
+    that two blocks run side by side, where the options do not say how many slots."""
+    stages, shared = options.stages or 0, machine.shared_bytes // 2
+    found = async_pipeline(function, stages=stages, shared=shared).ir
+    assert isinstance(found, Function)
+    return found
 
 
 def _kernel(module: Module, name: str | None) -> Function:

@@ -15,6 +15,7 @@ from tileir.backend.conversion import needs_memory, placement
 from tileir.backend.dot_staging import staging
 from tileir.backend.reduction import reduction_bytes
 from tileir.backend.scan import scan_bytes
+from tileir.backend.shared import SharedTile
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
@@ -27,6 +28,12 @@ STATIC_LIMIT = 49152
 
 _OWN_LIMIT = 4096
 """Needs up to this many bytes are kept apart."""
+
+_LINE = 128
+"""Bytes of all banks together, which swizzled buffers begin at a multiple of."""
+
+BUFFERS = frozenset({"gpu.shared_alloc"})
+"""Ops whose memory outlives them, which nothing shares."""
 
 
 @attrs.frozen
@@ -50,8 +57,14 @@ def plan(function: Function, target: Target) -> Plan:
     offsets: dict[Op, int] = {}
     top = 0
     for op, size in sizes.items():
+        if op.mnemonic in BUFFERS:
+            continue
         if size <= _OWN_LIMIT and top + size <= STATIC_LIMIT // 4:
             offsets[op], top = top, _aligned(top + size)
+    for op, size in sizes.items():
+        if op.mnemonic in BUFFERS:
+            offsets[op] = -(-top // _LINE) * _LINE
+            top = _aligned(offsets[op] + size)
     end = top
     for op, size in sizes.items():
         if op not in offsets:
@@ -121,7 +134,12 @@ def _histogram(op: Any) -> int:
     return 4 * op.result.type.size
 
 
+def _buffer(op: Any) -> int:
+    return op.shape[0] * SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle).bytes
+
+
 NEEDS: dict[str, Callable[[Any], int]] = {
+    "gpu.shared_alloc": _buffer,
     "gpu.convert_layout": _conversion,
     "reduce": reduction_bytes,
     "reshape": _reshape,

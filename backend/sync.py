@@ -22,7 +22,7 @@ from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.gpu import Barrier
-from tileir.types import Pointer, element_of
+from tileir.types import AddressSpace, Pointer, element_of
 from tileir.values import Operand, Value
 
 Span: TypeAlias = tuple[int, int]
@@ -109,8 +109,15 @@ def _span(op: Op, memory: Plan) -> Span | None:
 def _pointers(op: Op, bases: dict[Value, Base]) -> frozenset[Base]:
     if not op.effects & (Effects.READ | Effects.WRITE):
         return frozenset()
-    pointers = [v for v in op.inputs if isinstance(element_of(v.type), Pointer)]
+    pointers = [v for v in op.inputs if _is_global(v)]
     return frozenset(_base(v, bases) for v in pointers)
+
+
+def _is_global(operand: Operand) -> bool:
+    """Whether `operand` points to memory whose hazards are looked for here: buffers in shared
+    memory come with the barriers they need."""
+    found = element_of(operand.type)
+    return isinstance(found, Pointer) and found.space is not AddressSpace.SHARED
 
 
 def _base(operand: Operand, bases: dict[Value, Base]) -> Base:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileir.analysis.uses import definitions
 from tileir.backend.conversion import convert
 from tileir.backend.lowering import Fragment, Lowering, Rule
+from tileir.backend.rules.memory import combined, groups
+from tileir.backend.shared import SharedTile, Window, addresses, register_at, times
+from tileir.backend.windows import load_window, store_window
+from tileir.types import I1
 
 
 def _convert(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -19,4 +24,72 @@ def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
     return []
 
 
-RULES: dict[str, Rule] = {"gpu.convert_layout": _convert, "gpu.barrier": _barrier}
+def buffer_place(op: Any, base: int = 0) -> SharedTile:
+    """Where a slot of the buffer that `op` allots lies, from byte `base`."""
+    return SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base)
+
+
+def _shared_alloc(lowering: Lowering, op: Any) -> list[Fragment]:
+    return [[lowering.thread.integer(lowering.scratch[op])]]
+
+
+def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> Window:
+    """The slot that `op` accesses."""
+    made = definitions(lowering.function).get(op.buffer)
+    if made is None or made.mnemonic != "gpu.shared_alloc":
+        raise lowering.refuse(op, "the buffer must be the result of gpu.shared_alloc")
+    place = buffer_place(made, lowering.scratch[made])
+    start = times(lowering.thread, lowering.scalar(op.slot), place.bytes)
+    return Window(place, offsets, start=start)
+
+
+def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:
+    thread, kind = lowering.thread, op.pointer.type
+    window, pointers = _window(lowering, op), lowering.fragment(op.pointer)
+    where = addresses(lowering, window, kind.layout)
+    size, held = window.place.element.bytes, lowering.first_holder(kind.layout)
+    for group in groups(lowering, op):
+        mask = combined(lowering, op, group.start, stores=False)
+        inside = lowering.inside(kind.layout, kind.shape, group.start)
+        if inside == "false":
+            continue
+        doing = held
+        if inside is not None:
+            doing = inside if held is None else thread.binary("and", I1, inside, held)
+        if len(group) * size < 4:
+            raise lowering.refuse(op, f"{len(group) * size} bytes at once, and 4 are the least")
+        offset, constant = register_at(window, where, kind.layout.registers[group.start])
+        pointer = pointers[group.start]
+        thread.copy_async(len(group) * size, offset, constant, pointer, mask, doing)
+    return []
+
+
+def _async_commit(lowering: Lowering, op: Any) -> list[Fragment]:
+    lowering.thread.commit_copies()
+    return []
+
+
+def _async_wait(lowering: Lowering, op: Any) -> list[Fragment]:
+    lowering.thread.wait_copies(op.pending)
+    return []
+
+
+def _local_load(lowering: Lowering, op: Any) -> list[Fragment]:
+    return [load_window(lowering, _window(lowering, op, op.offsets), op.result.type)]
+
+
+def _local_store(lowering: Lowering, op: Any) -> list[Fragment]:
+    store_window(lowering, _window(lowering, op), op.value.type, lowering.fragment(op.value))
+    return []
+
+
+RULES: dict[str, Rule] = {
+    "gpu.convert_layout": _convert,
+    "gpu.barrier": _barrier,
+    "gpu.shared_alloc": _shared_alloc,
+    "gpu.async_copy": _async_copy,
+    "gpu.async_commit": _async_commit,
+    "gpu.async_wait": _async_wait,
+    "gpu.local_load": _local_load,
+    "gpu.local_store": _local_store,
+}

@@ -13,6 +13,7 @@ from tileir.interp.instance import InstanceMixin
 from tileir.interp.memory import Memory
 from tileir.interp.races import RaceDetector
 from tileir.interp.report import Report
+from tileir.interp.shared import SharedMixin
 from tileir.ir import Module
 from tileir.machine import Machine
 
@@ -20,7 +21,7 @@ UNLIMITED = 1 << 62
 """Ops that may run where there is no limit."""
 
 
-class LaunchMixin(AtomicMixin, InstanceMixin):
+class LaunchMixin(AtomicMixin, SharedMixin, InstanceMixin):
     """State of a launch, and which instance runs now."""
 
     def enter_launch(
@@ -38,7 +39,7 @@ class LaunchMixin(AtomicMixin, InstanceMixin):
         self.functions, self.grid, self.memory, self.races = module.functions, grid, memory, races
         self.addresses, self.pausing, self.allow_undef = addresses, pausing, allow_undef
         self.accesses, self.printed = report.accesses, report.printed
-        self.codes, self.sync = {}, SyncMemory()
+        self.codes, self.sync, self.buffers = {}, SyncMemory(), {}
         self.clocks: dict[int, InstanceClock] = {}
         self.clock_of_instance = None
         self.active = None

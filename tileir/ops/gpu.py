@@ -8,14 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.effects import Effects
-from tileir.field import LAYOUT, attribute, operand
+from tileir.field import INT, INTS, LAYOUT, attribute, operand, optional, result_type
 from tileir.layout import Layout
 from tileir.op import Op, op
-from tileir.signature import ANY_ELEMENT, Bindings, Var
-from tileir.types import Tile, Type
+from tileir.signature import ANY_ELEMENT, POINTERS, Bindings, Each, Exactly, Shaped, Var
+from tileir.types import I1, I32, AddressSpace, Pointer, Tile, Type, element_of, shape_of
 from tileir.values import Operand
 
 T = Var("T", ANY_ELEMENT, scalar=False)
+P = Var("P", POINTERS, scalar=False)
+BUFFER = Each(POINTERS, scalar=True)
 
 
 @op("gpu.convert_layout")
@@ -50,3 +52,151 @@ class Barrier(Op):
 
     def evaluate(self, machine: Any) -> Any:
         return None
+
+
+@op("gpu.shared_alloc")
+class SharedAlloc(Op):
+    """Room in shared memory for `shape`: slots, each a tile of two dimensions. Rows run along
+    dimension `fast` of the tile, and their 16-byte chunks are permuted by the low `swizzle` bits
+    of the row's number, so that one column of 8 rows falls into different banks. The pointer is
+    only an operand of the ops below; the room lasts for the whole program instance.
+
+    `%b = gpu.shared_alloc f16 addrspace(3)* {shape = [3, 128, 32], swizzle = 2}`
+    """
+
+    type: Type = result_type(BUFFER)
+    shape: tuple[int, ...] = attribute(INTS)
+    fast: int = attribute(INT, default=1)
+    swizzle: int = attribute(INT, default=0)
+    effects_ = Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        if len(self.shape) != 3 or min(self.shape) < 1:
+            message = f"shape must be slots, rows and columns, not {list(self.shape)}"
+            raise self.fail("TIR0112", message, "shape")
+        if self.fast not in (0, 1) or self.swizzle not in range(4):
+            raise self.fail("TIR0106", "fast must be 0 or 1 and swizzle 0 to 3", "fast")
+        _check_buffer(self, self.type)
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        return (self.type,)
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.shared_alloc(self)
+
+
+@op("gpu.async_copy")
+class AsyncCopy(Op):
+    """Begin to copy what `pointer` points to into a slot of `buffer`; zeros where `mask` is
+    false. It is there once its group was waited for (PTX ISA, cp.async).
+
+    `gpu.async_copy %p, %b, %i, %m`, given `f16*<128, 32> %p, f16 addrspace(3)* %b, i32 %i, i1<128, 32> %m`
+    """  # noqa: E501 - an example is one line
+
+    pointer: Operand = operand(P)
+    buffer: Operand = operand(BUFFER)
+    slot: Operand = operand(Exactly(I32))
+    mask: Operand | None = optional(Shaped(I1, P))
+    effects_ = Effects.READ | Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        _check_buffer(self, self.buffer.type)
+        _check_element(self, element_of(self.pointer.type).pointee)  # type: ignore[union-attr]
+
+    def evaluate(self, machine: Any, pointer: Any, buffer: Any, slot: Any, mask: Any) -> Any:
+        return machine.async_copy(self, pointer, buffer, slot, mask)
+
+
+@op("gpu.async_commit")
+class AsyncCommit(Op):
+    """End a group of copies.
+
+    `gpu.async_commit`
+    """
+
+    effects_ = Effects.WRITE
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return None
+
+
+@op("gpu.async_wait")
+class AsyncWait(Op):
+    """Wait until at most `pending` groups of copies, the newest, are under way. Each thread waits
+    for its own; a barrier makes what landed seen by all.
+
+    `gpu.async_wait {pending = 1}`
+    """
+
+    pending: int = attribute(INT, default=0)
+    effects_ = Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        if self.pending < 0:
+            raise self.fail("TIR0106", "pending must not be negative", "pending")
+
+    def evaluate(self, machine: Any) -> Any:
+        return None
+
+
+@op("gpu.local_load")
+class LocalLoad(Op):
+    """The part of a slot of `buffer` that begins at `offsets`.
+
+    `%x = gpu.local_load f16<128, 16> %b, %i {offsets = [0, 16]}`, given `f16 addrspace(3)* %b, i32 %i`
+    """  # noqa: E501 - an example is one line
+
+    type: Type = result_type(T)
+    buffer: Operand = operand(BUFFER)
+    slot: Operand = operand(Exactly(I32))
+    offsets: tuple[int, ...] = attribute(INTS, default=(0, 0))
+    effects_ = Effects.READ
+    predicable = False
+
+    def verify(self) -> None:
+        _check_buffer(self, self.buffer.type)
+        _check_element(self, element_of(self.type))
+        if len(shape_of(self.type)) != 2 or len(self.offsets) != 2 or min(self.offsets) < 0:
+            raise self.fail("TIR0112", "a slot has two dimensions, and so have offsets", "offsets")
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        return (self.type,)
+
+    def evaluate(self, machine: Any, buffer: Any, slot: Any) -> Any:
+        return machine.local_load(self, buffer, slot)
+
+
+@op("gpu.local_store")
+class LocalStore(Op):
+    """Write `value` to a slot of `buffer`.
+
+    `gpu.local_store %x, %b, %i`, given `f16<128, 32> %x, f16 addrspace(3)* %b, i32 %i`
+    """
+
+    value: Operand = operand(T)
+    buffer: Operand = operand(BUFFER)
+    slot: Operand = operand(Exactly(I32))
+    effects_ = Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        _check_buffer(self, self.buffer.type)
+        _check_element(self, element_of(self.value.type))
+
+    def evaluate(self, machine: Any, value: Any, buffer: Any, slot: Any) -> Any:
+        return machine.local_store(self, value, buffer, slot)
+
+
+def _check_buffer(self: Any, found: Type) -> None:
+    if not isinstance(found, Pointer) or found.space is not AddressSpace.SHARED:
+        raise self.fail("TIR0101", f"buffer must point to shared memory, not be {found}", "buffer")
+
+
+def _check_element(self: Any, element: Any) -> None:
+    held = self.buffer.type.pointee
+    if element is not held:
+        raise self.fail("TIR0101", f"the buffer holds {held}, not {element}", "buffer")

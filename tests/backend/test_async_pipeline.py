@@ -1,0 +1,119 @@
+"""Pipelined products: copies ahead through shared memory, against the interpreter."""
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import Options, compile as compile_kernel
+from tileir.backend.compile import staged
+from tileir.backend.executor import SimtExecutor
+from tileir.backend.target import target
+from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
+from tileir.interp.arguments import dtype_of
+from tileir.textual import parse, print_module
+
+
+def matmul(element, total, block, *, transposed=False, tested_last=False, stages=None):
+    """C = A B, or A B^T, with masks at every edge."""
+    (bm, bn, bk), b = block, Builder()
+    kinds = {name: arg(pointer(element), aligned=16, readonly=True) for name in "ab"}
+    sizes = {name: arg(I32, multiple_of=4) for name in "mnk"}
+    with b.kernel("matmul", **kinds, c=pointer(total), **sizes) as (x, y, z, m, n, k):
+        rows = (b.program_id(axis=0) * bm + b.arange(bm))[:, None]
+        columns = (b.program_id(axis=1) * bn + b.arange(bn))[None, :]
+        depth = b.arange(bk)
+        left = b.var(x + (rows * k + depth[None, :]))
+        if transposed:
+            right = b.var(y + (columns.reshape(bn)[:, None] * k + depth[None, :]))
+        else:
+            right = b.var(y + (depth[:, None] * n + columns))
+        zero = 0 if total.is_integer else 0.0
+        sums = b.var(b.full((bm, bn), zero, total))
+        with b.for_(0, k, bk, **({} if stages is None else {"stages": stages})) as at:
+            inside = depth < k - at
+            mask = (rows < m).broadcast_to(bm, bk) & inside[None, :].broadcast_to(bm, bk)
+            va = left.get().load(mask, 0 if element.is_integer else 0.0)
+            if transposed:
+                low = (columns.reshape(bn)[:, None] < n).broadcast_to(bn, bk)
+                mask = low & inside[None, :].broadcast_to(bn, bk)
+                vb = right.get().load(mask, 0 if element.is_integer else 0.0)
+                vb = b.trans(vb, order=[1, 0])
+            else:
+                low = (columns < n).broadcast_to(bk, bn)
+                mask = low & inside[:, None].broadcast_to(bk, bn)
+                vb = right.get().load(mask, 0 if element.is_integer else 0.0)
+            sums.set(b.dot(va, vb, sums.get()))
+            left.set(left.get() + bk)
+            right.set(right.get() + (bk if transposed else n * bk))
+        mask = (rows < m).broadcast_to(bm, bn) & (columns < n).broadcast_to(bm, bn)
+        (z + (rows * n + columns)).store(sums.get(), mask)
+    return b.module()
+
+
+def arrays(element, total, m, n, k, transposed):
+    random, dtype = np.random.default_rng(m), dtype_of(element)
+    shapes = (m, k), (n, k) if transposed else (k, n)
+    if element.is_integer:
+        given = [random.integers(-99, 99, s).astype(dtype) for s in shapes]
+    else:
+        given = [random.normal(size=s).astype(dtype) for s in shapes]
+    return [*given, np.zeros((m, n), dtype_of(total)), m, n, k]
+
+
+def run(launch, module, grid, arguments, **options):
+    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    launch(module, "matmul", grid, copies, **options)
+    return copies[2]
+
+
+CASES = [
+    (F16, F32, (32, 32, 32), (64, 48, 96), False),
+    (F16, F32, (32, 64, 16), (36, 60, 52), True),
+    (F32, F32, (32, 32, 16), (36, 60, 52), False),
+    (F32, F32, (32, 32, 8), (32, 36, 28), True),
+    (I8, I32, (32, 16, 32), (36, 20, 100), True),
+    (I8, I32, (32, 16, 32), (36, 20, 100), False),
+    (F16, F32, (48, 24, 16), (52, 24, 4), False),
+]
+
+
+@pytest.mark.parametrize("stages", [None, 2, 3, 4])
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}-{c[4]}")
+def test_threads_agree(case, stages):
+    element, total, block, (m, n, k), transposed = case
+    module = matmul(element, total, block, transposed=transposed, stages=stages)
+    given = arrays(element, total, m, n, k, transposed)
+    grid = (-(-m // block[0]), -(-n // block[1]))
+    expected = run(tileir.interpret, module, grid, given)
+    found = run(SimtExecutor().launch, module, grid, given, num_warps=4)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}-{c[4]}")
+def test_the_pass_keeps_the_meaning_and_prints(case):
+    element, total, block, (m, n, k), transposed = case
+    module = matmul(element, total, block, transposed=transposed)
+    done = staged(module, target("sm_80"), Options(num_warps=4), None).stages["pipelined"]
+    text = print_module(done)
+    assert "gpu.async_copy" in text and "gpu.async_wait" in text
+    given = arrays(element, total, m, n, k, transposed)
+    grid = (-(-m // block[0]), -(-n // block[1]))
+    expected = run(tileir.interpret, module, grid, given)
+    found = run(tileir.interpret, done, grid, given)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(run(tileir.interpret, parse(text), grid, given), found)
+
+
+def test_one_barrier_and_16_bytes_per_copy():
+    module = matmul(F16, F32, (64, 64, 32))
+    compiled = compile_kernel(module, "sm_80", Options(num_warps=4, stages=3))
+    text = compiled.ptx
+    assert "ldmatrix.sync.aligned.m8n8.x4.shared" in text
+    assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared" in text
+    assert compiled.metadata.spills == 0
+
+
+def test_stages_of_1_leave_the_loop_alone():
+    module = matmul(F16, F32, (32, 32, 32), stages=1)
+    done = staged(module, target("sm_80"), Options(num_warps=4), None).stages["pipelined"]
+    assert "gpu.async_copy" not in print_module(done)
