@@ -13,7 +13,7 @@ from tileir.textual.lexer import NAME, Cursor, Token, suggestion
 from tileir.textual.types import read_integer, read_layout, read_type
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "0": "\0"}
-_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
 _PLAIN_NAME = re.compile(r"[A-Za-z_.$][\w.$-]*\Z")
 _LABEL = re.compile(rf"{NAME}\Z")
 
@@ -49,16 +49,17 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
 
 
 def read_string(cursor: Cursor) -> str:
-    """A string in double quotes, with the escapes of C and `\\uXXXX`."""
+    """A string in double quotes, with the escapes of C, `\\uXXXX` and `\\UXXXXXXXX`."""
     token = cursor.take("string", "a string")
 
     def character(match: re.Match[str]) -> str:
         code = match[1]
-        if len(code) == 5:
-            return chr(int(code[1:], 16))
-        if code not in _ESCAPES:
-            cursor.fail("TIR0007", f"unknown escape \\{code}", token)
-        return _ESCAPES[code]
+        if code in _ESCAPES:
+            return _ESCAPES[code]
+        number = int(code[1:], 16) if len(code) > 1 else -1
+        if not 0 <= number < 0x110000 or 0xD800 <= number < 0xE000:
+            cursor.fail("TIR0007", f"\\{code} is no character", token)
+        return chr(number)
 
     return _ESCAPED.sub(character, token.text[1:-1])
 
@@ -177,9 +178,14 @@ def format_string(text: str) -> str:
     for code, character in _ESCAPES.items():
         if code not in '"\\':
             shown = shown.replace(character, f"\\{code}")
-    return (
-        '"' + "".join(c if c.isprintable() or c == " " else f"\\u{ord(c):04x}" for c in shown) + '"'
-    )
+    return f'"{"".join(map(_shown, shown))}"'
+
+
+def _shown(character: str) -> str:
+    if character.isprintable():
+        return character
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def format_symbol(name: str) -> str:

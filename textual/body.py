@@ -10,7 +10,7 @@ import attrs
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.op import Op
 from tileir.textual.fast import LINE, FastReader
-from tileir.textual.lexer import MAX_ERRORS, NAME, Cursor
+from tileir.textual.lexer import MAX_ERRORS, NAME, Cursor, ErrorLimitError
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, Scope
 from tileir.textual.statements import read_results, read_statement
@@ -91,7 +91,7 @@ class BodyReader:
             self.broken = True
             self.findings.extend(error.diagnostics)
             if len(self.findings) >= MAX_ERRORS:
-                raise ParseError(*self.findings) from None
+                raise ErrorLimitError(*self.findings) from None
             cursor.take_comments()
             return True
 

@@ -30,6 +30,10 @@ MAX_LINE = 1 << 20
 MAX_ERRORS = 100
 
 
+class ErrorLimitError(ParseError):
+    """Ends the reading of a text that has `MAX_ERRORS` errors."""
+
+
 @attrs.frozen(slots=True)
 class Token:
     """One token: its kind (a group of the lexer's expression), text and offset."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -14,19 +15,20 @@ from tileir.ir import VERSION, Function, Global, Linkage, Module, Visibility
 from tileir.textual.attributes import read_dict, read_string, symbol_name
 from tileir.textual.fast import FastReader
 from tileir.textual.functions import FunctionReader, read_modifiers
-from tileir.textual.lexer import MAX_ERRORS, MAX_LINE, Cursor, Token, describe
+from tileir.textual.lexer import MAX_ERRORS, MAX_LINE, Cursor, ErrorLimitError, Token, describe
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.types import read_layout, read_type
 from tileir.types import Tile, Type
 from tileir.values import Constant
 
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _GLOBAL_WORDS: dict[str, tuple[str, Any]] = {
     **{v.value: ("visibility", v) for v in Visibility},
     **{v.value: ("linkage", v) for v in Linkage},
     "declare": ("external", True),
 }
 _GLOBAL_WORDS["external"] = ("linkage", Linkage.EXTERNAL)
-STARTS = ("define", "declare", "metadata", "global", "constant", *_GLOBAL_WORDS)
+STARTS = ("define", "declare", "metadata", "global", "constant", "align", *_GLOBAL_WORDS)
 
 
 def read_module(
@@ -39,7 +41,8 @@ def read_module(
 
 
 def check_text(text: str, file: str) -> None:
-    """Refuse lines over 1 MiB and NUL characters, before anything looks at them."""
+    """Refuse lines over 1 MiB, NUL characters and halves of surrogate pairs, before anything looks
+    at them."""
     start, number = 0, 1
     while start <= len(text):
         end = text.find("\n", start)
@@ -48,11 +51,13 @@ def check_text(text: str, file: str) -> None:
             at = Location(file, number, 1, written=False)
             raise ParseError(Diagnostic("TIR0017", f"a line of over {MAX_LINE} characters", at))
         start, number = end + 1, number + 1
-    nul = text.find("\0")
-    if nul >= 0:
-        line = text.count("\n", 0, nul) + 1
-        at = Location(file, line, nul - text.rfind("\n", 0, nul), written=False)
-        raise ParseError(Diagnostic("TIR0021", "a NUL character is no text", at))
+    wrong = None if text.isascii() and "\0" not in text else _NO_TEXT.search(text)
+    if wrong is not None:
+        start = wrong.start()
+        line = text.count("\n", 0, start) + 1
+        at = Location(file, line, start - text.rfind("\n", 0, start), written=False)
+        message = f"the character U+{ord(wrong[0]):04X} is no text"
+        raise ParseError(Diagnostic("TIR0021", message, at))
 
 
 @contextmanager
@@ -140,11 +145,13 @@ class ModuleReader:
         cursor = self.cursor
         try:
             self._read_item()
+        except ErrorLimitError:
+            raise
         except ParseError as error:
             self.findings.extend(error.diagnostics)
             self._recover()
         if len(self.findings) >= MAX_ERRORS:
-            raise ParseError(*self.findings)
+            raise ErrorLimitError(*self.findings)
         cursor.skip_newlines()
 
     def _recover(self) -> None:

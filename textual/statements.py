@@ -88,6 +88,8 @@ class Statement:
             return read_literal(self.cursor, self.cursor.next(), I1)
         if self.cursor.accept("("):
             type_ = read_type(self.cursor, self.scope.layouts)
+            if not is_literal(self.cursor.token):
+                self.cursor.expected("a literal after its type")
             made = read_literal(self.cursor, self.cursor.next(), type_)
             self.cursor.expect(")", "the predicate")
             return made
@@ -160,7 +162,8 @@ class Statement:
         if field.pattern is None:
             return self.results.types
         if not self.results.types:
-            self.cursor.fail("TIR0013", f"{cls.mnemonic} needs a named result and its type")
+            message = f"{cls.mnemonic} needs a named result and its type"
+            self.cursor.fail("TIR0013", message, self.tokens["mnemonic"])
         return self.results.types[0]
 
     def _field(self, field: Field) -> Any:

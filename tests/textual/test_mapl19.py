@@ -275,82 +275,88 @@ def test_globals_and_metadata_are_written_as_ever() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("code", "lines"),
-    [
-        ("TIR0001", "%x = §3"),
-        ("TIR0001", "%x = add %n, 1 §2"),
-        ("TIR0001", "%x = icmp slt %n, §"),
-        ("TIR0001", "%x = call §3"),
-        ("TIR0001", "%x = call i32 @g(%n§"),
-        ("TIR0001", "br label §%"),
-        ("TIR0001", "@%m %x = add %t, §{"),
-        ("TIR0003", "%x = §ad %n, 1;"),
-        ("TIR0003", "§stor %p, 1"),
-        ("TIR0004", "%x = reshape i32<§0> %n"),
-        ("TIR0005", "%x = add §%y, 1"),
-        ("TIR0005", "@§%no %x = add %n, 1"),
-        ("TIR0005", "%x = call i32 @g(call i32 @h(§%y))"),
-        ("TIR0006", "§%n = add %n, 1"),
-        ("TIR0006", "%x = add %n, 1\n  §%x = broadcast i32<8> %t"),
-        ("TIR0007", "%x = add %n, §1.5"),
-        ("TIR0007", "%x = splat i32<8> §1.5"),
-        ("TIR0008", "%x = add §1, 2"),
-        ("TIR0008", "%x = reshape §<8> 1"),
-        ("TIR0008", "%x = add §%y, 1\n  %y = add %n, 1"),
-        ("TIR0008", "%x = call i32 @g(§null)"),
-        ("TIR0009", "%x = add %n, 1 {§overflo = nsw}"),
-        ("TIR0010", "%x = §icmp %n, 1"),
-        ("TIR0012", "%x = add %n§"),
-        ("TIR0012", "%x = reshape i32<8>§"),
-        ("TIR0013", "§add %n, 1"),
-        ("TIR0013", "%x, %y = §add %n, 1"),
-        ("TIR0013", "%x = reshape §%n"),
-        ("TIR0013", "%x = call §@g(%n)"),
-        ("TIR0013", "%x = call void §@g(%n)"),
-        ("TIR0013", "%x = add %n, §call (i32, i32) @g()"),
-        ("TIR0013", "%x, %y = add §i32 %n, 1"),
-        ("TIR0013", "%x, %y, %z = §icmp slt %n, 1"),
-        ("TIR0023", "%x = icmp §lt %n, 1"),
-        ("TIR0023", "%x = icmp §slt %v, 1"),
-        ("TIR0101", "%x = add %n, §%t"),
-        ("TIR0101", "%x = add %n, §i64 %n"),
-        ("TIR0101", "%x = dot §%t, %t, %t"),
-        ("TIR0102", "%x = add §i64 %n, %n"),
-        ("TIR0102", "store §i32 %p, 1.0"),
-        ("TIR0102", "%x = icmp slt §i64 %n, %n"),
-        ("TIR0102", "ret §i32"),
-        ("TIR0104", "@§%m %x = add %n, 1"),
-        ("TIR0114", "%x = trans %h {§order = [0]}"),
-        ("TIR0112", "%x = broadcast §i32<3> %t"),
-        ("TIR0112", "%x = reshape §i32<3> %t"),
-    ],
-)  # fmt: skip
+WRONG_LINES = [
+    ("TIR0001", "%x = §3"),
+    ("TIR0001", "%x = add %n, 1 §2"),
+    ("TIR0001", "%x = icmp slt %n, §"),
+    ("TIR0001", "%x = call §3"),
+    ("TIR0001", "%x = call i32 @g(%n§"),
+    ("TIR0001", "br label §%"),
+    ("TIR0001", "@%m %x = add %t, §{"),
+    ("TIR0003", "%x = §ad %n, 1;"),
+    ("TIR0003", "§stor %p, 1"),
+    ("TIR0004", "%x = reshape i32<§0> %n"),
+    ("TIR0005", "%x = add §%y, 1"),
+    ("TIR0005", "@§%no %x = add %n, 1"),
+    ("TIR0005", "%x = call i32 @g(call i32 @h(§%y))"),
+    ("TIR0006", "§%n = add %n, 1"),
+    ("TIR0006", "%x = add %n, 1\n  §%x = broadcast i32<8> %t"),
+    ("TIR0007", "%x = add %n, §1.5"),
+    ("TIR0007", "%x = splat i32<8> §1.5"),
+    ("TIR0008", "%x = add §1, 2"),
+    ("TIR0008", "%x = reshape §<8> 1"),
+    ("TIR0008", "%x = add §%y, 1\n  %y = add %n, 1"),
+    ("TIR0008", "%x = call i32 @g(§null)"),
+    ("TIR0009", "%x = add %n, 1 {§overflo = nsw}"),
+    ("TIR0010", "%x = §icmp %n, 1"),
+    ("TIR0012", "%x = add %n§"),
+    ("TIR0012", "%x = reshape i32<8>§"),
+    ("TIR0013", "§add %n, 1"),
+    ("TIR0013", "%x, %y = §add %n, 1"),
+    ("TIR0013", "%x = reshape §%n"),
+    ("TIR0013", "%x = call §@g(%n)"),
+    ("TIR0013", "%x = call void §@g(%n)"),
+    ("TIR0013", "%x = add %n, §call (i32, i32) @g()"),
+    ("TIR0013", "%x, %y = add §i32 %n, 1"),
+    ("TIR0013", "%x, %y, %z = §icmp slt %n, 1"),
+    ("TIR0023", "%x = icmp §lt %n, 1"),
+    ("TIR0023", "%x = icmp §slt %v, 1"),
+    ("TIR0101", "%x = add %n, §%t"),
+    ("TIR0101", "%x = add %n, §i64 %n"),
+    ("TIR0101", "%x = dot §%t, %t, %t"),
+    ("TIR0102", "%x = add §i64 %n, %n"),
+    ("TIR0102", "store §i32 %p, 1.0"),
+    ("TIR0102", "%x = icmp slt §i64 %n, %n"),
+    ("TIR0102", "ret §i32"),
+    ("TIR0104", "@§%m %x = add %n, 1"),
+    ("TIR0114", "%x = trans %h {§order = [0]}"),
+    ("TIR0112", "%x = broadcast §i32<3> %t"),
+    ("TIR0112", "%x = reshape §i32<3> %t"),
+]
+
+
+@pytest.mark.parametrize(("code", "lines"), WRONG_LINES)
 def test_errors_are_at_their_places(code: str, lines: str) -> None:
     check(code, paper(lines), "mapl19")
 
 
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        ("TIR0001", "define void @f() {\n}\n§%x = add i32 1, 2\n"),
-        ("TIR0005", "%x = add §%y, 1\n"),
-        ("TIR0003", "§tir 1.0\n"),
-        ("TIR0016", "define void @f() {\n  ret\n§"),
-        ("TIR0023", "define void @f(float* §restrct %x) {\n}\n"),
-        ("TIR0011", "define void @f(float* restrict §noalias %x) {\n}\n"),
-        ("TIR0008", "define void @f(i1 %c) {\nA:\nB:\n  %x = phi §[%y, B], [0, A]\n"
-                    "  %y = add %x, 1\n  br B\n}\n"),
-        ("TIR0005", "define void @f(i1 %c) {\nA:\nB:\n  %x = phi i32 [§%y, B], [0, A]\n}\n"),
-        ("TIR0015", "define void @f(i1 %c) {\nA:\nB:\n  %x = phi i32 [%y, B], [0, A]\n"
-                    "  §%y = add i64 1, 1\n  br B\n}\n"),
-        ("TIR0015", "define void @f() {\nA:\nB:\n  §%x = phi i32 [0, C]\n}\n"),
-        ("TIR0017", "§" + ";" * (1 << 20) + ";\n"),
-        ("TIR0017", "%x = " + "call i32 @f(" * 33 + "§call i32 @f(" + ")" * 34 + "\n"),
-        ("TIR0215", "define i32 @f() {\n  §%x = add i32 1, 1\n}\n"),
-        ("TIR0304", "declare i32 @g(i32 %x)\ndefine void @f() {\n  §%x = call @g(i64 1)\n}\n"),
-    ],
-)  # fmt: skip
+WRONG_MODULES = [
+    ("TIR0001", "define void @f() {\n}\n§%x = add i32 1, 2\n"),
+    ("TIR0005", "%x = add §%y, 1\n"),
+    ("TIR0003", "§tir 1.0\n"),
+    ("TIR0016", "define void @f() {\n  ret\n§"),
+    ("TIR0023", "define void @f(float* §restrct %x) {\n}\n"),
+    ("TIR0011", "define void @f(float* restrict §noalias %x) {\n}\n"),
+    (
+        "TIR0008",
+        "define void @f(i1 %c) {\nA:\nB:\n  %x = phi §[%y, B], [0, A]\n"
+        "  %y = add %x, 1\n  br B\n}\n",
+    ),
+    ("TIR0005", "define void @f(i1 %c) {\nA:\nB:\n  %x = phi i32 [§%y, B], [0, A]\n}\n"),
+    (
+        "TIR0015",
+        "define void @f(i1 %c) {\nA:\nB:\n  %x = phi i32 [%y, B], [0, A]\n"
+        "  §%y = add i64 1, 1\n  br B\n}\n",
+    ),
+    ("TIR0015", "define void @f() {\nA:\nB:\n  §%x = phi i32 [0, C]\n}\n"),
+    ("TIR0017", "§" + ";" * (1 << 20) + ";\n"),
+    ("TIR0017", "%x = " + "call i32 @f(" * 33 + "§call i32 @f(" + ")" * 34 + "\n"),
+    ("TIR0215", "define i32 @f() {\n  §%x = add i32 1, 1\n}\n"),
+    ("TIR0304", "declare i32 @g(i32 %x)\ndefine void @f() {\n  §%x = call @g(i64 1)\n}\n"),
+]
+
+
+@pytest.mark.parametrize(("code", "text"), WRONG_MODULES)
 def test_errors_of_modules_are_at_their_places(code: str, text: str) -> None:
     check(code, text, "mapl19")
 
