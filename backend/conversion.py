@@ -3,9 +3,15 @@ has what it needs, by shuffles where its warp has, else through shared memory.""
 
 from __future__ import annotations
 
+from functools import cache
+from math import prod
+
 import attrs
 
+from tileir.backend.exchange import Exchange, exchange
 from tileir.backend.lowering import Fragment, Lowering
+from tileir.backend.passage import pass_through, shuffled
+from tileir.backend.staging import Staging, staging
 from tileir.layout import Layout, Vector
 from tileir.op import Op
 from tileir.types import I32, Element, Tile
@@ -15,24 +21,59 @@ def convert(
     lowering: Lowering, op: Op, fragment: Fragment, source: Tile, target: Layout
 ) -> Fragment:
     """The handles of `fragment`, a tile of type `source`, in layout `target`."""
-    mapping = renaming(source.layout, target, source.shape)
-    if mapping is not None:
-        return [fragment[r] for r in mapping]
-    base = lowering.scratch[op]
-    store_tile(lowering, fragment, source, base)
-    lowering.thread.barrier()
-    return load_tile(lowering, in_layout(source, target), base)
+    plan = conversion(source, target)
+    if isinstance(plan, tuple):
+        return [fragment[r] for r in plan]
+    if isinstance(plan, Exchange):
+        return shuffled(lowering, fragment, source.element, plan, _blocks(source.layout))
+    return pass_through(lowering, fragment, source.element, plan, lowering.scratch[op])
 
 
-def needs_memory(source: Tile, target: Layout) -> bool:
-    """Whether a conversion goes through shared memory."""
-    return renaming(source.layout, target, source.shape) is None
+def conversion_bytes(source: Tile, target: Layout) -> int:
+    """Shared memory that a conversion needs."""
+    plan = conversion(source, target)
+    return plan.round_bytes if isinstance(plan, Staging) else 0
+
+
+@cache
+def conversion(source: Tile, target: Layout) -> tuple[int, ...] | Exchange | Staging:
+    """How a tile gets from its layout to `target`: by the register to take for each register,
+    by shuffles, or through shared memory, whichever takes fewer cycles of a warp."""
+    renamed = renaming(source.layout, target, source.shape)
+    if renamed is not None:
+        return tuple(renamed)
+    size = source.element.bytes
+    staged = staging(source.layout, target, source.shape, size)
+    found = exchange(source.layout, target, _most_packed(source.element))
+    if found is not None and _shuffling(found, source) <= staged.cost() + _WAITING:
+        return found
+    return staged
+
+
+_WAITING = 24
+"""Cycles that a barrier and the latency of shared memory take beyond the accesses."""
+
+
+def _shuffling(plan: Exchange, source: Tile) -> int:
+    """Cycles of a warp: a shuffle takes one as a wavefront does, four selects one."""
+    words = max(1, source.element.bytes // 4)
+    return _blocks(source.layout) * words * (plan.shuffles + plan.selects // 4)
+
+
+def _blocks(it: Layout) -> int:
+    """Equal parts of the registers: repetitions of the atom."""
+    return prod(digit.count for digit in it.digits("register"))
+
+
+def _most_packed(element: Element) -> int:
+    """Elements that fit a word of a shuffle."""
+    return {1: 4, 8: 4, 16: 2}.get(element.bits, 1)
 
 
 def renaming(source: Layout, target: Layout, shape: Vector) -> list[int] | None:
     """For every register of `target` the register of `source` of the same thread that holds its
     element, when threads agree. Padding may come from anywhere."""
-    if source.thread_part != target.thread_part:
+    if not _threads_agree(source, target):
         return None
     where = {v: r for r, v in enumerate(source.registers)}
     found: list[int] = []
@@ -42,6 +83,12 @@ def renaming(source: Layout, target: Layout, shape: Vector) -> list[int] | None:
             return None
         found.append(0 if register is None else register)
     return found
+
+
+def _threads_agree(source: Layout, target: Layout) -> bool:
+    """Whether every thread starts where it does in the other, or, replicating in the target,
+    somewhere its own registers reach."""
+    return source.thread_part == target.thread_part
 
 
 @attrs.frozen

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.conversion import needs_memory, placement
+from tileir.backend.conversion import conversion_bytes, placement
 from tileir.backend.dot_staging import staging
 from tileir.backend.reduction import reduction_bytes
 from tileir.backend.scan import scan_bytes
@@ -87,8 +87,7 @@ def _needs(function: Function) -> Iterator[tuple[Op, int]]:
 
 
 def _conversion(op: Any) -> int:
-    source = op.source.type
-    return placement(source).bytes if needs_memory(source, op.layout) else 0
+    return conversion_bytes(op.source.type, op.layout)
 
 
 def _operand(op: Any) -> int:

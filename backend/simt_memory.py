@@ -116,6 +116,8 @@ class Memory:
         """Write `values` to `offset`; over what another thread read or wrote otherwise since the
         last barrier is an error."""
         threads, where = np.flatnonzero(held), offset[held]
+        if not len(where):
+            return
         raw = np.ascontiguousarray(values[held]).view(np.uint8).reshape(len(where), -1)
         size = values.dtype.itemsize
         self._check_bounds(where, size)

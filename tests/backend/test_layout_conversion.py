@@ -1,0 +1,281 @@
+"""Conversions between layouts, executed by all threads of a block in numpy: every element arrives,
+nobody reads what was not written, and shared memory is reached without bank conflicts."""
+
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tileir.backend.banks import conflicts, wavefronts
+from tileir.backend.contiguity import Contiguity
+from tileir.backend.conversion import conversion, conversion_bytes, convert
+from tileir.backend.exchange import Exchange
+from tileir.backend.lowering import Lowering
+from tileir.backend.simt import Lanes, SimtThread
+from tileir.backend.simt_memory import Memory
+from tileir.backend.staging import Staging, staging
+from tileir.backend.target import target as target_named
+from tileir.builder import Builder
+from tileir.layout import Layout, Repeat, layout
+from tileir.layout_fragments import mma_operand, mma_result, wgmma_result
+from tileir.layout_tilings import blocked
+from tileir.ops.gpu import ConvertLayout
+from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Tile
+from tileir.values import Value
+
+OF_SIZE = {1: I8, 2: I16, 4: I32, 8: I64}
+
+
+COUNTED = ("shuffles", "loads", "stores", "conflicts", "wavefronts")
+
+
+class Counting(SimtThread):
+    """Threads that count shuffles, accesses to shared memory by warp 0, and their conflicts."""
+
+    def __init__(self, threads, memory):
+        super().__init__(threads, (0, 0, 0), (1, 1, 1), memory)
+        self.counts = dict.fromkeys(COUNTED, 0)
+
+    def shuffle_xor(self, element, a, mask):
+        self.counts["shuffles"] += 1
+        return super().shuffle_xor(element, a, mask)
+
+    def shuffle_index(self, element, a, lane):
+        self.counts["shuffles"] += 1
+        return super().shuffle_index(element, a, lane)
+
+    def load_shared(self, element, count, offset):
+        self._access("loads", element.bytes * count, offset)
+        return super().load_shared(element, count, offset)
+
+    def store_shared(self, element, offset, values):
+        self._access("stores", element.bytes * len(values), offset)
+        return super().store_shared(element, offset, values)
+
+    def _access(self, kind, size, offset):
+        self.counts[kind] += 1
+        for warp in range(0, self.threads, 32):
+            at = [int(offset.array[t]) if self.active[t] else None for t in range(warp, warp + 32)]
+            self.counts["conflicts"] += conflicts(at, size)
+            self.counts["wavefronts"] += wavefronts(at, size)
+
+
+def machine(shape, source, element, target):
+    """A lowering of one conversion, and the conversion."""
+    b = Builder()
+    with b.kernel("k"):
+        pass
+    module = b.module()
+    op = ConvertLayout(Value(Tile(element, shape, source)), layout=target)
+    warps, need = source.size("warp"), conversion_bytes(op.source.type, target)
+    thread = Counting(32 * warps, Memory(need))
+    function = module.functions["k"]
+    it = Lowering(module, function, target_named("sm_90"), thread, Contiguity.of(function),
+                  {op: 0}, {}, warps)  # fmt: skip
+    return it, op
+
+
+def numbers(it: Layout, shape):
+    """Per register, the row-major number of the element of every thread; -1 for padding."""
+    threads = np.arange(32 * it.size("warp"))
+    strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
+    for r in range(it.size("register")):
+        total, inside = np.zeros(len(threads), np.int64), np.ones(len(threads), bool)
+        for d, (n, stride) in enumerate(zip(shape, strides, strict=True)):
+            low = np.full(len(threads), it.coordinate(r % (1 << len(it.register)))[d])
+            high = np.full(len(threads), it.registers[r][d]) - low
+            for axis, index in (("lane", threads % 32), ("warp", threads // 32)):
+                for bit, v in enumerate(it.atom(axis)):
+                    low ^= (index >> bit & 1) * v[d]
+                for digit in it.digits(axis):
+                    high += index // digit.weight % digit.count * digit.step[d]
+            total += (low + high) * stride
+            inside &= low + high < n
+        yield np.where(inside, total, -1)
+
+
+def held(thread, it: Layout, shape, element):
+    """A tile whose elements are bits made of their numbers."""
+    bits = 1 if element is I1 else element.bits
+    for values in numbers(it, shape):
+        mixed = (values * 0x9E3779B97F4A7C1 >> 3) & ((1 << min(bits, 62)) - 1)
+        whole = mixed.astype(f"u{element.bytes}")
+        yield Lanes(whole.astype(bool) if element is I1 else whole.view(thread.dtype(element)))
+
+
+def moved(shape, element, source, target):
+    """Check one conversion; what it counted."""
+    lowering, op = machine(shape, source, element, target)
+    fragment = list(held(lowering.thread, source, shape, element))
+    found = convert(lowering, op, fragment, op.source.type, target)
+    expected = list(held(lowering.thread, target, shape, element))
+    assert len(found) == len(expected)
+    for x, y, number in zip(found, expected, numbers(target, shape), strict=True):
+        where = number >= 0
+        assert x.array[where].tobytes() == y.array[where].tobytes()
+    return lowering.thread.counts
+
+
+def wide(shape, order, element, warps):
+    return blocked(shape, order, max(1, 16 // element.bytes), warps)
+
+
+# Power-of-two tiles: no conflicts --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+@pytest.mark.parametrize("width", [16, 32, 64, 128])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_a_transpose_has_no_conflicts(width, size, warps):
+    shape, element = (32, width), OF_SIZE[size]
+    rows, columns = (wide(shape, order, element, warps) for order in ((1, 0), (0, 1)))
+    for source, target in ((rows, columns), (columns, rows)):
+        counts = moved(shape, element, source, target)
+        assert counts["conflicts"] == 0
+        assert counts["shuffles"] == 0 or counts["stores"] == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+@pytest.mark.parametrize("width", [16, 32, 64, 128])
+def test_fragments_have_no_conflicts(width, size):
+    shape, element = (64, width), OF_SIZE[size]
+    rows = wide(shape, (1, 0), element, 4)
+    kind = {1: I8, 2: F16, 4: F32, 8: F64}[size]
+    others = [mma_operand("a", kind, shape, (2, 2)), mma_operand("b", kind, shape, (2, 2)),
+              mma_result(shape, (2, 2)), mma_result(shape, (4, 1)),
+              wgmma_result(shape, (4, 1))]  # fmt: skip
+    for other in others:
+        assert moved(shape, element, rows, other)["conflicts"] == 0
+        assert moved(shape, element, other, rows)["conflicts"] == 0
+
+
+def test_both_sides_are_wide_where_registers_are_side_by_side():
+    """From fragments to rows of f16: two neighbours are common; four words make a row's access."""
+    plan = staging(mma_result((64, 64), (4, 1)), wide((64, 64), (1, 0), F16, 4), (64, 64), 2)
+    assert (plan.source.vector, plan.target.vector) == (2, 8)
+    same = staging(blocked((32, 32), (1, 0), 4, 4), blocked((32, 32), (1, 0), 4, 1), (32, 32), 4)
+    assert (same.source.vector, same.target.vector) == (4, 4)
+
+
+# Shuffles ---------------------------------------------------------------------------------------
+
+
+def test_a_small_transpose_is_shuffled():
+    shape = (8, 16)
+    rows, columns = (blocked(shape, order, 4, 1) for order in ((1, 0), (0, 1)))
+    counts = moved(shape, F32, rows, columns)
+    assert counts["stores"] == 0 and counts["shuffles"] == 4
+
+
+def test_small_elements_travel_by_words():
+    source, target = mma_result((16, 16), (1, 1)), blocked((16, 16), (1, 0), 8, 1)
+    assert moved((16, 16), F16, source, target)["shuffles"] == 4
+    assert moved((16, 16), BF16, target, source)["shuffles"] == 4
+
+
+def test_the_result_of_a_product_is_a_factor_of_the_next():
+    """D of m16n8 in f16 is A of m16n8k16: registers are renamed."""
+    source, target = mma_result((64, 32), (4, 1)), mma_operand("a", F16, (64, 32), (4, 1))
+    counts = moved((64, 32), F16, source, target)
+    assert not any(counts.values())
+
+
+@st.composite
+def warp_layouts(draw):
+    """Two layouts of 32 lanes and up to 8 registers over the same coordinates, replicas too."""
+    bits = 5 + draw(st.integers(0, 3))
+    found = []
+    for _ in range(2):
+        order = draw(st.permutations([1 << i for i in range(bits)]))
+        lanes = list(order[:5])
+        registers = list(order[5:])
+        for i in range(draw(st.integers(0, 2))):
+            registers.append(lanes[i])
+            lanes[i] = 0
+        for i in range(1, len(registers)):
+            if draw(st.booleans()):
+                registers[i] ^= registers[i - 1]
+        found.append(layout(1, tuple((x,) for x in registers), tuple((x,) for x in lanes)))
+    return bits, *found
+
+
+@settings(max_examples=100, deadline=None)
+@given(warp_layouts(), st.sampled_from([I1, I8, F16, F32, F64]))
+def test_any_exchange_within_a_warp(layouts, element):
+    bits, source, target = layouts
+    moved((1 << bits,), element, source, target)
+
+
+# Any shapes -------------------------------------------------------------------------------------
+
+SHAPES = [(7,), (48,), (192,), (931,), (3, 5), (12, 100), (16, 176), (5, 3, 17), (2, 3, 4, 5, 6)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("warps", "element"), [(1, F32), (3, I8), (4, F16)], ids=str)
+def test_odd_shapes_in_any_order(shape, warps, element):
+    order = tuple(range(len(shape)))
+    rows, narrow = (blocked(shape, order[::-1], vector, warps) for vector in (4, 1))
+    columns = blocked(shape, order, 4, warps)
+    for source, target in ((rows, columns), (columns, rows), (narrow, rows), (columns, narrow)):
+        moved(shape, element, source, target)
+
+
+def test_rows_that_bits_do_not_cover():
+    shape = (48, 200)
+    rows, columns = (wide(shape, order, I8, 4) for order in ((1, 0), (0, 1)))
+    assert moved(shape, I8, rows, columns)["wavefronts"] < 2000
+
+
+@st.composite
+def tilings(draw, rank, shape, warps):
+    """Layouts that cover `shape` by steps in any order."""
+    left, steps = list(shape), []
+    lanes, warps_left = 32, warps
+    axes = draw(st.lists(st.sampled_from(["lane", "warp", "register"]), min_size=2, max_size=8))
+    for axis in axes:
+        d = draw(st.integers(0, rank - 1))
+        count = draw(st.sampled_from([2, 4, 8] if axis == "lane" else [2, 3, 4]))
+        if axis == "lane" and lanes % count == 0:
+            lanes //= count
+        elif axis == "warp" and warps_left % count == 0:
+            warps_left //= count
+        elif axis != "register":
+            continue
+        steps.append(Repeat(axis, count, d))
+        left[d] = -(-left[d] // count)
+    steps += [Repeat("lane", lanes, None), Repeat("warp", warps_left, None)]
+    steps += [Repeat("register", n, d) for d, n in enumerate(left)]
+    return layout(rank, repeats=tuple(steps))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_two_tilings(data):
+    rank = data.draw(st.integers(1, 3))
+    shape = tuple(data.draw(st.sampled_from([1, 2, 3, 4, 6, 8, 16])) for _ in range(rank))
+    warps = data.draw(st.sampled_from([1, 2, 6]))
+    source, target = (data.draw(tilings(rank, shape, warps)) for _ in range(2))
+    moved(shape, data.draw(st.sampled_from([I1, I8, F16, F32, F64])), source, target)
+
+
+# Rounds -----------------------------------------------------------------------------------------
+
+
+def test_a_large_tile_passes_in_rounds():
+    shape = (128, 128)
+    rows, columns = (blocked(shape, order, 4, 4) for order in ((1, 0), (0, 1)))
+    plan = conversion(Tile(F32, shape, rows), columns)
+    assert isinstance(plan, Staging) and plan.rounds == 2
+    assert conversion_bytes(Tile(F32, shape, rows), columns) == 32768
+    assert moved(shape, F32, rows, columns)["conflicts"] == 0
+
+
+def test_what_many_hold_is_written_once():
+    """A row that every warp and half the lanes hold is stored by one of them."""
+    source = layout(1, ((1,),), ((2,), (4,), (8,), (16,), (0,)), ((0,), (0,)))
+    target = layout(1, (), ((1,), (2,), (4,), (8,), (16,)), ((0,), (0,)))
+    staged = staging(source, target, (32,), 4)
+    assert staged.bytes == 128
+    assert isinstance(conversion(Tile(F32, (32,), source), target), Exchange)
