@@ -10,6 +10,7 @@ import attrs
 from tileir.analysis.uses import definitions
 from tileir.backend.combiners import identity
 from tileir.backend.strip_chain import Cutter, index, resized, words
+from tileir.backend.strip_keep import Keeper, keepers
 from tileir.backend.strip_plan import Plan, Planner, Sink, stretches
 from tileir.errors import Diagnostic
 from tileir.field import Successor
@@ -33,11 +34,14 @@ _NESTING = 5
 
 
 @pass_("strip-mine")
-def strip_mine(function: Function, *, warps: int = 0, limit: int = 0, piece: int = 16) -> Outcome:
+def strip_mine(
+    function: Function, *, warps: int = 0, limit: int = 0, piece: int = 0, keep: int = -1
+) -> Outcome:
     """Cut tiles of more than `limit` words per thread into loops over pieces of `piece` words.
 
     `warps` are the warps of a block: 0 for the function's `num_warps`, or 16 where it has none.
-    `limit` 0 is half of the registers a thread may have, 64 at most.
+    `limit` 0 is half of the registers a thread may have (of 128), `piece` 0 an eighth. `keep` is
+    how many words per thread may stay in registers between loops, -1 for three eighths.
 
         STORE   a store of a large tile becomes a loop that computes and stores one piece
         REDUCE  a reduction of a large tile whose result is needed whole becomes a loop that
@@ -45,6 +49,8 @@ def strip_mine(function: Function, *, warps: int = 0, limit: int = 0, piece: int
         CHAIN   elementwise and shape ops, loads, and reductions and scans along other dimensions
                 are computed again for each piece in each loop that needs them
         FUSE    loops that need nothing of each other are one loop
+        KEEP    of a load that several loops need, pieces of `keep` words in all are loaded once,
+                outside the loops, and stay in registers; others are loaded again
         REST    where the extent is no multiple of the piece, the rest is a smaller piece after it
 
     A dimension is chosen that waits for as few reductions as possible, the first one among equals:
@@ -107,7 +113,7 @@ def strip_mine(function: Function, *, warps: int = 0, limit: int = 0, piece: int
           ret
         }
     """
-    return _Run(function, warps or _stated(function) or _WARPS, limit, piece).run()
+    return _Run(function, warps or _stated(function) or _WARPS, limit, piece, keep).run()
 
 
 def _stated(function: Function) -> int:
@@ -123,6 +129,7 @@ class _Run:
     warps: int
     limit: int
     piece: int
+    keep: int
     remarks: list[Diagnostic] = attrs.field(init=False, factory=list)
     cuts: int = attrs.field(init=False, default=0)
 
@@ -137,15 +144,28 @@ class _Run:
         return Outcome(function, tuple(self.remarks), {"loops": self.cuts})
 
     @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def registers(self) -> int:
+        """Registers a thread may have, 128 being as good as more."""
+        return min(128, _THREAD_REGISTERS // self.threads)
+
+    @property
     def large(self) -> int:
         """Words of a tile, over all threads, above which it is cut."""
-        threads = 32 * self.warps
-        return threads * (self.limit or min(64, _THREAD_REGISTERS // threads // 2))
+        return self.threads * (self.limit or self.registers // 2)
+
+    @property
+    def kept(self) -> int:
+        """Words, over all threads, that stay in registers from one loop to the next."""
+        return self.threads * (self.registers * 3 // 8 if self.keep < 0 else self.keep)
 
     @property
     def words(self) -> int:
-        """Words of a piece."""
-        return 32 * self.warps * self.piece
+        """Words of a piece, over all threads."""
+        return self.threads * (self.piece or self.registers // 8)
 
     def _should(self, op: Op) -> bool:
         return op.mnemonic in ("store", "reduce") and _large(op, self.large)
@@ -173,7 +193,7 @@ class _Run:
         if not any(plans):
             return [block]
         labels = {*planner.function.blocks, *taken}
-        writer = _Writer(block, planner, self.words, labels)
+        writer = _Writer(block, planner, self.words, self.kept, labels)
         for part, plan in zip(parts, plans, strict=True):
             if plan is None:
                 writer.ops += part
@@ -221,6 +241,7 @@ class _Writer:
     block: Block
     planner: Planner
     words: int
+    keep: int
     labels: set[str]
     ops: list[Op] = attrs.field(init=False, factory=list)
     done: list[Block] = attrs.field(init=False, factory=list)
@@ -241,45 +262,51 @@ class _Writer:
 
     def write(self, plan: Plan) -> None:
         """Everything of a stretch, level by level."""
+        sizes: dict[int, int] = {}
+        for sink in plan.sinks.values():
+            size = piece_size(sink.extent, sink.chain.largest, self.words)
+            sizes[sink.extent] = min(size, sizes.get(sink.extent, size))
+        kept = keepers(plan, sizes, self.keep)
         for level in plan.levels:
             self.ops += [op for op, n in plan.kept.items() if n == level]
             for sinks in plan.loops(level):
-                self._cut(sinks)
+                self._cut(sinks, kept[sinks[0].extent])
 
-    def _cut(self, sinks: list[Sink]) -> None:
-        """The loop over the pieces of `sinks`, the rest, and the results."""
-        extent = sinks[0].extent
-        size = piece_size(extent, max(s.chain.largest for s in sinks), self.words)
+    def _cut(self, sinks: list[Sink], keeper: Keeper) -> None:
+        """The kept pieces of `sinks`, the loop over others, the rest, and the results."""
+        extent, size = sinks[0].extent, keeper.size
         whole, rest = extent // size * size, extent % size
-        starts = [_identity(s, size) for s in sinks if s.reduces]
-        if whole > size:
-            sums = self._loop(sinks, size, whole, starts)
-        else:
-            sums = self._pieces(sinks, Cutter(self._defs, index(0), size, self.ops), starts)
-        last = Cutter(self._defs, index(whole), rest, self.ops) if rest else None
+        sums: Sequence[Operand] = [_identity(s, size) for s in sinks if s.reduces]
+        done = max(keeper.count, 1 if whole == size else 0)
+        for piece in range(done):
+            cutter = self._cutter(index(piece * size), size)
+            keeper.give(cutter, piece)
+            sums = self._pieces(sinks, cutter, sums)
+            keeper.take(cutter, piece)
+        if done * size < whole:
+            sums = self._loop(sinks, size, range(done * size, whole), sums)
         ends = [_identity(s, rest) for s in sinks if s.reduces] if rest else []
-        extra = self._pieces(sinks, last, ends) if last else []
+        extra = self._pieces(sinks, self._cutter(index(whole), rest), ends) if rest else []
         for place, sink in enumerate(s for s in sinks if s.reduces):
             self._result(sink, sums[place], extra[place] if rest else None)
 
-    @property
-    def _defs(self) -> Any:
-        return self.planner.definitions
+    def _cutter(self, start: Operand, size: int) -> Cutter:
+        return Cutter(self.planner.definitions, start, size, self.ops)
 
     def _loop(
-        self, sinks: list[Sink], size: int, end: int, starts: Sequence[Operand]
+        self, sinks: list[Sink], size: int, span: range, starts: Sequence[Operand]
     ) -> list[Operand]:
-        """A loop over the pieces from 0 to `end`; the values its sums have after it."""
+        """A loop over the pieces of `span`; the values its sums have after it."""
         self.loops += 1
         start = Value(I32, "start")
         sums = tuple(Value(s.type, "sum") for s in starts)
         head = self._fresh(f"{self.block.label}.strip")
         after = self._fresh(f"{self.block.label}.after")
-        self._close(Branch(Successor(head, (index(0), *starts))))
+        self._close(Branch(Successor(head, (index(span.start), *starts))))
         self._label, self._parameters = head, (start, *sums)
-        found = self._pieces(sinks, Cutter(self._defs, start, size, self.ops), sums)
+        found = self._pieces(sinks, self._cutter(start, size), sums)
         following = Add(start, index(size), results=(Value(I32, "next"),))
-        more = ICmp(following.result, index(end), predicate_=IntegerPredicate.SLT)
+        more = ICmp(following.result, index(span.stop), predicate_=IntegerPredicate.SLT)
         self.ops += [following, more]
         again = Successor(head, (following.result, *found))
         self._close(CondBranch(more.results[0], again, Successor(after)))

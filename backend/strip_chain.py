@@ -153,7 +153,8 @@ class Cutter:
     start: Operand
     size: int
     ops: list[Op]
-    _made: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
+    made: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
+    """Results of ops cut along a dimension."""
 
     def piece(self, operand: Operand, dim: int | None) -> Operand:
         """The piece of `operand` along `dim`; itself for None."""
@@ -164,9 +165,9 @@ class Cutter:
         if isinstance(operand, Undef):
             return Undef(resized(operand.type, dim, self.size))
         op = self.definitions[operand]
-        made = self._made.get((op, dim))
+        made = self.made.get((op, dim))
         if made is None:
-            made = self._made[op, dim] = self._cut(op, dim)
+            made = self.made[op, dim] = self._cut(op, dim)
         return made[op.results.index(operand)]
 
     def add(self, op: Op) -> Op:
