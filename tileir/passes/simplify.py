@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
+import attrs
+
+from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
+from tileir.ops.memory import Load, Store
 from tileir.passes.fold import fold_op
 from tileir.passes.laws.floats import FLOATS
 from tileir.passes.laws.integers import INTEGERS
 from tileir.passes.laws.law import Law, rules
 from tileir.passmanager.registry import pass_
-from tileir.rewrite import Answer, Walk, rewrite
+from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.values import Constant, Operand, Undef
 
 LAWS: tuple[Law, ...] = (*INTEGERS, *FLOATS)
@@ -20,10 +27,11 @@ LAWS: tuple[Law, ...] = (*INTEGERS, *FLOATS)
 def simplify(function: Function) -> Function:
     """Apply the laws of algebra and fold constants, to a fixpoint in one walk.
 
-    A literal moves to the right of a commutative op, ops of literals are evaluated, and every law
-    of `LAWS` is applied from left to right. No law makes a program longer, defines less than it
-    did, or ignores a NaN, a signed zero or a rounding; `fast` attributes permit none of what is
-    done here. Ops that lose their readers are left to `dce`.
+    A literal moves to the right of a commutative op, ops of literals are evaluated, predicates and
+    masks that are literals go, and every law of `LAWS` is applied from left to right. No law makes
+    a program longer, defines less than it did, or ignores a NaN, a signed zero or a rounding;
+    `fast` attributes permit none of what is done here. Ops that lose their readers are left to
+    `dce`.
 
     before:
         define kernel void @f(i32* %p, i32 %n) {
@@ -45,6 +53,32 @@ def simplify(function: Function) -> Function:
         }
     """
     return rewrite(function, RULE)
+
+
+def known_predicate(op: Op, walk: Walk) -> Answer:
+    """@true op = op, and @false op has no effect and gives undef."""
+    if type(op.predicate) is not Constant:
+        return op
+    if op.predicate.bits:
+        return attrs.evolve(op, predicate=None)
+    return Replace(tuple(Undef(v.type) for v in op.results))
+
+
+def known_mask(op: Any, walk: Walk) -> Answer:
+    """A mask that is true everywhere is left out. A load or store whose mask is false everywhere
+    touches no memory: it gives `other`, or nothing."""
+    if not _takes_mask(type(op)) or type(op.mask) is not Constant or op.predicate is not None:
+        return op
+    if op.mask.bits:
+        return op.evolve(mask=None, other=None) if type(op) is Load else op.evolve(mask=None)
+    if type(op) not in (Load, Store) or op.volatile:
+        return op
+    return Replace(tuple(op.other or Undef(v.type) for v in op.results))
+
+
+@cache
+def _takes_mask(cls: type[Op]) -> bool:
+    return any(field.name == "mask" for field in cls.fields(FieldKind.OPTIONAL))
 
 
 def literal_on_the_right(op: Op, walk: Walk) -> Answer:
@@ -89,6 +123,6 @@ def _literal(operand: Operand, bits: int) -> bool:
 
 RULE = rules(
     LAWS,
-    first=(literal_on_the_right, fold_op),
+    first=(known_predicate, known_mask, literal_on_the_right, fold_op),
     named={"select": chosen_arm, "psi": live_arms},
 )

@@ -160,8 +160,8 @@ SELF_COMPARISON = tuple(
     for holds in (word in _TRUE_OF_EQUALS,)
 )
 SWAPPED_COMPARISON = tuple(
-    Law(f"icmp(C, x){{predicate = {word}}} = icmp(x, C){{predicate = {swapped}}}, "
-        f"icmp#1(x, C){{predicate = {swapped}}}", where=lambda b: type(b["x"]) is not Constant)
+    Law(f"icmp(C, x){{predicate = {word}}} = p: icmp(x, C){{predicate = {swapped}}}, p#1",
+        where=lambda b: type(b["x"]) is not Constant)
     for word, swapped in _SWAPPED.items()
 )  # fmt: skip
 COMPARISON = (

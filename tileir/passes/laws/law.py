@@ -40,10 +40,14 @@ class Law:
         object.__setattr__(self, "left", left)
         object.__setattr__(self, "right", right)
 
-    def __call__(self, op: Op, walk: Walk) -> Replace | None:
-        """What stands for `op`; None where the law does not apply."""
+    def __call__(self, op: Op, walk: Walk) -> Answer | None:
+        """What stands for `op`; None where the law does not apply. One op that gives all results
+        takes them over, so that its readers stay as they are."""
         bound = self.match(op, walk)
-        return None if bound is None else self.build(op, bound, walk)
+        found = None if bound is None else self.build(op, bound, walk)
+        if found is not None and found.ops and found.ops[-1].results == found.values:
+            return found.ops
+        return found
 
     def match(self, op: Op, walk: Walk) -> Bound | None:
         """What the names stand for where `op` is an instance of the left side."""
@@ -94,7 +98,8 @@ class Builder:
             found = self.bound[term.name]
             if term.index is None:
                 return found
-            return cast(Op, self.definition(found)).results[term.index]
+            made = next((op for op in self.ops if found in op.results), None)
+            return cast(Op, made or self.definition(found)).results[term.index]
         op = self._apply(term, type)
         self.ops.append(op)
         if term.name is not None:
