@@ -1,11 +1,12 @@
 """The interpreter beside plain numpy, and beside Triton's own interpreter where that is installed.
 
-    python benchmarks/interpreter.py [--rounds 5] [--out FILE.json] [--triton PYTHON]
+    python benchmarks/interpreter.py [--rounds 5] [--turns 3] [--out FILE.json] [--triton PYTHON]
 
 Every kernel is checked against a numpy statement on fresh random inputs before it is timed; a
 figure is the median of the rounds. With `--triton`, the python given there (one that has torch
 and triton) runs the same kernels, tiles and grids under TRITON_INTERPRET=1, and a ratio is
-printed. Nothing compares the two results with each other: each is checked by itself.
+printed; the two take turns, so that a busy machine slows both. Nothing compares the two results
+with each other: each is checked by itself.
 """
 
 from __future__ import annotations
@@ -37,9 +38,13 @@ def main() -> None:
     if options.as_triton:
         sys.stdout.write(json.dumps(_measure(_triton_tasks(), options.rounds)))
         return
-    found = {"tileir": _measure(_tasks(), options.rounds), "numpy": _measure(_plain(), 20)}
+    tasks = _tasks()
+    found = {"tileir": _measure(tasks, options.rounds), "numpy": _measure(_plain(), 20)}
     if options.triton:
         found["triton"] = _in_triton(options.triton, options.rounds)
+        for _ in range(options.turns - 1):
+            _add(found["tileir"], _measure(tasks, options.rounds))
+            _add(found["triton"], _in_triton(options.triton, options.rounds))
     _print(found)
     if options.out:
         Path(options.out).write_text(json.dumps(found, indent=1))
@@ -48,6 +53,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=3, help="alternations with Triton")
     parser.add_argument("--out")
     parser.add_argument("--triton", metavar="PYTHON")
     parser.add_argument("--as-triton", action="store_true", help=argparse.SUPPRESS)
@@ -62,6 +68,11 @@ def _measure(tasks: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list
             task()
             times[name].append(perf_counter() - start)
     return times
+
+
+def _add(found: dict[str, list[float]], more: dict[str, list[float]]) -> None:
+    for name, times in more.items():
+        found[name].extend(times)
 
 
 def _inputs() -> tuple[np.ndarray[Any, Any], ...]:

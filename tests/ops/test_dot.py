@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tileir.machine import Machine, Tensor, dtype_of
-from tileir.machine.products import in_order, product
+from tileir.machine.products import in_order, is_exact, product
 from tileir.op import lookup
 from tileir.ops.dot import Format, Precision
 from tileir.ops.matrix import SHAPES, cells
@@ -171,3 +171,16 @@ def test_f64_products_are_better_than_one_rounding_each() -> None:
         )
         near = exact.numerator / exact.denominator
         assert abs(got[i, j] - near) <= 2 * np.spacing(abs(near))
+
+
+def test_products_that_are_exact_at_once() -> None:
+    """The bound is safe, holds for the usual tile of f16, and its results are the sliced ones."""
+    noise = np.random.default_rng(5)
+    a, b = (noise.standard_normal(s).astype(np.float16).astype(float) for s in ((9, 32), (32, 7)))
+    assert is_exact(a, b)
+    in_fractions = [[sum(Fraction(x) * Fraction(y) for x, y in zip(r, c)) for c in b.T] for r in a]  # noqa: B905
+    assert product(a, b).tolist() == [[float(x) for x in row] for row in in_fractions]
+    assert not is_exact(a * 1.1, b)
+    assert not is_exact(a, b * 2.0**20 + 2.0**-24)
+    assert not is_exact(a * np.nan, b)
+    assert not is_exact(a * 2.0**60, b)

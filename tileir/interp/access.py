@@ -156,7 +156,7 @@ class AccessMixin(Faults):
         self, addresses: Any, lanes: Lanes | None, size: int, op: Op, touch: Touch
     ) -> tuple[Raw, Lanes | None]:
         """Raw elements at `addresses` (zero in other lanes), and which were never written."""
-        shape, picked = addresses.shape, _selection(lanes)
+        shape, picked = addresses.shape, selection(lanes)
         chosen = addresses[picked]
         if not chosen.size:
             return np.zeros(shape, RAW[size]), None
@@ -177,7 +177,7 @@ class AccessMixin(Faults):
         self, addresses: Any, value: Tensor, lanes: Lanes | None, size: int, op: Op, touch: Touch
     ) -> None:
         shape = addresses.shape
-        picked = _selection(lanes)
+        picked = selection(lanes)
         addresses, raw = addresses[picked], value.data.view(RAW[size])[picked]
         undef = None if value.undef is None else value.undef[picked]
         if not addresses.size:
@@ -240,7 +240,7 @@ def accessed(type: Type) -> Element:
     return cast(Element, element_of(type))
 
 
-def _selection(lanes: Lanes | None) -> Any:
+def selection(lanes: Lanes | None) -> Any:
     """What selects `lanes` from an array: a slice where they are the first ones of a row."""
     if lanes is None:
         return ...

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tileir.errors import Diagnostic, InterpretError
+from tileir.interp.affine import Strides
 from tileir.interp.atomics import AtomicMixin
 from tileir.interp.clocks import InstanceClock, SyncMemory
 from tileir.interp.instance import InstanceMixin
@@ -37,6 +38,7 @@ class LaunchMixin(AtomicMixin, SharedMixin, InstanceMixin):
     ) -> None:
         """Set everything that holds for the whole launch."""
         self.functions, self.grid, self.memory, self.races = module.functions, grid, memory, races
+        self.strides = Strides(memory)
         self.addresses, self.pausing, self.allow_undef = addresses, pausing, allow_undef
         self.accesses, self.printed = report.accesses, report.printed
         self.codes, self.sync, self.buffers = {}, SyncMemory(), {}

@@ -17,6 +17,7 @@ import attrs
 from tileir.effects import Effects
 from tileir.errors import TileirError
 from tileir.interp.liveness import invariant_ops, last_uses, values_across_blocks
+from tileir.interp.quick import quick_step
 from tileir.interp.reach import effects_of, synchronises
 from tileir.interp.steps import Frame, Step, fixed_step, kept_step
 from tileir.ir import Block, Function
@@ -269,11 +270,23 @@ class _Preparation:
 
     def _plain_step(self, op: Op) -> Step:
         fields = op.fields(*_READ)
-        if len(op.results) not in (1, 2) or any(f.kind in _MANY for f in fields):
+        results = [self._define(r) for r in op.results]
+        if not any(f.kind is FieldKind.PAIRS for f in fields):
+            quick = quick_step(op, self.machine, self._operand_slots(op, fields), results)
+            if quick is not None:
+                return quick
+        if len(results) not in (1, 2) or any(f.kind in _MANY for f in fields):
             return self._general_step(op)
         slots = [self._slot(getattr(op, f.name)) for f in fields]
-        results = [self._define(r) for r in op.results]
         return fixed_step(op.evaluate, self.machine, slots, results)
+
+    def _operand_slots(self, op: Op, fields: Any) -> list[int | tuple[int, ...]]:
+        """The slot of every operand, a tuple of them where there may be several."""
+        values = [getattr(op, f.name) for f in fields]
+        return [
+            tuple([self._slot(w) for w in v]) if f.kind is FieldKind.VARIADIC else self._slot(v)
+            for f, v in zip(fields, values, strict=True)
+        ]
 
     def _general_step(self, op: Op) -> Step:
         read, evaluate, machine = self._reader(op), op.evaluate, self.machine

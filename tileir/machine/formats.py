@@ -72,7 +72,7 @@ def canonical(data: Array) -> Array:
     """`data` with every NaN replaced by the format's quiet NaN, so that no result depends on
     which operand's payload a CPU keeps."""
     nan = np.isnan(data)
-    if not nan.any():
+    if not np.count_nonzero(nan):
         return data
     return np.where(nan, _quiet(data.dtype), data)
 

@@ -31,34 +31,41 @@ def _roots() -> Array:
     return np.array(found)
 
 
+# Numbers as arrays of rank 0: numpy takes these without conversion.
 _TABLE = _roots()
 _STEP = LN2[0] / _STEPS
-_POLYNOMIAL = tuple(_STEP**n / f for n, f in ((1, 1.0), (2, 2.0), (3, 6.0), (4, 24.0)))
+_POLYNOMIAL = tuple([np.array(_STEP**n / f) for n, f in ((1, 1.0), (2, 2.0), (3, 6.0), (4, 24.0))])
+_ONE, _LOW_BITS, _SHIFT = np.array(1.0), np.array(_STEPS - 1), np.array(47)
 
 
 def _power(steps: Array) -> Array:
-    """2^(steps / 32) for steps of at most 2^20 in size; `steps` is overwritten."""
+    """2^(steps / 32) for steps of at most 32000 in size; `steps` is overwritten. Whole octaves
+    are added to the exponent: nothing leaves the normal numbers."""
     near = np.rint(steps)
     np.subtract(steps, near, out=steps)
     total = steps * _POLYNOMIAL[3]
     for c in _POLYNOMIAL[2::-1]:
         total += c
         total *= steps
-    total += 1.0
+    total += _ONE
     whole = near.astype(np.int64)
-    total *= _TABLE[whole & (_STEPS - 1)]
-    whole >>= 5
-    whole += 1023
-    whole <<= 52
-    total *= whole.view(np.float64)
-    return total
+    part = whole & _LOW_BITS
+    total *= _TABLE.take(part)
+    whole -= part
+    whole <<= _SHIFT
+    bits = np.asarray(total).view(np.int64)
+    bits += whole
+    return bits.view(np.float64)
 
 
 def _exponential(scale: float) -> Callable[[Array], Array]:
+    high = np.array(1000.0 / scale * _STEPS)
+    low, factor = -high, np.array(scale)
+
     def compute(x: Array) -> Array:
-        steps = np.array(np.minimum(x, 1000.0 / scale * _STEPS))
-        np.maximum(steps, -1000.0 / scale * _STEPS, out=steps)
-        steps *= scale
+        steps = np.asarray(np.minimum(x, high))
+        np.maximum(steps, low, out=steps)
+        steps *= factor
         return _power(steps)
 
     return compute

@@ -13,6 +13,7 @@ from tileir.machine.formats import BF16, F32, F64, canonical, round_to, widen
 from tileir.machine.tensor import Array
 
 _MOST_SLICES = 6
+_FINE, _SAFE = 2.0**24, 2.0**53 * (1 - 2.0**-30)
 _ONE_THREAD = 1 << 18
 """Multiplications that OpenBLAS does on one thread (its GEMM_MULTITHREAD_THRESHOLD)."""
 
@@ -20,6 +21,8 @@ _ONE_THREAD = 1 << 18
 def product(a: Array, b: Array) -> Array:
     """`a @ b` in f64 of f64 factors: exact sums, added largest first. Where a factor is infinite
     or NaN, or a row's numbers spread over too many bits, products are added in order of K."""
+    if is_exact(a, b):
+        return multiplied(a, b) + 0.0
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return in_order(a, b)
     bits = (53 - max(1, (a.shape[-1] - 1).bit_length())) // 2
@@ -32,6 +35,30 @@ def product(a: Array, b: Array) -> Array:
             if 0 <= rank - i < len(right):
                 total += multiplied(part, right[rank - i])
     return total + 0.0
+
+
+def is_exact(a: Array, b: Array) -> bool:
+    """Whether no sum of products, however ordered, needs more than 53 bits: all factors are
+    multiples of powers of two that are not too small beside the largest sum there can be, which
+    the norms of rows and columns bound (Cauchy and Schwarz)."""
+    left = _unit(a)
+    right = _unit(b) if left else 0
+    if not right:
+        return False
+    rows, columns = np.add.reduce(a * a, axis=-1), np.add.reduce(b * b, axis=-2)
+    most = float(np.maximum.reduce(rows, axis=None)) * float(np.maximum.reduce(columns, axis=None))
+    return most < ((left * right) / _FINE / _FINE * _SAFE) ** 2
+
+
+def _unit(data: Array) -> int:
+    """The largest power of two, in units of 2^-24, that divides all of `data`, and not more than
+    2^52 of them; 0 where there is none."""
+    steps = data * _FINE
+    whole = steps.astype(np.int64)
+    if np.count_nonzero(whole != steps):
+        return 0
+    every = int(np.bitwise_or.reduce(whole, axis=None)) | 1 << 52
+    return every & -every
 
 
 def multiplied(a: Array, b: Array) -> Array:
@@ -120,7 +147,9 @@ def float_dot(a: Array, b: Array, c: Array, precision: str) -> Array:
     total = parts[0]
     for larger in parts[1:]:
         total = total + larger
-    total = np.where(np.isfinite(parts[-1]), total, parts[-1]) + widen(c)
+    if len(parts) > 1:
+        total = np.where(np.isfinite(parts[-1]), total, parts[-1])
+    total = total + widen(c)
     return canonical(total) if c.dtype == F64 else round_to(total, c.dtype)
 
 

@@ -40,9 +40,9 @@ def _extreme(ufunc: np.ufunc) -> Reduction:
     def reduce(data: Array, axis: int) -> Array | None:
         narrow = data.dtype in (F16, BF16)
         found = np.asarray(ufunc.reduce(data.astype(F32) if narrow else data, axis=axis))
-        if not found.all():
+        if np.count_nonzero(found) < found.size:
             return None
-        return canonical(found).astype(data.dtype, copy=False)
+        return _held(found, data.dtype)
 
     return reduce
 
@@ -50,11 +50,18 @@ def _extreme(ufunc: np.ufunc) -> Reduction:
 def _lanes(ufunc: np.ufunc) -> Reduction:
     def reduce(data: Array, axis: int) -> Array | None:
         narrow = data.dtype in (F16, BF16)
-        rows = np.moveaxis(data.astype(F32) if narrow else data, axis, 0)
-        total = in_lanes(rows, ufunc)
-        return canonical(np.asarray(total)).astype(data.dtype, copy=False)
+        rows = data.astype(F32) if narrow else data
+        total = in_lanes(np.moveaxis(rows, axis, 0) if rows.ndim > 1 else rows, ufunc)
+        return _held(np.asarray(total), data.dtype)
 
     return reduce
+
+
+def _held(found: Array, dtype: np.dtype[Any]) -> Array:
+    """NaNs canonical, rounded to `dtype`."""
+    if np.count_nonzero(found != found):
+        found = canonical(found)
+    return found if found.dtype == dtype else found.astype(dtype)
 
 
 def in_lanes(rows: Array, ufunc: np.ufunc) -> Array:
@@ -76,8 +83,11 @@ def in_lanes(rows: Array, ufunc: np.ufunc) -> Array:
 def _halves(rows: Array, ufunc: np.ufunc) -> Any:
     while (extent := len(rows)) > 1:
         half = (extent + 1) // 2
+        if not extent & 1:
+            rows = ufunc(rows[:half], rows[half:])
+            continue
         folded = ufunc(rows[: extent - half], rows[half:])
-        rows = np.concatenate((folded, rows[extent - half : half])) if extent % 2 else folded
+        rows = np.concatenate((folded, rows[extent - half : half]))
     return rows[0]
 
 

@@ -1,0 +1,67 @@
+"""What an op's `evaluate` asks of a machine, found out once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from tileir.op import Op
+
+
+@attrs.frozen
+class Request:
+    """One call of a machine's method: `settings` are the arguments that are no operands."""
+
+    method: str
+    settings: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+class _Recorder:
+    """A machine that notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.answer = object()
+
+    def __getattr__(self, method: str) -> Any:
+        def note(*arguments: Any, **keywords: Any) -> Any:
+            self.asked.append((method, arguments, keywords))
+            return self.answer
+
+        return note
+
+
+class _Operand:
+    """Stands for an operand's value, of which nothing can be read."""
+
+
+def request(op: Op, operands: Sequence[Any]) -> Request | None:
+    """The one call that evaluating `op` amounts to, with its operands in order and its answer
+    returned as it is; None where there is more to it. `operands` has an item for each, a tuple
+    of items where several make one argument."""
+    recorder, values = _Recorder(), [_stand_in(x) for x in operands]
+    try:
+        result = op.evaluate(recorder, *values)
+    except (AttributeError, TypeError, NotImplementedError):
+        return None
+    if len(recorder.asked) != 1 or result is not recorder.answer:
+        return None
+    method, arguments, keywords = recorder.asked[0]
+    given = [a for a in arguments if _is_operand(a)]
+    same = len(given) == len(values) and all(a is b for a, b in zip(given, values, strict=True))
+    if not same or any(map(_is_operand, keywords.values())):
+        return None
+    return Request(method, tuple([a for a in arguments if not _is_operand(a)]), keywords)
+
+
+def _stand_in(operand: Any) -> Any:
+    return tuple(map(_stand_in, operand)) if isinstance(operand, tuple) else _Operand()
+
+
+def _is_operand(value: Any) -> bool:
+    if isinstance(value, tuple) and value:
+        return all(map(_is_operand, value))  # type: ignore[arg-type]
+    return isinstance(value, _Operand)
