@@ -80,12 +80,14 @@ def _after(op: Op, state: State, memory: Plan, bases: dict[Value, Base]) -> Stat
     if span is not None:
         state = State(read=frozenset({span}))
     pointers = _pointers(op, bases)
-    stored = state.stored | pointers if op.effects & Effects.WRITE else state.stored
+    stored = state.stored | pointers if _writes_global(op) else state.stored
     loaded = state.loaded | pointers if op.effects & Effects.READ else state.loaded
     return State(state.read, stored, loaded)
 
 
 def _hazard(op: Op, state: State, memory: Plan, bases: dict[Value, Base]) -> bool:
+    if op.mnemonic == Barrier.mnemonic:
+        return False
     span = _span(op, memory)
     if span is not None and any(a < span[1] and span[0] < b for a, b in state.read):
         return True
@@ -118,6 +120,13 @@ def _is_global(operand: Operand) -> bool:
     memory come with the barriers they need."""
     found = element_of(operand.type)
     return isinstance(found, Pointer) and found.space is not AddressSpace.SHARED
+
+
+def _writes_global(op: Op) -> bool:
+    """Whether `op` writes memory, and not to a buffer in shared memory."""
+    kinds = [k for v in op.inputs if isinstance(k := element_of(v.type), Pointer)]
+    to_buffer = any(k.space is AddressSpace.SHARED for k in kinds)
+    return bool(op.effects & Effects.WRITE) and not to_buffer
 
 
 def _base(operand: Operand, bases: dict[Value, Base]) -> Base:

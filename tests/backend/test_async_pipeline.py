@@ -111,6 +111,9 @@ def test_one_barrier_and_16_bytes_per_copy():
     assert "ldmatrix.sync.aligned.m8n8.x4.shared" in text
     assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared" in text
     assert compiled.metadata.spills == 0
+    loop = text[text.index("ldmatrix") - 8000 : text.rindex("ldmatrix")]
+    start = loop.rindex("cp.async.wait_group", 0, loop.index("ldmatrix"))
+    assert loop[start:].count("bar") == 1
 
 
 def test_stages_of_1_leave_the_loop_alone():
