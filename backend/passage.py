@@ -87,7 +87,7 @@ class _Address:
     def __init__(self, lowering: Lowering, staged: Staging, layout: Layout) -> None:
         self.lowering, self.staged, self.layout = lowering, staged, layout
         columns = _by_thread(layout, staged.low)
-        self.mask = 0
+        self.mask, self.swapped = 0, dict[int, str]()
         for column in columns:
             self.mask |= column
         self.moving = exclusive_or(lowering, columns)
@@ -157,9 +157,11 @@ class _Address:
         """The thread's part with `bits` of it turned over."""
         if self.moving is None or not bits:
             return self.moving
-        thread, moving = self.lowering.thread, self.moving
-        key = f"swizzled {moving} {bits}"
-        return thread.once(key, lambda: thread.binary("xor", I32, moving, thread.integer(bits)))
+        if bits not in self.swapped:
+            thread = self.lowering.thread
+            turned = thread.binary("xor", I32, self.moving, thread.integer(bits))
+            self.swapped[bits] = turned
+        return self.swapped[bits]
 
     def _meets(self) -> bool:
         """Whether registers and threads share bits between boxes, whose offsets then do not add."""

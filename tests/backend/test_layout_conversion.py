@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tileir.backend import compile as compile_kernel
 from tileir.backend.banks import conflicts, wavefronts
 from tileir.backend.contiguity import Contiguity
 from tileir.backend.conversion import conversion, conversion_bytes, convert
@@ -16,7 +17,7 @@ from tileir.backend.simt import Lanes, SimtThread
 from tileir.backend.simt_memory import Memory
 from tileir.backend.staging import Staging, staging
 from tileir.backend.target import target as target_named
-from tileir.builder import Builder
+from tileir.builder import Builder, arg, pointer
 from tileir.layout import Layout, Repeat, layout
 from tileir.layout_fragments import mma_operand, mma_result, wgmma_result
 from tileir.layout_tilings import blocked
@@ -279,3 +280,19 @@ def test_what_many_hold_is_written_once():
     staged = staging(source, target, (32,), 4)
     assert staged.bytes == 128
     assert isinstance(conversion(Tile(F32, (32,), source), target), Exchange)
+
+
+@pytest.mark.parametrize("shape", [(8, 16), (64, 64), (48, 200)], ids=str)
+def test_conversions_assemble(shape):
+    """A transposed copy: what is emitted for shuffles and for shared memory is what LLVM takes."""
+    b = Builder()
+    buffers = {name: arg(pointer(F32), aligned=16) for name in "xy"}
+    with b.kernel("k", **buffers) as (x, y):
+        rows, columns = (b.arange(n) for n in shape)
+        across = rows[:, None] * shape[1] + columns[None, :]
+        down = rows[:, None] + columns[None, :] * shape[0]
+        (y + down).store((x + across).load())
+    compiled = compile_kernel(b.module(), "sm_90", {"num_warps": 1 if shape == (8, 16) else 4})
+    assert compiled.cubin and compiled.metadata.spills == 0
+    used = "shfl.sync" if shape == (8, 16) else "st.shared"
+    assert used in compiled.ptx
