@@ -36,18 +36,31 @@ def read_module(path: str) -> Module:
 def write_file(path: str, data: bytes) -> None:
     """Write `data` to `path` whole or not at all, or to standard output for `-`.
 
-    Raises ToolError (TIR0905).
+    What is no ordinary file (`/dev/null`, a pipe) is written to, not replaced. Raises ToolError
+    (TIR0905).
     """
     if path == "-":
         sys.stdout.buffer.write(data)
         return
     target = Path(path)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(scratch).chmod(0o644)
-        Path(scratch).replace(target)
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+        else:
+            _replace(target.resolve(), data)
     except OSError as error:
         raise ToolError(Diagnostic("TIR0905", f"cannot write {path}: {error.strerror}")) from None
+
+
+def _replace(target: Path, data: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent)
+    scratch = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        scratch.chmod(0o644)
+        scratch.replace(target)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise

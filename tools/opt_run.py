@@ -9,7 +9,7 @@ from typing import Any
 
 from tileir.errors import Diagnostic
 from tileir.ir import Module
-from tileir.passmanager import Observer, Run, run
+from tileir.passmanager import CrashError, Observer, Run, lookup, run
 from tileir.passmanager.printing import Printing
 from tileir.passmanager.reproducer import Reproducing
 from tileir.textual import print_module
@@ -20,7 +20,12 @@ def run_pipeline(
     module: Module, pipeline: str, options: argparse.Namespace
 ) -> tuple[Module, list[object]]:
     """`module` after `pipeline`, and the remarks; prints what `options` ask for."""
-    result = run(module, pipeline, verify=not options.no_verify, observers=_observers(options))
+    try:
+        result = run(module, pipeline, verify=not options.no_verify, observers=_observers(options))
+    except CrashError:
+        if not options.reproducer:
+            sys.stderr.write("--reproducer FILE writes the module and the pass that failed on it\n")
+        raise
     if options.timing:
         sys.stderr.write(timing(result))
     if options.stats:
@@ -56,6 +61,8 @@ def statistics(result: Run) -> str:
 
 def _observers(options: argparse.Namespace) -> Sequence[Observer]:
     found: list[Observer] = []
+    for name in (*options.print_before, *options.print_after):
+        lookup(name)
     before = None if options.print_before_all else frozenset(options.print_before)
     after = None if options.print_after_all else frozenset(options.print_after)
     if before != frozenset() or after != frozenset() or options.print_changed:

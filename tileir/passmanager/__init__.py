@@ -11,11 +11,12 @@ answer with an `Outcome` instead, which adds remarks and statistics.
 from __future__ import annotations
 
 from tileir.passmanager.bisect import Culprit, bisect
-from tileir.passmanager.manager import Observer, Record, Run, Step, run
+from tileir.passmanager.manager import CrashError, Observer, Record, Run, Step, run
 from tileir.passmanager.pipeline import Node, format_pipeline, parse_pipeline
 from tileir.passmanager.registry import Option, Outcome, Pass, all_passes, lookup, pass_, remark
 
 __all__ = [
+    "CrashError",
     "Culprit",
     "Node",
     "Observer",

@@ -49,6 +49,13 @@ class Run:
     records: tuple[Record, ...]
 
 
+class CrashError(PassError):
+    """A pass raised what is no TileirError: `pipeline` on `module` does it again."""
+
+    module: Module
+    pipeline: tuple[Node, ...]
+
+
 class Observer(Protocol):
     """Told of every step; see `tileir.passmanager.printing`."""
 
@@ -75,8 +82,9 @@ def run(
     """`module` after `pipeline`, which is text or parsed nodes.
 
     With `verify` the verifier runs after every pass that changed something. Raises PassError:
-    TIR0601 to TIR0604 for the pipeline, TIR0605 where a pass raises anything but a TileirError,
-    TIR0606 where it leaves an invalid module; and whatever TileirError a pass raises.
+    TIR0601 to TIR0604 for the pipeline, TIR0605 (a CrashError, which holds what reproduces it)
+    where a pass raises anything but a TileirError, TIR0606 where it leaves an invalid module; and
+    whatever TileirError a pass raises.
     """
     nodes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
     runner = _Runner(module, verify, tuple(observers))
@@ -127,7 +135,7 @@ class _Runner:
                 observer.failed(step, (again,), error)
             if isinstance(error, TileirError):
                 raise
-            raise _crashed(step, error) from error
+            raise _crashed(step, again, error) from error
         for observer in self.observers:
             observer.after(step, self.module)
 
@@ -174,9 +182,11 @@ def _check(step: Step, module: Module) -> None:
         raise PassError(first) from error
 
 
-def _crashed(step: Step, error: Exception) -> PassError:
+def _crashed(step: Step, again: Node, error: Exception) -> CrashError:
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return PassError(Diagnostic("TIR0605", f"{step.title} failed: {what}"))
+    crashed = CrashError(Diagnostic("TIR0605", f"{step.title} failed: {what}"))
+    crashed.module, crashed.pipeline = step.before, (again,)
+    return crashed
 
 
 def _counts(subject: Function | Module, outcome: Outcome) -> Mapping[str, int]:

@@ -1,0 +1,445 @@
+"""`tileir-opt`, option by option."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.passmanager import CrashError, Pass, all_passes, registry, run
+from tileir.textual import parse
+from tileir.tools.opt import main
+
+TEXT = """tir 1.0
+
+define kernel void @f(i32* %p, i32 %n) {
+entry:
+  %a = add i32 %n, 0
+  %b = add i32 %a, 1
+  %c = add i32 %a, 1
+  %d = mul i32 %b, %c
+  store %p, %d
+  ret
+}
+
+define kernel void @g(i32* %p, i32 %n) {
+entry:
+  %a = mul i32 %n, 1
+  store %p, %a
+  ret
+}
+"""
+ONE = TEXT.partition("\ndefine kernel void @g")[0]
+LOOP = """tir 1.0
+
+define kernel void @f(i32* %p, i32* %q, i32 %n) {
+entry:
+  br loop
+loop:
+  %i = phi i32 [0, entry], [%j, loop]
+  %x = load i32 %q
+  store %p, %x
+  %j = add i32 %i, 1
+  %more, _ = icmp (i1, i1) %j, %n {predicate = slt}
+  cond_br %more, loop, exit
+exit:
+  ret
+}
+"""
+
+
+@pytest.fixture
+def opt(capsys, tmp_path):
+    """Runs `tileir-opt` on a text: exit status, standard output, standard error."""
+
+    def command(text, *arguments):
+        path = tmp_path / "input.tir"
+        path.write_text(text)
+        status = main([str(path), *arguments])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return command
+
+
+@pytest.fixture
+def crashing(monkeypatch):
+    """A pass `crash` that fails on functions with a `mul`."""
+
+    def crash(function, *, level=1):
+        if any(op.mnemonic == "mul" for op in function.ops):
+            raise KeyError(f"level {level}")
+        return function
+
+    option = registry.Option("level", int, 1)
+    monkeypatch.setitem(registry._PASSES, "crash", Pass("crash", crash, "function", (option,)))
+
+
+@pytest.fixture
+def breaking(monkeypatch):
+    """A pass `break` that leaves out what defines a value."""
+
+    def broken(function: Function):
+        block = function.entry
+        ops = [op for op in block.ops if op.effects is not Effects.PURE]
+        blocks = {block.label: type(block)(block.label, (), tuple(ops))}
+        return function.evolve(blocks=blocks)
+
+    monkeypatch.setitem(registry._PASSES, "break", Pass("break", broken, "function", ()))
+
+
+# Input and output ---------------------------------------------------------------------------
+
+
+def test_without_a_pipeline_the_module_is_printed(opt):
+    assert opt(TEXT) == (0, TEXT, "")
+
+
+def test_standard_input(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    assert main(["-p", "dce"]) == 0
+    assert capsys.readouterr().out == TEXT
+
+
+def test_errors_on_standard_input_are_placed_there(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"tir 1.0\n\nnonsense\n")))
+    assert main([]) == 1
+    assert "<stdin>:3:1" in capsys.readouterr().err
+
+
+def test_the_command_in_a_process_of_its_own(tmp_path):
+    source, target = tmp_path / "a.tir", tmp_path / "b.tir"
+    source.write_text(TEXT)
+    command = [sys.executable, "-m", "tileir.tools.opt", "-", "-p", "cse", "-o", str(target)]
+    done = subprocess.run(command, stdin=source.open(), capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert target.read_text().count("add") == 2
+
+
+def test_output_goes_to_a_file(opt, tmp_path):
+    target = tmp_path / "new" / "out.tir"
+    assert opt(TEXT, "-o", str(target)) == (0, "", "")
+    assert target.read_text() == TEXT
+
+
+@pytest.mark.parametrize("arguments", [["-p", "crash"], ["-p", "nonsense"], ["--emit", "ptx"]])
+def test_nothing_is_written_where_something_fails(opt, crashing, tmp_path, arguments):
+    target = tmp_path / "folder" / "out"
+    target.parent.mkdir()
+    target.write_text("before")
+    text = TEXT if arguments[1] != "ptx" else "tir 1.0\n\nconstant i32<2> @x = [1, 2, 3]\n"
+    status, out, _ = opt(text, *arguments, "-o", str(target))
+    assert (status, out) == (1, "")
+    assert target.read_text() == "before"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_nothing_is_left_where_the_disk_is_full(opt, monkeypatch, tmp_path):
+    target = tmp_path / "folder" / "out"
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    status, _, err = opt(TEXT, "-o", str(target))
+    assert status == 1
+    assert "TIR0905" in err
+    assert list(target.parent.iterdir()) == []
+
+
+def test_what_is_no_file_is_not_replaced(opt, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert opt(TEXT, "-o", str(pipe))[0] == 0
+    assert os.read(reader, 10_000).decode() == TEXT
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_emit_in_every_form(opt):
+    assert opt(ONE, "--emit", "tir")[1].startswith("tir 1.0")
+    assert "define " in opt(ONE, "--emit", "llvm")[1]
+    assert ".target sm_90a" in opt(ONE, "--emit", "ptx")[1]
+    assert ".target sm_80" in opt(ONE, "--emit", "ptx", "--target", "sm_80")[1]
+
+
+def test_cubin(opt, tmp_path):
+    target = tmp_path / "f.cubin"
+    assert opt(ONE, "-p", "default", "--emit", "cubin", "-o", str(target))[0] == 0
+    assert target.read_bytes().startswith(b"\x7fELF")
+
+
+def test_an_unknown_target_is_an_error(opt):
+    status, out, err = opt(TEXT, "--emit", "ptx", "--target", "sm_1")
+    assert (status, out) == (1, "")
+    assert re.search(r"TIR\d{4}", err)
+
+
+# Exit status --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [([], 0), (["-p", "cse"], 0), (["-p", "nonsense"], 1), (["-p", "cse{x=1}"], 1)],
+)
+def test_exit_status(opt, arguments, status):
+    assert opt(TEXT, *arguments)[0] == status
+
+
+@pytest.mark.parametrize("arguments", [["--nonsense"], ["--emit", "wasm"], ["a", "b"]])
+def test_a_wrong_command_line_is_2(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_missing_files_and_bad_text(opt, tmp_path, capsys):
+    assert main([str(tmp_path / "none.tir")]) == 1
+    assert "TIR0904" in capsys.readouterr().err
+    assert main([str(tmp_path)]) == 1
+    assert "TIR0904" in capsys.readouterr().err
+    status, out, err = opt("tir 1.0\n\ndefine void @f() {\n")
+    assert (status, out) == (1, "")
+    assert "input.tir:" in err
+
+
+# Pipelines ----------------------------------------------------------------------------------
+
+
+def test_nested_pipelines_with_options(opt):
+    status, out, _ = opt(TEXT, "-p", "func{name=f}(repeat{times=3}(simplify,cse),dce)")
+    assert status == 0
+    assert "%a = mul i32 %n, 1" in out  # only @f was named
+    assert "%a = add" not in out and out.count("add i32") == 1
+
+
+def test_options_reach_the_pass(opt):
+    stores = LOOP.replace("  store %p, %x\n", "").replace("  ret", "  store %p, %x\n  ret")
+    moved = opt(stores, "-p", "licm{max-depth=1}")[1]
+    assert moved.index("load") < moved.index("loop:")
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "code", "part"),
+    [
+        ("nonsense", "TIR0601", "there are: "),
+        ("licm{depth=1}", "TIR0602", "it has: max-depth"),
+        ("licm{max-depth=x}", "TIR0602", "of type int"),
+        ("func{name=h}(cse)", "TIR0602", "there are: @f, @g"),
+        ("cse,", "TIR0603", "expected a pass"),
+        ("func(cse", "TIR0603", "expected ')'"),
+        ("cse)", "TIR0603", "at column 4"),
+        ("licm{max-depth}", "TIR0603", "expected '='"),
+        ("func(" * 80 + ")" * 80, "TIR0603", "levels of nesting"),
+        ("func(inline)", "TIR0604", "inline"),
+    ],
+)
+def test_bad_pipelines(opt, pipeline, code, part):
+    status, out, err = opt(TEXT, "-p", pipeline)
+    assert (status, out) == (1, "")
+    assert code in err and part in err
+
+
+# Printing -----------------------------------------------------------------------------------
+
+
+def test_print_before_and_after(opt):
+    _, out, err = opt(TEXT, "-p", "simplify,cse", "--print-before", "cse", "--print-after", "cse")
+    assert err.count("; before cse on @f") == err.count("; after cse on @f") == 1
+    assert "simplify" not in err
+    assert "; after cse on @g (unchanged)" in err
+    assert out.startswith("tir 1.0")
+    parts = re.split(r"^; (?:before|after) .*\n", err, flags=re.M)[1:]
+    assert [p.count(" = add i32") for p in parts] == [2, 1, 1, 1]
+
+
+def test_print_all(opt):
+    _, _, err = opt(TEXT, "-p", "simplify,cse", "--print-before-all", "--print-after-all")
+    titles = re.findall(r"^; (.*)$", err, re.M)
+    wanted = [f"{p} on @{f}" for p in ("simplify", "cse") for f in "fg"]
+    assert [t.removesuffix(" (unchanged)") for t in titles] == [
+        f"{when} {w}" for w in wanted for when in ("before", "after")
+    ]
+
+
+def test_print_names_have_to_be_passes(opt):
+    assert "TIR0601" in opt(TEXT, "-p", "cse", "--print-after", "csee")[2]
+
+
+def test_print_changed_is_a_diff(opt):
+    _, _, err = opt(TEXT, "-p", "dce,cse", "--print-changed")
+    assert err.startswith("--- before cse on @f\n+++ after cse on @f\n@@")
+    assert "\n-  %c = add i32 %a, 1\n" in err
+    assert "dce" not in err and "@g\n" not in err.partition("@@")[0]
+
+
+def test_timing_and_statistics(opt):
+    _, _, err = opt(TEXT, "-p", "repeat(simplify,cse)", "--timing", "--stats")
+    assert re.search(r"^ +ms +verify +pass$", err, re.M)
+    assert re.search(r"^ +\d+\.\d\d +\d+\.\d\d  cse$", err, re.M)
+    assert re.search(r"^ +1 cse: ops removed$", err, re.M)
+
+
+def test_remarks(opt):
+    _, _, err = opt(LOOP, "-p", "licm", "--remarks")
+    assert "input.tir:8:" in err and "remark[TIR0651]" in err
+    assert "%x = load i32 %q" in err
+
+
+def test_list_passes(capsys):
+    assert main(["--list-passes"]) == 0
+    out = capsys.readouterr().out
+    for found in all_passes():
+        assert f"{found.name} ({found.level})\n    {found.summary}\n" in out
+    assert "{max-depth=0}: int" in out
+    assert "\ndefault = inline,simplify" in out
+
+
+# Checking -----------------------------------------------------------------------------------
+
+
+def test_passes_are_verified_between(opt, breaking):
+    status, out, err = opt(TEXT, "-p", "break")
+    assert (status, out) == (1, "")
+    assert "TIR0606" in err and "the pass is at fault" in err
+    assert opt(TEXT, "-p", "break", "--no-verify")[0] == 0
+
+
+def test_split_input(opt):
+    again = TEXT.replace("@f", "@h")
+    status, out, _ = opt(f"{TEXT}; -----\n{again}", "--split-input", "-p", "cse")
+    assert status == 0
+    first, second = out.split("; -----\n")
+    assert first.count(" = add") == second.count(" = add") == 2
+    assert "@f" in first and "@h" in second
+
+
+def test_lines_of_split_input_are_those_of_the_file(opt):
+    status, _, err = opt(f"{TEXT}; -----\ntir 1.0\n\nnonsense\n", "--split-input")
+    line = TEXT.count("\n") + 4
+    assert status == 1 and f"input.tir:{line}:1" in err
+
+
+BAD = """tir 1.0
+
+define void @f(i32 %x) {
+entry:
+  ; expected-error@+1 {{TIR0101}}
+  %y = fadd i32 %x, 1
+  ret
+}
+"""
+
+
+def test_expected_diagnostics(opt):
+    assert opt(BAD, "--verify-diagnostics") == (0, "", "")
+    status, _, err = opt(BAD.replace("TIR0101", "TIR0102"), "--verify-diagnostics")
+    assert status == 1
+    assert "no error with 'TIR0102' at line 6" in err and "unexpected input.tir" not in err
+    assert re.search(r"unexpected .*TIR0101", err)
+
+
+def test_expected_diagnostics_of_every_part(opt):
+    loop = LOOP.replace("  %x =", "  ; expected-remark@+1 {{stays in the loop}}\n  %x =")
+    text = f"{BAD}; -----\n{loop}"
+    arguments = ("--split-input", "--verify-diagnostics", "-p", "licm")
+    assert opt(text, *arguments) == (0, "", "")
+    assert opt(text.replace("stays", "leaves"), *arguments)[0] == 1
+
+
+# Reproducers --------------------------------------------------------------------------------
+
+
+def test_a_crash_leaves_a_reproducer_that_replays(opt, crashing, tmp_path, capsys):
+    path = tmp_path / "crash.tir"
+    pipeline = "simplify,func(cse,crash{level=7})"
+    status, out, err = opt(TEXT, "-p", pipeline, "--reproducer", str(path))
+    assert (status, out) == (1, "")
+    assert "TIR0605" in err and "KeyError: 'level 7'" in err and str(path) in err
+    saved = parse(path.read_text())
+    assert saved.metadata["reproducer.pipeline"] == "func{name=f}(crash{level=7})"
+    assert saved.metadata["reproducer.error"] == "KeyError"
+    assert "%c = add" not in path.read_text()  # as simplify and cse left it
+    assert main(["--run-reproducer", str(path)]) == 1
+    assert "KeyError: 'level 7'" in capsys.readouterr().err
+
+
+def test_an_invalid_result_leaves_a_reproducer(opt, breaking, tmp_path, capsys):
+    path = tmp_path / "crash.tir"
+    assert opt(TEXT, "-p", "cse,break", "--reproducer", str(path))[0] == 1
+    assert main(["--run-reproducer", str(path)]) == 1
+    assert "TIR0606" in capsys.readouterr().err
+
+
+def test_a_crash_says_how_to_get_a_reproducer(opt, crashing):
+    assert "--reproducer FILE" in opt(TEXT, "-p", "crash")[2]
+
+
+def test_a_crash_holds_what_reproduces_it(crashing):
+    with pytest.raises(CrashError) as caught:
+        run(parse(TEXT), "simplify,crash{level=3}")
+    with pytest.raises(CrashError, match="level 3"):
+        run(caught.value.module, caught.value.pipeline)
+
+
+def test_other_files_are_no_reproducers(opt):
+    assert "TIR0607" in opt(TEXT, "--run-reproducer")[2]
+
+
+# Bisection ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wrong(monkeypatch):
+    """A pass `wrong` that makes every product a sum."""
+
+    def replace(function):
+        from tileir.ops.arith import Add
+        from tileir.rewrite import rewrite
+
+        return rewrite(function, {"mul": lambda op, _: Add(op.lhs, op.rhs)})
+
+    monkeypatch.setitem(registry._PASSES, "wrong", Pass("wrong", replace, "function", ()))
+
+
+DESCRIBED = """tir 1.0
+
+metadata {
+  run.grid = [1],
+  run.p = "i32[1]",
+  run.n = "5"
+}
+
+""" + ONE.partition("\n\n")[2]
+
+
+def test_bisect_names_the_pass(tmp_path, capsys, wrong):
+    path, before = tmp_path / "a.tir", tmp_path / "before.tir"
+    path.write_text(DESCRIBED)
+    pipeline = "simplify,cse,wrong,dce"
+    assert main(["bisect", str(path), "-p", pipeline, "-o", str(before)]) == 0
+    assert capsys.readouterr().out.startswith("wrong on @f changes the result")
+    assert before.read_text().count(" = mul") == 1
+    assert before.read_text().count(" = add") == 1
+
+
+def test_bisect_by_command(tmp_path, capsys, wrong):
+    path = tmp_path / "a.tir"
+    path.write_text(TEXT)
+    command = ["bisect", str(path), "-p", "cse,wrong,dce", "--command", "grep -q mul {}"]
+    assert main(command) == 0
+    assert capsys.readouterr().out.startswith("wrong on @")
+
+
+def test_bisect_without_a_difference(tmp_path, capsys):
+    path = tmp_path / "a.tir"
+    path.write_text(DESCRIBED)
+    assert main(["bisect", str(path), "-p", "simplify,cse"]) == 1
+    assert "TIR0609" in capsys.readouterr().err
