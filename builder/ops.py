@@ -65,8 +65,15 @@ def _method(kind: type[Op]) -> Callable[..., Any]:
     """The builder method for `kind`: the straight way for values alone, the long one for
     numbers, keywords and whatever else must be looked at."""
     plan = plan_of(kind)
-    simple = plan.simple
-    make = cast(Callable[..., Op], kind)
+    method = _of_two(kind, plan) if plan.simple == 2 else _of_any(kind, plan)
+    method.__name__ = method.__qualname__ = method_name(kind.mnemonic)
+    method.__doc__ = kind.__doc__
+    method.__signature__ = signature(plan)  # type: ignore[attr-defined]
+    return method
+
+
+def _of_any(kind: type[Op], plan: Plan) -> Callable[..., Any]:
+    simple, make = plan.simple, cast(Callable[..., Op], kind)
 
     def method(self: Builder, *arguments: Any, **named: Any) -> Any:
         ops = self.insertion
@@ -84,9 +91,29 @@ def _method(kind: type[Op]) -> Callable[..., Any]:
         results = made.results
         return Expr(self, results[0]) if len(results) == 1 else wrapped(self, results)
 
-    method.__name__ = method.__qualname__ = method_name(kind.mnemonic)
-    method.__doc__ = kind.__doc__
-    method.__signature__ = signature(plan)  # type: ignore[attr-defined]
+    return method
+
+
+def _of_two(kind: type[Op], plan: Plan) -> Callable[..., Any]:
+    """The same for two operands, as most ops have, without a loop over them."""
+    make = cast(Callable[..., Op], kind)
+
+    def method(self: Builder, *arguments: Any, **named: Any) -> Any:
+        ops = self.insertion
+        if named or ops is None or len(arguments) != 2:
+            return insert(self, plan, arguments, named)
+        lhs, rhs = arguments
+        if type(lhs) is not Expr or type(rhs) is not Expr:
+            return insert(self, plan, arguments, named)
+        location = self.places.at(_getframe(1)) if self.tracking else self.fixed
+        try:
+            made = make(lhs.value, rhs.value, location=location)
+        except TileirError as error:
+            raise blamed(error, location or self.caller()) from None
+        ops.append(made)
+        results = made.results
+        return Expr(self, results[0]) if len(results) == 1 else wrapped(self, results)
+
     return method
 
 

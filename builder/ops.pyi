@@ -924,6 +924,40 @@ class DerivedOps:
     ) -> Expr:
         """A clock of the GPU in nanoseconds."""
 
+    def gpu_async_commit(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """End a group of copies."""
+
+    def gpu_async_copy(
+        self,
+        pointer: Item,
+        buffer: Item,
+        slot: Item,
+        mask: Item | None = None,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Begin to copy what `pointer` points to into a slot of `buffer`; zeros where `mask` is
+        false. It is there once its group was waited for (PTX ISA, cp.async)."""
+
+    def gpu_async_wait(
+        self,
+        *,
+        pending: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Wait until at most `pending` groups of copies, the newest, are under way. Each thread
+        waits for its own; a barrier makes what landed seen by all."""
+
     def gpu_barrier(
         self,
         *,
@@ -944,6 +978,48 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """The same tile, held by threads as `layout` says."""
+
+    def gpu_local_load(
+        self,
+        type: Type,
+        buffer: Item,
+        slot: Item,
+        *,
+        offsets: Sequence[int] = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The part of a slot of `buffer` that begins at `offsets`."""
+
+    def gpu_local_store(
+        self,
+        value: Item,
+        buffer: Item,
+        slot: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Write `value` to a slot of `buffer`."""
+
+    def gpu_shared_alloc(
+        self,
+        type: Type,
+        *,
+        shape: Sequence[int],
+        fast: int = ...,
+        swizzle: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Room in shared memory for `shape`: slots, each a tile of two dimensions. Rows run
+        along dimension `fast` of the tile, and their 16-byte chunks are permuted by the low
+        `swizzle` bits of the row's number, so that one column of 8 rows falls into different
+        banks. The pointer is only an operand of the ops below; the room lasts for the whole
+        program instance."""
 
     def histogram(
         self,
