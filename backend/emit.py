@@ -102,7 +102,7 @@ def _shared(memory: Plan) -> Iterator[str]:
 def _global(found: Global) -> str:
     element = found.element
     assert isinstance(element, (Scalar, Pointer))
-    kind, space = memory_type(element), 4 if found.constant else 1
+    kind, space = memory_type(element), int(found.space)
     if found.external:
         return f"@g.{found.name} = external addrspace({space}) global [{found.count} x {kind}]"
     word = "constant" if found.constant else "global"

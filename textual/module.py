@@ -17,7 +17,7 @@ from tileir.textual.fast import FastReader
 from tileir.textual.functions import FunctionReader, read_modifiers
 from tileir.textual.lexer import MAX_ERRORS, MAX_LINE, Cursor, ErrorLimitError, Token, describe
 from tileir.textual.literals import is_literal, read_literal
-from tileir.textual.types import read_layout, read_type
+from tileir.textual.types import read_layout, read_space, read_type
 from tileir.types import Tile, Type
 from tileir.values import Constant
 
@@ -232,6 +232,8 @@ class ModuleReader:
         if not cursor.at("global") and not cursor.at("constant"):
             cursor.expected("global or constant")
         constant = cursor.next().text == "constant"
+        if cursor.at("addrspace"):
+            settings["space"] = read_space(cursor)
         type_token = cursor.token
         type_ = read_type(cursor, self.layouts)
         name = symbol_name(cursor.take("symbol", "the global's name"))

@@ -11,7 +11,17 @@ from typing import Any, cast
 import attrs
 
 from tileir.field import FieldKind, Successor
-from tileir.ir import Block, Function, Global, Inline, Linkage, Module, Parameter, Visibility
+from tileir.ir import (
+    Block,
+    Function,
+    Global,
+    Inline,
+    Linkage,
+    Module,
+    Parameter,
+    Visibility,
+    usual_space,
+)
 from tileir.op import Op
 from tileir.textual.attributes import (
     format_label,
@@ -70,7 +80,9 @@ def _global(g: Global) -> Iterator[str]:
     words = ["declare"] if g.external else []
     words += _symbol_words(g.visibility, g.linkage, g.alignment)
     count = f"<{g.count}>" if g.count != 1 else ""
-    words += ["constant" if g.constant else "global", f"{g.element}{count}", format_symbol(g.name)]
+    words.append("constant" if g.constant else "global")
+    words += [f"addrspace({int(g.space)})"] if g.space != usual_space(g.constant) else []
+    words += [f"{g.element}{count}", format_symbol(g.name)]
     if g.initial is not None:
         shown = [format_bits(g.element, c.bits) for c in g.initial]
         words += ["=", shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"]

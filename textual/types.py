@@ -68,19 +68,26 @@ def _read_pointers(cursor: Cursor, element: Element) -> Element:
     depth = 0
     while cursor.at("*") or cursor.at("addrspace"):
         space = int(AddressSpace.GLOBAL)
-        if cursor.accept("addrspace"):
-            cursor.expect("(", "`addrspace`")
-            token = cursor.token
-            space = read_integer(cursor, "an address space")
-            if space not in set(AddressSpace):
-                cursor.fail("TIR0004", f"there is no address space {space}", token)
-            cursor.expect(")", "the address space")
+        if cursor.at("addrspace"):
+            space = read_space(cursor)
         star = cursor.expect("*", "the address space" if depth else "the element")
         depth += 1
         if depth > MAX_DEPTH:
             cursor.fail("TIR0017", f"more than {MAX_DEPTH} levels of pointers", star)
         element = Pointer(element, space)
     return element
+
+
+def read_space(cursor: Cursor) -> int:
+    """`addrspace(N)`."""
+    cursor.next()
+    cursor.expect("(", "`addrspace`")
+    token = cursor.token
+    space = read_integer(cursor, "an address space")
+    if space not in set(AddressSpace):
+        cursor.fail("TIR0004", f"there is no address space {space}", token)
+    cursor.expect(")", "the address space")
+    return space
 
 
 def read_tile(cursor: Cursor, element: Element, layouts: dict[str, object]) -> Tile:

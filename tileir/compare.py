@@ -31,8 +31,8 @@ def _same_entries(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 
 def _same_global(a: Global, b: Global) -> bool:
-    fields = ("element", "count", "constant", "visibility", "linkage", "alignment", "external",
-              "comments")  # fmt: skip
+    fields = ("element", "count", "constant", "space", "visibility", "linkage", "alignment",
+              "external", "comments")  # fmt: skip
     return all(getattr(a, f) == getattr(b, f) for f in fields) and _initial(a) == _initial(b)
 
 

@@ -10,7 +10,7 @@ import attrs
 
 from tileir.errors import Location
 from tileir.op import Op, Successor
-from tileir.types import Type
+from tileir.types import AddressSpace, Type
 from tileir.values import Constant, Value
 
 VERSION = (1, 0)
@@ -169,6 +169,17 @@ class Global:
     external: bool = False
     comments: tuple[str, ...] = ()
     location: Location | None = None
+    space: int = attrs.field(kw_only=True)
+    """Its address space: the constant one where it is `constant` and nothing else is said."""
+
+    @space.default  # pyright: ignore
+    def _usual_space(self) -> int:
+        return usual_space(self.constant)
+
+
+def usual_space(constant: bool) -> AddressSpace:
+    """The address space of a global that states none."""
+    return AddressSpace.CONSTANT if constant else AddressSpace.GLOBAL
 
 
 @attrs.frozen(eq=False)

@@ -75,7 +75,8 @@ class _Reader:
             count = self.integer(_MOST_COUNT)
             self.expect("@")
             word = self.next("a dimension")
-            dim = None if word == "none" else int(word) if word.isdigit() and len(word) < 9 else rank
+            known = word.isdigit() and len(word) < 9
+            dim = None if word == "none" else int(word) if known else rank
             if axis not in AXES or count < 1 or (dim is not None and dim >= rank):
                 raise _error(f"no repetition: {axis} {count} @ {word}")
             yield Repeat(axis, count, dim)

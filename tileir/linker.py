@@ -9,7 +9,7 @@ functions (`tileir.std`) are linked for declarations that nothing else defines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TypeVar
 
 import attrs
@@ -138,7 +138,7 @@ def _pick_function(old: Function, new: Function) -> Function | Diagnostic:
 
 
 def _pick_global(old: Global, new: Global) -> Global | Diagnostic:
-    if (old.element, old.count, old.constant) != (new.element, new.count, new.constant):
+    if _kind(old) != _kind(new):
         message = f"@{new.name} is {type_of(new)} here and {type_of(old)} elsewhere"
         return _clash("TIR0333", message, new.location, old.location)
     weak = old.linkage is Linkage.WEAK, new.linkage is Linkage.WEAK
@@ -150,6 +150,10 @@ def _pick_global(old: Global, new: Global) -> Global | Diagnostic:
         return _aligned(new if old.initial is None else old, old)
     message = f"@{new.name} has two different initial values"
     return _clash("TIR0334", message, new.location, old.location)
+
+
+def _kind(symbol: Global) -> Hashable:
+    return symbol.element, symbol.count, symbol.constant, symbol.space
 
 
 def _aligned(chosen: Global, other: Global) -> Global:

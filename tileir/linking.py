@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from tileir.ir import Block, Function, Global, Module
+from tileir.ir import Block, Function, Global, Module, usual_space
 from tileir.op import FieldKind, Op
 from tileir.values import Value
 
@@ -17,7 +17,10 @@ _S = TypeVar("_S", Function, Global)
 def type_of(symbol: Function | Global) -> str:
     """The type of a symbol as text: `i32 (f32*, i32)`, `constant f32[16]`."""
     if isinstance(symbol, Global):
-        return f"{'constant ' if symbol.constant else ''}{symbol.element}[{symbol.count}]"
+        words = ["constant"] if symbol.constant else []
+        if symbol.space != usual_space(symbol.constant):
+            words.append(f"addrspace({int(symbol.space)})")
+        return " ".join([*words, f"{symbol.element}[{symbol.count}]"])
     results = ", ".join(map(str, symbol.results)) or "void"
     parameters = ", ".join(str(p.type) for p in symbol.parameters)
     return f"{'kernel ' if symbol.kernel else ''}{results} ({parameters})"

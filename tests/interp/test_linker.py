@@ -199,6 +199,18 @@ def test_globals_must_agree_on_their_type(other: Global) -> None:
     clashes("TIR0333", module(variable("g", 1, 2)), module(other))
 
 
+@pytest.mark.parametrize(
+    ("mine", "other"), [({"space": 4}, {}), ({"constant": True}, {"constant": True, "space": 1})]
+)
+def test_globals_must_agree_on_their_address_space(mine: Any, other: Any) -> None:
+    clashes("TIR0333", module(variable("g", 1, **mine)), module(variable("g", 1, **other)))
+
+
+def test_equal_globals_in_a_stated_address_space_merge() -> None:
+    a, b = (module(variable("g", 1, constant=True, space=1)) for _ in range(2))
+    assert link(a, b).globals["g"].space == 1
+
+
 def test_two_initial_values_clash() -> None:
     message = clashes("TIR0334", module(variable("g", 1, location=HERE)), module(variable("g", 2)))
     assert "a.tir:3:1" in message

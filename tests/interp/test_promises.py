@@ -238,7 +238,7 @@ def test_scalar_predicates_switch_calls_off(n: int, expected: int) -> None:
 # Globals -----------------------------------------------------------------------------------
 
 GLOBALS = """
-constant i32<4> @table = [3, 5, 7, 11]
+constant addrspace(1) i32<4> @table = [3, 5, 7, 11]
 global i32<2> @state
 
 define kernel void @k(i32* %x) {

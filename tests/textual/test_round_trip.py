@@ -31,6 +31,7 @@ metadata {
 private constant i32<4> @table = [1, -1, 2147483647, 0]
 linkonce align 16 global f32<2> @zeros = 0.0
 declare global bf16 @outside
+constant addrspace(1) i8<2> @bytes = [1, 2]
 
 ; combines
 define private alwaysinline f32 @larger(f32 %a, f32 %b) {

@@ -39,6 +39,9 @@ MODULES = [
     # globals
     ("TIR0001", HEAD + "global f32 §x\n"),
     ("TIR0004", HEAD + "global §f33 @x\n"),
+    ("TIR0004", HEAD + "global addrspace(§2) f32 @x\n"),
+    ("TIR0001", HEAD + "global addrspace §4 f32 @x\n"),
+    ("TIR0001", HEAD + "constant addrspace(4 §f32 @x\n"),
     ("TIR0004", HEAD + "global §f32<2, 2> @x\n"),
     ("TIR0007", HEAD + "global i8 @x = §256\n"),
     ("TIR0001", HEAD + "global i8 @x = §%v\n"),

@@ -80,6 +80,8 @@ DOMINANCE = [
 RECORD = "define i32 @sq(i32 %a) {\nentry:\n  %r = mul i32 %a, %a\n  ret %r\n}\n"
 TWO = "define (i32, f32) @two(i32 %a, f32 %b) {\nentry:\n  ret %a, %b\n}\n"
 MAX = "define f32 @max2(f32 %a, f32 %b) {\nentry:\n  %m = fmaximum f32 %a, %b\n  ret %m\n}\n"
+CONSTANT = "constant f32 @table = 1.0\n"
+PLACED = "constant addrspace(1) f32 @table = 1.0\n"
 TABLE = "global f32<4> @table = [1.0, 2.0, 3.0, 4.0]\n"
 
 SYMBOLS = [
@@ -110,6 +112,10 @@ SYMBOLS = [
      "  «%s = reduce f32 %t {axis = 0, combiner = @table}\n  ret\n"),
     ("TIR0304", TABLE, "  «%p = global_address i32* @table\n  ret\n"),
     ("TIR0304", TABLE, "  «%p = global_address f32** @table\n  ret\n"),
+    ("TIR0304", TABLE, "  «%p = global_address f32 addrspace(4)* @table\n  ret\n"),
+    ("TIR0304", TABLE, "  «%p = global_address f32 addrspace(0)* @table\n  ret\n"),
+    ("TIR0304", CONSTANT, "  «%p = global_address f32* @table\n  ret\n"),
+    ("TIR0304", PLACED, "  «%p = global_address f32 addrspace(4)* @table\n  ret\n"),
     ("TIR0305", "define f32 @mix(f32 %a, i32 %b) {\nentry:\n  ret %a\n}\n",
      "  %t = splat f32<8> %f\n  «%s = reduce f32 %t {axis = 0, combiner = @mix}\n  ret\n"),
     ("TIR0305", "define i32 @mix(f32 %a, f32 %b) {\nentry:\n  ret i32 1\n}\n",
@@ -150,6 +156,12 @@ MODULES = [
     ("TIR0222", '«define kernel void @f() {num_warps = "four"} {\nentry:\n  ret\n}\n'),
     ("TIR0222", "«define kernel void @f() {num_warps = true} {\nentry:\n  ret\n}\n"),
     ("TIR0222", "«define kernel void @f() {num_ctas = 0} {\nentry:\n  ret\n}\n"),
+    # globals
+    ("TIR0307", "«global addrspace(4) f32 @x\ndefine void @f() {\nentry:\n  ret\n}\n"),
+    ("TIR0307", "«constant addrspace(3) f32 @x\ndefine void @f() {\nentry:\n  ret\n}\n"),
+    ("TIR0307", "«global addrspace(5) f32<4> @x = 1.0\ndefine void @f() {\nentry:\n  ret\n}\n"),
+    ("TIR0307", "«declare global f32 @x = 1.0\ndefine void @f() {\nentry:\n  ret\n}\n"),
+    ("TIR0221", "«align 3 global f32 @x\ndefine void @f() {\nentry:\n  ret\n}\n"),
     # recursion
     ("TIR0306", "define void @f() {\nentry:\n  «call @f\n  ret\n}\n"),
     ("TIR0306", "define void @f() {\nentry:\n  «call @g\n  ret\n}\n"
@@ -185,6 +197,8 @@ FINE = [
     (TWO, "  %r, %s = call (i32, f32) @two, %n, %f\n  ret\n"),
     (TABLE, "  %p = global_address f32* @table\n  %a = load f32 %p\n  ret\n"),
     ("constant f32<2> @c = 1.0\n", "  %p = global_address f32 addrspace(4)* @c\n  ret\n"),
+    (PLACED, "  %p = global_address f32* @table\n  ret\n"),
+    ("global addrspace(1) f32 @g\n", "  %p = global_address f32* @g\n  ret\n"),
     (MAX, "  %t = splat f32<8> %f\n  %s = reduce f32 %t {axis = 0, combiner = @max2}\n  ret\n"),
     (MAX, "  %t = splat f32<8> %f\n  %s = scan f32<8> %t {axis = 0, combiner = @max2}\n  ret\n"),
     (ARGMAX, "  %t = splat f32<8> %f\n  %r = make_range i32<8> {start = 0}\n"

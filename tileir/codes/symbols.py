@@ -18,7 +18,7 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0304": (
         "types of a symbol",
         "The types at a call are those of the callee; the address of a global is a pointer to "
-        "its element type.",
+        "its element type in its address space: `f32 addrspace(4)*` for a `constant f32`.",
     ),
     "TIR0305": (
         "combiner signature",
@@ -32,7 +32,8 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0307": (
         "global",
         "A global holds at least one scalar or pointer; its initial values are of that type, "
-        "one for each element or one for all. An external one has none.",
+        "one for each element or one for all. An external one has none. It lies in global "
+        "memory, or, where it is constant, in the constant address space.",
     ),
     "TIR0308": (
         "symbol name",
@@ -58,7 +59,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0333": (
         "type of a global",
-        "Modules that name one global must agree on element, count and constancy.",
+        "Modules that name one global must agree on element, count, constancy and address space.",
     ),
     "TIR0334": (
         "initial value of a global",

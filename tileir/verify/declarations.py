@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileir.errors import Diagnostic
-from tileir.ir import Function, Global, Module, Parameter
-from tileir.types import VOID, Descriptor, Pointer, Scalar, Tile, element_of
+from tileir.ir import Function, Global, Module, Parameter, usual_space
+from tileir.types import VOID, AddressSpace, Descriptor, Pointer, Scalar, Tile, element_of
 
 
 def check_names(module: Module) -> Iterator[Diagnostic]:
@@ -37,6 +37,10 @@ def _check_global(symbol: Global) -> Iterator[Diagnostic]:
     if _bad_alignment(symbol.alignment):
         message = f"alignment of {name} must be a power of two, not {symbol.alignment}"
         yield Diagnostic("TIR0221", message, where)
+    if symbol.space not in (AddressSpace.GLOBAL, usual_space(symbol.constant)):
+        kind = "a constant" if symbol.constant else "a global"
+        message = f"{name}: {kind} cannot lie in address space {int(symbol.space)}"
+        yield Diagnostic("TIR0307", message, where)
     initial = symbol.initial
     if initial is None:
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Global, Module
 from tileir.op import FieldKind, Op
-from tileir.types import Pointer, Type, element_of
+from tileir.types import Pointer, Scalar, Type, element_of
 
 if TYPE_CHECKING:
     from tileir.ops.control import Call
@@ -104,11 +104,11 @@ def _check_address(module: Module, op: Op, name: str) -> Iterator[Diagnostic]:
 
 
 def _check_address_type(op: Op, symbol: Global, type_: Type) -> Iterator[Diagnostic]:
-    if isinstance(type_, Pointer) and type_.pointee is symbol.element:
+    held = symbol.element
+    address = Pointer(held, symbol.space) if isinstance(held, (Scalar, Pointer)) else None
+    if type_ is address:
         return
-    message = (
-        f"@{symbol.name} holds {symbol.element}: its address is a pointer to that, not {type_}"
-    )
+    message = f"the address of @{symbol.name} is {address}, not {type_}"
     note = Diagnostic("TIR0304", f"@{symbol.name} is here", symbol.location)
     yield Diagnostic("TIR0304", message, op.location, notes=(note,), operand="results")
 
