@@ -15,6 +15,10 @@ import attrs
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
+_LARGE = 1 << 18
+"""Characters of PTX above which ptxas schedules with less effort: it takes more than linear time
+otherwise."""
+
 _PTX_INPUT = 2
 """NVJITLINK_INPUT_PTX (nvJitLink API, nvJitLinkInputType)."""
 
@@ -35,6 +39,7 @@ def assemble(ptx: str, kernel: str, target: Target) -> Assembled:
     """The cubin of `ptx`. Raises `CompileError` (TIR0705) with the assembler's log."""
     library = _library()
     options = [f"-arch={target.name}".encode(), b"-verbose", b"-O3"]
+    options += [b"-Xptxas=-O1"] if len(ptx) > _LARGE else []
     handle = ctypes.c_void_p()
     array = (ctypes.c_char_p * len(options))(*options)
     _check(library.nvJitLinkCreate(ctypes.byref(handle), len(options), array), "", "")

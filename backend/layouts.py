@@ -43,6 +43,7 @@ class _Assignment:
     function: Function
     anchors: Anchors
     order: tuple[str, ...] = attrs.field(init=False)
+    edges: dict[str, list[Successor]] = attrs.field(init=False, factory=dict)
     dots: DotHomes = attrs.field(init=False)
     cheap: set[Value] = attrs.field(init=False, factory=set)
     homes: dict[Value, Layout] = attrs.field(init=False, factory=dict)
@@ -51,6 +52,9 @@ class _Assignment:
 
     def run(self) -> Function:
         self.order = cfg(self.function).order
+        for op in self.function.ops:
+            for edge in op.successors:
+                self.edges.setdefault(edge.label, []).append(edge)
         self.dots = dot_homes(self.function, self.anchors.num_warps)
         blocks = [self.function.blocks[label] for label in self.order]
         for block in blocks:
@@ -78,10 +82,9 @@ class _Assignment:
                 self.homes[parameter] = home
 
     def _incoming(self, label: str, index: int) -> Iterable[Value]:
-        for block in self.function.blocks.values():
-            for edge in block.successors:
-                if edge.label == label and type(argument := edge.arguments[index]) is Value:
-                    yield argument
+        for edge in self.edges.get(label, ()):
+            if type(argument := edge.arguments[index]) is Value:
+                yield argument
 
     def _place(self, op: Op) -> None:
         tiles = [r for r in op.results if isinstance(r.type, Tile)]

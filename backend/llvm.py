@@ -8,6 +8,9 @@ from typing import Any
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
+_LARGE = 1 << 20
+"""Characters of text above which passes that take more than linear time are left out."""
+
 _ready = threading.Lock()
 _initialised: list[bool] = []
 
@@ -26,11 +29,18 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
         message = f"LLVM refuses the code made for this module: {error}"
         raise CompileError(Diagnostic("TIR0703", message)) from error
     machine = _machine(llvm, target, optimize)
-    tuning = llvm.create_pipeline_tuning_options(speed_level=optimize)
-    tuning.slp_vectorization = False
+    _optimize(llvm, module, machine, optimize if len(text) < _LARGE else min(optimize, 1))
+    return machine.emit_assembly(module), str(module)
+
+
+def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
+    """LLVM's standard pipeline without what makes code larger or knows better: loops are unrolled
+    where the program says so, and vectors are those of the layouts."""
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    tuning.slp_vectorization = tuning.loop_vectorization = False
+    tuning.loop_interleaving = tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    return machine.emit_assembly(module), str(module)
 
 
 def _machine(llvm: Any, target: Target, optimize: int) -> Any:
