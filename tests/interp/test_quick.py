@@ -64,6 +64,7 @@ CASES = list(product((7, 1, 0, -3), (1, 0, 2, -1), (0, 35, 8), (1000, 20)))
 
 @pytest.mark.parametrize(("s", "t", "o", "n"), CASES)
 def test_as_without(s: int, t: int, o: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation, "FEW", 0)
     quick = _outcome(s, t, o, n)
     monkeypatch.setattr(preparation, "quick_step", lambda *_: None)
     assert _outcome(s, t, o, n) == quick

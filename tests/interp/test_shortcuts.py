@@ -11,6 +11,7 @@ from tileir.testing import difference, run, sample
 @pytest.mark.parametrize("seed", range(60))
 def test_shortcuts_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = sample(seed)
+    monkeypatch.setattr(preparation, "FEW", 0)
     quick = run(made)
     monkeypatch.setattr(preparation, "UNIFORM_ELEMENTS", 0)
     monkeypatch.setattr(preparation, "quick_step", lambda *_: None)

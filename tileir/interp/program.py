@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.analysis.loops import loops
 from tileir.effects import Effects
 from tileir.errors import TileirError
 from tileir.interp.liveness import invariant_ops, last_uses, values_across_blocks
@@ -27,6 +28,9 @@ from tileir.values import Constant, Operand, Undef, Value
 
 UNIFORM_ELEMENTS = 1 << 22
 """Elements of tiles that are computed once and kept."""
+
+FEW = 4
+"""Program instances for which quick steps cost more than they save."""
 
 
 class NoInstanceError(Exception):
@@ -120,13 +124,17 @@ class _Preparation:
     free: list[int] = attrs.field(factory=list[int])
     uniform: set[Value] = attrs.field(factory=set[Value])
     """Values that are the same in every call, and stand in the template."""
+    often: bool = False
+    """Whether steps run often enough to be made quick."""
     invariant: set[Op] = attrs.field(factory=set[Op])
     """Ops whose results are kept for the next round of their loop."""
 
     def code(self) -> Code:
         parameters = tuple([self._define(p.value) for p in self.function.parameters])
+        x, y, z = self.machine.grid
         shared = values_across_blocks(self.function)
         self._compute_uniform(parameters)
+        self.often = x * y * z > FEW or bool(loops(self.function).by_header)
         self.invariant = invariant_ops(self.function)
         codes = {label: BlockCode(block) for label, block in self.function.blocks.items()}
         for block in self.function.blocks.values():
@@ -271,7 +279,7 @@ class _Preparation:
     def _plain_step(self, op: Op) -> Step:
         fields = op.fields(*_READ)
         results = [self._define(r) for r in op.results]
-        if not any(f.kind is FieldKind.PAIRS for f in fields):
+        if self.often and not any(f.kind is FieldKind.PAIRS for f in fields):
             quick = quick_step(op, self.machine, self._operand_slots(op, fields), results)
             if quick is not None:
                 return quick
