@@ -5,21 +5,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
-from tileir.machine.floats import fma
+from tileir.machine.floats import KERNELS, fma
 from tileir.types import I1, Element, Pointer
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _DTYPES: dict[str, Any] = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "f8e4m3": np.int8, "f8e5m2": np.int8, "f8e8m0": np.int8,
+    "i4": np.int8, "f4e2m1": np.int8, "f8e4m3": np.int8, "f8e5m2": np.int8, "f8e8m0": np.int8,
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
+"""Types of 4 bits are held in the low half of a byte."""
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -46,24 +48,6 @@ def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
         if kind in (np.float32, np.float64):
             return function(*operands).astype(kind)
         return function(*(x.astype(np.float32) for x in operands)).astype(kind)
-
-    return apply
-
-
-def _directed(function: Callable[[Array, Array], Array], mode: str) -> Callable[..., Array]:
-    """f32 arithmetic with a directed rounding, from the f64 result, which is close enough to
-    tell the side in all but ties of the 53rd bit."""
-
-    def apply(a: Array, b: Array) -> Array:
-        exact = function(a.astype(np.longdouble), b.astype(np.longdouble))
-        near = exact.astype(a.dtype)
-        back = near.astype(np.longdouble)
-        down = np.nextafter(near, a.dtype.type(-np.inf))
-        up = np.nextafter(near, a.dtype.type(np.inf))
-        low, high = np.where(back > exact, down, near), np.where(back < exact, up, near)
-        if mode == "rz":
-            return np.where(exact > 0, low, high)
-        return low if mode == "rm" else high
 
     return apply
 
@@ -141,7 +125,6 @@ _PTX: Mapping[str, Callable[..., Array]] = {
     "tanh.approx.f32": _approximate(np.tanh), "div.full.f32": np.divide,
     "rcp.approx.ftz.f32": _approximate(lambda x: 1 / x),
 }  # fmt: skip
-_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
 _ATOMICS = {
     "add": "add", "and": "and", "or": "or", "xor": "xor", "fadd": "fadd", "max": "smax",
     "min": "smin", "umax": "umax", "umin": "umin", "fmax": "maximumnum", "fmin": "minimumnum",
@@ -185,6 +168,10 @@ class Numbers:
 
     def convert(self, name: str, source: Element, target: Element, a: Any) -> Any:
         x, new = a.array, self.dtype(target)
+        if source.bits == 4 and name == "sext":
+            x = (x ^ 8) - np.int8(8)
+        if target.bits == 4:
+            return self.made(x.astype(np.int8) & 15, target)
         if name == "bitcast":
             return self.made(x.view(new), target)
         with np.errstate(all="ignore"):
@@ -250,6 +237,8 @@ def _odd(x: Array) -> Array:
 
 
 def _saturated(name: str, x: Array, new: Any) -> Array:
+    if new is np.bool_:
+        return x >= 1 if name.startswith("fptoui") else x <= -1
     kind = _UNSIGNED[np.dtype(new).itemsize] if name.startswith("fptoui") else new
     limits = np.iinfo(kind)
     wide = np.nan_to_num(np.trunc(x.astype(np.longdouble)), nan=0.0, posinf=np.inf, neginf=-np.inf)
@@ -262,8 +251,9 @@ def _ptx(word: str, dtype: Any) -> Callable[..., Array]:
     found = _PTX.get(word)
     if found is not None:
         return found
-    if match := re.fullmatch(r"(add|sub|mul|div)\.(r[zmpn])(?:\.ftz)?\.f(32|64);?", word):
-        return _directed(_ARITHMETIC[match[1]], match[2])
+    if match := re.fullmatch(r"(add|sub|mul|div|fma)\.(r[zmpn])(\.ftz)?\.f(32|64);?", word):
+        name = match[1] if match[1] == "fma" else f"f{match[1]}"
+        return partial(KERNELS[name], rounding=match[2], ftz=bool(match[3]))
     if match := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
         return _high_product(match[1] == "s")
     if match := re.fullmatch(r"cvt\.(r[zmp])\.(f16|f32)\.(f32|f64)", word):

@@ -42,14 +42,13 @@ def float_to_float(
     assert isinstance(source, Scalar) and isinstance(target, Scalar)
     if source.bits <= 8:
         x, source = widen(t, source, x), F32
-    if source is target:
-        return x
     if target.bits <= 8:
         return narrow(t, source, target, x, rounding, saturate)
     if {source, target} == {F16, BF16}:
         x, source = t.convert("fpext", source, F32, x), F32
-    if target.bits > source.bits:
-        return t.convert("fpext", source, target, x)
+    if target.bits >= source.bits:
+        wide = x if source is target else t.convert("fpext", source, target, x)
+        return _saturated(t, target, target, wide) if saturate else wide
     if saturate:
         x = _saturated(t, source, target, x)
     if rounding == "rn":
@@ -59,7 +58,7 @@ def float_to_float(
 
 def _saturated(t: Thread, source: Scalar, target: Scalar, x: Handle) -> Handle:
     """`x` held within the finite numbers of `target`; NaN stays."""
-    exponent = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23)}[target.name]
+    exponent = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}[target.name]
     most = decode(target, ((1 << exponent[0]) - 1 << exponent[1]) - 1)
     high, low = (t.constant(source, encode(source, v)) for v in (float(most), -float(most)))
     above, below = (t.compare(p, source, x, v) for p, v in (("ogt", high), ("olt", low)))
@@ -106,12 +105,21 @@ def _to_integer(t: Thread, op: Any, x: Handle) -> Handle:
     source, target = _source(op), _target(op)
     if source in (F16, BF16):
         x, source = t.convert("fpext", source, F32, x), F32
+    if target is I1:
+        return _truth(t, op.mnemonic, source, x)
     if op.saturate:
         return t.convert(f"{op.mnemonic}.sat", source, target, x)
     if target.bits < 32:
         wide = t.convert(op.mnemonic, source, I32, x)
         return t.convert("trunc", I32, target, wide)
     return t.convert(op.mnemonic, source, target, x)
+
+
+def _truth(t: Thread, name: str, source: Element, x: Handle) -> Handle:
+    """The one bit of 0 and 1, or of 0 and -1."""
+    if name == "fptoui":
+        return t.compare("oge", source, x, t.constant(source, encode(source, 1.0)))
+    return t.compare("ole", source, x, t.constant(source, encode(source, -1.0)))
 
 
 def _bitcast(t: Thread, op: Any, x: Handle) -> Handle:

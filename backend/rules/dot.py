@@ -21,8 +21,6 @@ from tileir.types import F16, F32, F64, I32, Element, Tile
 
 def _dot(lowering: Lowering, op: Any) -> list[Fragment]:
     factor, total = scalar_of(op.a.type), scalar_of(op.c.type)
-    if factor.bits < 8:
-        raise lowering.refuse(op, f"products of {factor} have no lowering")
     sums = [_to_work(lowering, total, x) for x in lowering.fragment(op.c)]
     mma = instruction(factor, op.precision.value)
     if mma is not None:

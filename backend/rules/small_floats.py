@@ -1,4 +1,4 @@
-"""8-bit floats: f8e4m3, f8e5m2 and f8e8m0, by their bits.
+"""Floats of 8 and 4 bits: f8e4m3, f8e5m2, f8e8m0 and f4e2m1, by their bits.
 
 Formats as in OCP's "8-bit Floating Point Specification" and "Microscaling Formats".
 """
@@ -6,12 +6,29 @@ Formats as in OCP's "8-bit Floating Point Specification" and "Microscaling Forma
 from __future__ import annotations
 
 from tileir.backend.thread import Handle, Thread
-from tileir.types import BF16, F8E5M2, F8E8M0, F16, F32, F64, I1, I8, I16, I32, Element, Scalar
+from tileir.types import (
+    BF16,
+    F4E2M1,
+    F8E5M2,
+    F8E8M0,
+    F16,
+    F32,
+    F64,
+    I1,
+    I4,
+    I8,
+    I16,
+    I32,
+    Element,
+    Scalar,
+)  # fmt: skip
 from tileir.values import encode
 
 
 def widen(t: Thread, source: Element, x: Handle) -> Handle:
-    """An 8-bit float as f32: exact."""
+    """A float of 8 or 4 bits as f32: exact."""
+    if source is F4E2M1:
+        return _widen_e2m1(t, x)
     if source is F8E5M2:
         bits = t.binary("shl", I16, t.convert("zext", I8, I16, x), t.constant(I16, 8))
         return t.convert("fpext", F16, F32, t.convert("bitcast", I16, F16, bits))
@@ -30,6 +47,21 @@ def widen(t: Thread, source: Element, x: Handle) -> Handle:
     return t.convert("bitcast", I32, F32, t.select(I32, nan, quiet, bits))
 
 
+def _widen_e2m1(t: Thread, x: Handle) -> Handle:
+    """Exponent and significand stand for a small f16, 2^14 times too small."""
+    wide = t.convert("zext", source_bits(F4E2M1), I16, x)
+    sign = t.binary("shl", I16, t.binary("and", I16, wide, t.constant(I16, 8)), t.constant(I16, 12))
+    size = t.binary("shl", I16, t.binary("and", I16, wide, t.constant(I16, 7)), t.constant(I16, 9))
+    half = t.convert("bitcast", I16, F16, t.binary("or", I16, sign, size))
+    scale = t.constant(F32, encode(F32, 2.0**14))
+    return t.binary("fmul", F32, t.convert("fpext", F16, F32, half), scale)
+
+
+def source_bits(element: Element) -> Scalar:
+    """The integer type of the bits of a small float."""
+    return I4 if element.bits == 4 else I8
+
+
 def _widen_e8m0(t: Thread, x: Handle) -> Handle:
     wide = t.convert("zext", I8, I32, x)
     bits = t.binary("shl", I32, wide, t.integer(23))
@@ -42,45 +74,69 @@ def _widen_e8m0(t: Thread, x: Handle) -> Handle:
 def narrow(
     t: Thread, source: Scalar, target: Scalar, x: Handle, rounding: str, saturate: bool
 ) -> Handle:
-    """A float as an 8-bit one, rounded once. f64 goes through f32 rounded to odd, which keeps
+    """A float as one of 8 or 4 bits, rounded once. f64 goes through f32 rounded to odd, which keeps
     what decides the second rounding (Boldo and Melquiond, "Emulation of FMA and correctly
     rounded sums: proved algorithms using rounding to odd", 2008)."""
     if source is F64:
-        x = _to_odd(t, x)
+        x = _to_odd(t, x, target)
     elif source in (F16, BF16):
         x = t.convert("fpext", source, F32, x)
     if target is F8E8M0:
-        return _narrow_e8m0(t, x, saturate)
+        return _narrow_e8m0(t, x, rounding, saturate)
+    if target is F4E2M1:
+        return _narrow_e2m1(t, x, rounding)
     mantissa, bias = (2, 15) if target is F8E5M2 else (3, 7)
-    return _narrow_bits(t, x, mantissa, bias, rounding, saturate)
+    sign, found = _narrow_bits(t, x, mantissa, bias, rounding)
+    found = _overflowed(t, _magnitude(t, x), sign, found, mantissa, rounding, saturate)
+    return t.convert("trunc", I32, I8, t.binary("or", I32, found, sign))
 
 
-def _to_odd(t: Thread, x: Handle) -> Handle:
-    """f64 to f32: truncated, the last bit set where anything was lost."""
+def _narrow_e2m1(t: Thread, x: Handle, rounding: str) -> Handle:
+    """There is neither infinity nor NaN: 6 stands for what is beyond, and for NaN."""
+    sign, found = _narrow_bits(t, x, 1, 1, rounding)
+    held = t.intrinsic("umin", I32, found, t.integer(7))
+    half = t.binary("lshr", I32, sign, t.integer(4))
+    bits = t.binary("or", I32, held, half)
+    nan = t.compare("uno", F32, x, x)
+    return t.convert("trunc", I32, I4, t.select(I32, nan, t.integer(7), bits))
+
+
+def _to_odd(t: Thread, x: Handle, target: Scalar) -> Handle:
+    """f64 to f32: truncated, the last bit set where anything was lost. Powers of two have no
+    largest one that others are truncated to."""
     cut = t.instruction("cvt.rz.f32.f64 $0, $1;", F32, [(F64, x)])
     back = t.convert("fpext", F32, F64, cut)
     lost = t.compare("one", F64, back, x)
     bits = t.convert("bitcast", F32, I32, cut)
     odd = t.binary("or", I32, bits, t.integer(1))
-    return t.convert("bitcast", I32, F32, t.select(I32, lost, odd, bits))
+    found = t.convert("bitcast", I32, F32, t.select(I32, lost, odd, bits))
+    if target is not F8E8M0:
+        return found
+    beyond = t.compare("oge", F64, x, t.constant(F64, encode(F64, 2.0**128)))
+    return t.select(F32, beyond, t.constant(F32, encode(F32, float("inf"))), found)
+
+
+def _magnitude(t: Thread, x: Handle) -> Handle:
+    """The bits of an f32 without its sign."""
+    bits = t.convert("bitcast", F32, I32, x)
+    return t.binary("and", I32, bits, t.integer(0x7FFFFFFF))
 
 
 def _narrow_bits(
-    t: Thread, x: Handle, mantissa: int, bias: int, rounding: str, saturate: bool
-) -> Handle:
-    """f32 to a format with `mantissa` bits and exponent `bias`: the magnitude is brought to the
-    format's grid by adding and subtracting a power of two, which rounds as f32 addition does."""
+    t: Thread, x: Handle, mantissa: int, bias: int, rounding: str
+) -> tuple[Handle, Handle]:
+    """Sign (bit 7) and magnitude, unbounded, of f32 in a format with `mantissa` bits and exponent
+    `bias`: the magnitude is brought to the format's grid by adding and subtracting a power of
+    two, which rounds as f32 addition does."""
     bits = t.convert("bitcast", F32, I32, x)
     sign = t.binary("lshr", I32, t.binary("and", I32, bits, t.integer(0x80000000)), t.integer(24))
-    magnitude = t.binary("and", I32, bits, t.integer(0x7FFFFFFF))
+    magnitude = _magnitude(t, x)
     drop, least = 23 - mantissa, 1 - bias
     normal = _round_field(t, magnitude, sign, drop, rounding)
     normal = t.binary("sub", I32, normal, t.integer((127 - bias) << mantissa))
     small = _round_subnormal(t, magnitude, sign, least - mantissa, rounding)
     tiny = t.compare("ult", I32, magnitude, t.integer((127 + least) << 23))
-    found = t.select(I32, tiny, small, normal)
-    found = _overflowed(t, magnitude, sign, found, mantissa, rounding, saturate)
-    return t.convert("trunc", I32, I8, t.binary("or", I32, found, sign))
+    return sign, t.select(I32, tiny, small, normal)
 
 
 def _overflowed(
@@ -147,14 +203,16 @@ def _round_subnormal(
     return t.convert("fptoui", F32, I32, whole)
 
 
-def _narrow_e8m0(t: Thread, x: Handle, saturate: bool) -> Handle:
-    """The nearest power of two, ties up; zero, negative numbers and NaN as the op says."""
+def _narrow_e8m0(t: Thread, x: Handle, rounding: str, saturate: bool) -> Handle:
+    """The nearest power of two (ties up), the one above or the one below; zero, negative numbers
+    and NaN as the op says."""
     bits = t.convert("bitcast", F32, I32, x)
-    raised = t.binary("add", I32, bits, t.integer(1 << 22))
-    exponent = t.binary("lshr", I32, raised, t.integer(23))
+    carry = {"rn": 1 << 22, "rp": (1 << 23) - 1}.get(rounding, 0)
+    exponent = t.binary("lshr", I32, t.binary("add", I32, bits, t.integer(carry)), t.integer(23))
     subnormal = t.compare("ult", I32, bits, t.integer(0x00800000))
-    large = t.compare("uge", I32, bits, t.integer(0x00600000))
-    exponent = t.select(I32, subnormal, t.convert("zext", I1, I32, large), exponent)
+    from_ = {"rn": 0x00600000, "rp": 0x00400001}.get(rounding, 0x00800000)
+    large = t.convert("zext", I1, I32, t.compare("uge", I32, bits, t.integer(from_)))
+    exponent = t.select(I32, subnormal, large, exponent)
     above = t.compare("uge", I32, exponent, t.integer(255))
     exponent = t.select(I32, above, t.integer(254 if saturate else 255), exponent)
     positive = t.compare("ogt", F32, x, t.constant(F32, 0))

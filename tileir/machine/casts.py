@@ -38,13 +38,15 @@ def to_float(data: Array, to: DType, *, rounding: str = "rn", saturate: bool = F
     if plain and data.dtype in _EXACT_PAIRS and to == F32:
         return canonical(data.astype(F32))
     if to == F64:
-        return canonical(data.astype(F64))
+        wide = canonical(data.astype(F64))
+        return np.clip(wide, -_LARGEST, _LARGEST) if saturate else wide
     if plain and data.dtype == F32 and to in (F16, BF16):
         return canonical(data).astype(to)
     return round_to(widen(data), to, rounding, saturate=saturate)
 
 
 _EXACT_PAIRS = (F16, BF16)
+_LARGEST = np.finfo(F64).max
 
 
 def to_integer(data: Array, to: DType, *, saturate: bool, is_signed: bool) -> Any:

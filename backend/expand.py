@@ -1,0 +1,31 @@
+"""Ops that are others in disguise: tensor descriptors as addresses and masks, scaled products as
+products of what their factors stand for, scans by a function under a predicate as scans of pairs.
+
+Module to module, before layouts, so that nothing behind it knows these ops.
+"""
+
+from __future__ import annotations
+
+from tileir.backend.expand_descriptors import expand_descriptors
+from tileir.backend.expand_scaled import expand_scaled
+from tileir.backend.expand_scans import expand_scans
+from tileir.ir import Module
+
+_DISGUISED = frozenset(
+    {"make_descriptor", "descriptor_load", "descriptor_store", "descriptor_reduce",
+     "descriptor_gather", "descriptor_scatter", "dot_scaled", "scan"}
+)  # fmt: skip
+
+
+def expand(module: Module, kernel: str) -> Module:
+    """`module` with the ops of `kernel` expanded; itself where there are none.
+
+    Raises `CompileError` (TIR0706) for a descriptor that is a parameter of the kernel.
+    """
+    function = module.functions[kernel]
+    if not any(op.mnemonic in _DISGUISED for op in function.ops):
+        return module
+    changed = expand_scaled(expand_descriptors(function))
+    if changed is not function:
+        module = module.with_functions({**module.functions, kernel: changed})
+    return expand_scans(module, kernel)

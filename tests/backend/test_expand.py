@@ -1,0 +1,99 @@
+"""Descriptors, scaled products and guarded scans through the lowering, against the interpreter."""
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir import textual
+from tileir.backend.executor import SimtExecutor
+from tileir.errors import CompileError
+
+
+def agree(text, *arrays):
+    module = textual.parse("tir 1.0\n" + text)
+    mine = [a.copy() for a in arrays]
+    tileir.interpret(module, None, 1, list(arrays), allow_undef=True)
+    for warps in (1, 4):
+        found = [a.copy() for a in mine]
+        SimtExecutor().launch(module, None, 1, found, num_warps=warps)
+        for a, b in zip(arrays, found, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_descriptor_through_a_loop():
+    x = np.arange(60, dtype=np.float32).reshape(6, 10)
+    agree(
+        """
+define kernel void @k(f32* %x, f32* %y) {
+entry:
+  %d = make_descriptor tensor_desc<f32<4, 8>> %x, [i32 6, i64 10], [i32 10, i32 1] {padding = nan}
+  %zero = splat f32<4, 8> f32 0.0
+  br loop
+loop:
+  %i = phi i32 [0, entry], [%next, loop]
+  %e = phi tensor_desc<f32<4, 8>> [%d, entry], [%e, loop]
+  %s = phi f32<4, 8> [%zero, entry], [%t, loop]
+  %v = descriptor_load f32<4, 8> %e, %i, %i
+  %t = fadd f32<4, 8> %s, %v
+  %next = add i32 %i, 1
+  %more, _ = icmp (i1, i1) %next, 4 {predicate = slt}
+  cond_br %more, loop, done
+done:
+  %o = make_descriptor tensor_desc<f32<4, 8>> %y, [i32 4, i64 8], [i32 8, i32 1]
+  descriptor_store %o, %t, 0, 0
+  ret
+}
+""",
+        x,
+        np.zeros((4, 8), np.float32),
+    )
+
+
+@pytest.mark.parametrize("reverse", ["false", "true"])
+def test_a_scan_by_a_function_under_a_predicate(reverse):
+    random = np.random.default_rng(0)
+    x = random.integers(-9, 9, 48).astype(np.int32)
+    m = random.integers(0, 2, 48).astype(bool)
+    agree(
+        f"""
+define i32 @first(i32 %a, i32 %b) {{
+entry:
+  %s = mul i32 %a, 3
+  %t = add i32 %s, %b
+  %u = sub i32 %t, %s
+  %r = smax i32 %a, %u
+  ret %r
+}}
+define kernel void @k(i32* %x, i1* %m, i32* %y) {{
+entry:
+  %r = make_range i32<48>
+  %xs = splat i32*<48> %x
+  %ms = splat i1*<48> %m
+  %ys = splat i32*<48> %y
+  %p = getelementptr i32*<48> %xs, %r
+  %q = getelementptr i1*<48> %ms, %r
+  %z = getelementptr i32*<48> %ys, %r
+  %v = load i32<48> %p
+  %h = load i1<48> %q
+  @%h %s = scan i32<48> %v {{axis = 0, combiner = @first, reverse = {reverse}}}
+  store %z, %s, %h
+  ret
+}}
+""",
+        x,
+        m,
+        np.zeros(48, np.int32),
+    )
+
+
+def test_a_descriptor_that_is_a_parameter_is_refused():
+    text = """tir 1.0
+define kernel void @k(tensor_desc<f32<4>> %d) {
+entry:
+  %v = descriptor_load f32<4> %d, 0
+  descriptor_store %d, %v, 0
+  ret
+}
+"""
+    with pytest.raises(CompileError, match="TIR0706"):
+        SimtExecutor().launch(textual.parse(text), None, 1, [np.zeros(4, np.float32)])
