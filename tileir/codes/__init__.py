@@ -1,7 +1,8 @@
 """Every error code: its title and what `tileir explain` says about it.
 
 One file per range: 00xx text, 01xx ops, 02xx structure, 03xx symbols and linking, 04xx versions,
-05xx interpreter, 06xx passes, 07xx backend, 08xx builder, 09xx tools.
+05xx interpreter, 06xx passes, 07xx backend, 08xx builder, 09xx tools,
+10xx frontends.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from tileir.codes import (
     backend,
     builder,
+    frontends,
     interpreter,
     ops,
     passes,
@@ -19,7 +21,11 @@ from tileir.codes import (
     versions,
 )
 
-_RANGES = (text, ops, structure, symbols, versions, interpreter, passes, backend, builder, tools)
+_RANGES = (
+    text, ops, structure, symbols, versions, interpreter, passes, backend, builder, tools,
+    frontends,
+)  # fmt: skip
+
 
 CODES: dict[str, tuple[str, str]] = {
     code: entry for part in _RANGES for code, entry in part.CODES.items()

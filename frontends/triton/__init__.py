@@ -1,0 +1,44 @@
+"""Triton's Python as a frontend: kernels written for Triton run with their import line changed.
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    tl.store(out + i, tl.load(x + i, inside) + tl.load(y + i, inside), inside)
+
+add[(triton.cdiv(n, 128),)](x, y, out, n, BLOCK=128)
+"""
+
+from __future__ import annotations
+
+from tileir.frontends.triton import language, testing
+from tileir.frontends.triton.errors import CompilationError
+from tileir.frontends.triton.runtime import JITFunction, jit
+from tileir.frontends.triton.tuning import Autotuner, Config, autotune, heuristics
+
+__all__ = [
+    "Autotuner",
+    "CompilationError",
+    "Config",
+    "JITFunction",
+    "autotune",
+    "cdiv",
+    "heuristics",
+    "jit",
+    "language",
+    "next_power_of_2",
+    "testing",
+]
+
+
+def cdiv(x: int, y: int) -> int:
+    """Quotient rounded up."""
+    return -(-x // y)
+
+
+def next_power_of_2(n: int) -> int:
+    """The smallest power of two that is not below `n`."""
+    return 1 if n <= 1 else 1 << (n - 1).bit_length()

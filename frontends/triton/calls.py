@@ -1,0 +1,119 @@
+"""Calls: functions of the language, of the user's, and of Python on what is known."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from tileir.frontends.triton import dtypes, language, semantic
+from tileir.frontends.triton.dtypes import DType
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.expressions import BoundMethod, is_static
+from tileir.frontends.triton.frame import Frame
+from tileir.frontends.triton.language import control
+from tileir.frontends.triton.language.builtin import Builtin, static
+from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.statements import run
+from tileir.frontends.triton.tensor import described, of
+
+_CONVERSIONS = {float: dtypes.float32, int: dtypes.int32, bool: dtypes.int1}
+"""Python's types called on tensors."""
+
+_DEEPEST = 40
+"""Calls within calls that are inlined."""
+
+_OF_PYTHON: dict[Any, Builtin] = {
+    builtins.min: language.minimum,
+    builtins.max: language.maximum,
+    builtins.abs: language.abs,
+    builtins.print: language.device_print,
+}
+"""Python's functions as those of the language."""
+
+
+def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+    """The result of a call. Raises KernelError and CompilationError."""
+    if isinstance(function, BoundMethod):
+        return _language(frame, function.function, [function.value, *arguments], named)
+    if isinstance(function, Builtin):
+        return _language(frame, function, arguments, named)
+    source = getattr(function, "source", None)
+    if isinstance(source, Source):
+        return inlined(frame, source, arguments, named)
+    if function in (control.constexpr, control.range, control.static_range):
+        return function(*arguments, **named)
+    if function is builtins.range:
+        return control.range(*arguments, **named)
+    if isinstance(function, DType):
+        return semantic.cast(of(frame.b, arguments[0]), function)
+    if not (is_static(arguments) and is_static(tuple(named.values()))):
+        return _on_tensors(frame, function, arguments, named)
+    return _python(function, arguments, named)
+
+
+def _language(frame: Frame, function: Builtin, arguments: list[Any], named: dict[str, Any]) -> Any:
+    given = {k: v for k, v in named.items() if not k.startswith("_")}
+    try:
+        return function.apply(frame, *arguments, **given)
+    except TypeError as error:
+        text = str(error)
+        if "argument" not in text:
+            raise
+        raise KernelError(f"tl.{function.name}: {text.split('() ')[-1]}", "TIR1003") from error
+
+
+def _on_tensors(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+    if function in _OF_PYTHON:
+        return _folded(frame, function, arguments, named)
+    if function in _CONVERSIONS and len(arguments) == 1:
+        return semantic.cast(of(frame.b, arguments[0]), _CONVERSIONS[function])
+    if function in (isinstance, len, getattr, hasattr, type):
+        return function(*arguments)
+    name = getattr(function, "__name__", repr(function))
+    if callable(function):
+        message = f"{name} is a function of Python and cannot take tensors; decorate it with @jit"
+        raise KernelError(message, "TIR1003")
+    raise KernelError(f"{described(function)} is not a function", "TIR1003")
+
+
+def _folded(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+    """`min`, `max` of several, two at a time."""
+    target = _OF_PYTHON[function]
+    if target in (language.minimum, language.maximum) and len(arguments) > 1:
+        found = arguments[0]
+        for item in arguments[1:]:
+            found = target.apply(frame, found, item)
+        return found
+    return target.apply(frame, *arguments, **named)
+
+
+def _python(function: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> Any:
+    """A function of Python on what is known while compiling."""
+    if not callable(function):
+        raise KernelError(f"{described(function)} is not a function", "TIR1003")
+    try:
+        return function(*arguments, **named)
+    except KernelError:
+        raise
+    except Exception as error:
+        name = getattr(function, "__name__", repr(function))
+        raise KernelError(f"{name}: {error}", "TIR1003") from error
+
+
+def inlined(frame: Frame, source: Source, arguments: list[Any], named: dict[str, Any]) -> Any:
+    """A function of the user's in place of its call."""
+    if frame.depth >= _DEEPEST:
+        raise KernelError(f"calls of {source.tree.name} are more than {_DEEPEST} deep", "TIR1001")
+    try:
+        bound = source.signature.bind(*arguments, **named)
+    except TypeError as error:
+        raise KernelError(f"{source.tree.name}: {error}", "TIR1003") from None
+    bound.apply_defaults()
+    inner = Frame(frame.b, source, is_kernel=False, caller=frame.caller)
+    inner.depth = frame.depth + 1
+    for name, value in bound.arguments.items():
+        if name in source.constant_parameters:
+            value = static(value, f"parameter {name}")
+        inner.names.set(name, value if not isinstance(value, list) else tuple(value))
+    return inner.finish(run(inner, source.tree.body))

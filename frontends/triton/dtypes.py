@@ -1,0 +1,211 @@
+"""Triton's scalar types: those of the IR, with a sign and a name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tileir.types import (
+    BF16,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    Pointer,
+    Scalar,
+)
+
+
+@attrs.frozen
+class DType:
+    """A scalar type as Triton names it; `signed` says how integers are widened and compared."""
+
+    name: str
+    element: Scalar = attrs.field(repr=False)
+    signed: bool = attrs.field(default=True, repr=False)
+
+    @property
+    def primitive_bitwidth(self) -> int:
+        """Bits of one element."""
+        return self.element.bits
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return max(1, self.element.bits // 8)
+
+    @property
+    def rank(self) -> int:
+        """0 for bool, 1 for integers, 2 for floats: where a number may go without promotion."""
+        return 2 if self.element.is_float else 0 if self.element is I1 else 1
+
+    def is_floating(self) -> bool:
+        """Whether this is a float type."""
+        return self.element.is_float
+
+    def is_int(self) -> bool:
+        """Whether this is an integer type, bool included."""
+        return self.element.is_integer
+
+    def is_int_unsigned(self) -> bool:
+        """Whether this is an unsigned integer type."""
+        return self.is_int() and not self.signed
+
+    def is_int_signed(self) -> bool:
+        """Whether this is a signed integer type."""
+        return self.is_int() and self.signed
+
+    def is_bool(self) -> bool:
+        """Whether this is int1."""
+        return self.element is I1
+
+    def is_ptr(self) -> bool:
+        """Whether this is a pointer type."""
+        return False
+
+    def is_fp8(self) -> bool:
+        """Whether this is an 8-bit float type."""
+        return self.is_floating() and self.element.bits == 8
+
+    def is_fp16(self) -> bool:
+        """Whether this is float16."""
+        return self.element is F16
+
+    def is_bf16(self) -> bool:
+        """Whether this is bfloat16."""
+        return self.element is BF16
+
+    def is_fp32(self) -> bool:
+        """Whether this is float32."""
+        return self.element is F32
+
+    def is_fp64(self) -> bool:
+        """Whether this is float64."""
+        return self.element is F64
+
+    @property
+    def scalar(self) -> DType:
+        """The type of one element: itself."""
+        return self
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@attrs.frozen
+class PointerType:
+    """A pointer in global memory to `element_ty`."""
+
+    element_ty: DType
+
+    @property
+    def element(self) -> Pointer:
+        """The IR's type."""
+        return Pointer(self.element_ty.element)
+
+    @property
+    def name(self) -> str:
+        """As signatures write it."""
+        return f"*{self.element_ty.name}"
+
+    def is_ptr(self) -> bool:
+        """Whether this is a pointer type."""
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("is_"):
+            return lambda: False
+        raise AttributeError(name)
+
+    @property
+    def scalar(self) -> PointerType:
+        """The type of one element: itself."""
+        return self
+
+    def __str__(self) -> str:
+        return f"pointer<{self.element_ty}>"
+
+
+int1 = DType("int1", I1)
+int8 = DType("int8", I8)
+int16 = DType("int16", I16)
+int32 = DType("int32", I32)
+int64 = DType("int64", I64)
+uint8 = DType("uint8", I8, signed=False)
+uint16 = DType("uint16", I16, signed=False)
+uint32 = DType("uint32", I32, signed=False)
+uint64 = DType("uint64", I64, signed=False)
+float8e4nv = DType("fp8e4nv", F8E4M3)
+float8e5 = DType("fp8e5", F8E5M2)
+float16 = DType("fp16", F16)
+bfloat16 = DType("bf16", BF16)
+float32 = DType("fp32", F32)
+float64 = DType("fp64", F64)
+
+ALL = (
+    int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    float8e4nv, float8e5, float16, bfloat16, float32, float64,
+)  # fmt: skip
+
+SIGNATURE: dict[str, DType] = {
+    "i1": int1, "i8": int8, "i16": int16, "i32": int32, "i64": int64,
+    "u1": int1, "u8": uint8, "u16": uint16, "u32": uint32, "u64": uint64,
+    "B": int1,
+    **{t.name: t for t in ALL},
+}  # fmt: skip
+"""Types by the words of a kernel's signature."""
+
+ARRAYS: dict[str, DType] = {
+    "bool": int1, "int8": int8, "int16": int16, "int32": int32, "int64": int64,
+    "uint8": uint8, "uint16": uint16, "uint32": uint32, "uint64": uint64,
+    "float16": float16, "bfloat16": bfloat16, "float32": float32, "float64": float64,
+    "float8_e4m3fn": float8e4nv, "float8_e5m2": float8e5,
+}  # fmt: skip
+"""Types by the name of an array's dtype (numpy, ml_dtypes, torch)."""
+
+
+def of_number(number: float) -> DType:
+    """The type a Python number has by itself: the smallest of int32, uint32, int64, uint64 that
+    holds it; float32, or float64 beyond its range. Raises ValueError past 64 bits."""
+    if isinstance(number, bool):
+        return int1
+    if isinstance(number, int):
+        bounds = ((int32, -(2**31), 2**31), (uint32, 0, 2**32))
+        for kind, low, high in (*bounds, (int64, -(2**63), 2**63), (uint64, 0, 2**64)):
+            if low <= number < high:
+                return kind
+        raise ValueError(f"{number} does not fit 64 bits")
+    size = abs(number)
+    ordinary = size == 0 or size != size or size == float("inf") or 2**-126 <= size < 2**128
+    return float32 if ordinary else float64
+
+
+def promoted(a: DType, b: DType, *, division: bool = False) -> DType:
+    """The type that an operation of two tensors is done in (Triton language reference, "Type
+    promotion"). Raises TypeError for unsigned and signed operands of a division."""
+    for wide in (float64, float32):
+        if wide in (a, b):
+            return wide
+    if float16 in (a, b):
+        return float32 if division else float16
+    if bfloat16 in (a, b):
+        return bfloat16 if a == b and not division else float32
+    if a.is_fp8() or b.is_fp8():
+        return a if a == b else float16
+    if division and a.signed != b.signed and not (a.is_bool() or b.is_bool()):
+        raise TypeError(f"division of {a} by {b}: cast one, so that both have the same sign")
+    return _integer(a, b)
+
+
+def _integer(a: DType, b: DType) -> DType:
+    if a.signed == b.signed:
+        return a if a.primitive_bitwidth > b.primitive_bitwidth else b
+    unsigned, other = (a, b) if not a.signed else (b, a)
+    return unsigned if unsigned.primitive_bitwidth >= other.primitive_bitwidth else other

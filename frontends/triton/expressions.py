@@ -1,0 +1,318 @@
+"""Expressions of a kernel: what each node of the syntax tree evaluates to."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tileir.frontends.triton import semantic
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.frame import Frame
+from tileir.frontends.triton.language.builtin import METHODS, Builtin, static
+from tileir.frontends.triton.language.control import constexpr, static_range
+from tileir.frontends.triton.language.memory import DESCRIPTOR_METHODS, TensorDescriptor
+from tileir.frontends.triton.names import tensorised
+from tileir.frontends.triton.tensor import Tensor, described
+
+BINARY: dict[type[ast.operator], tuple[Callable[..., Any], Callable[..., Any]]] = {
+    ast.Add: (operator.add, semantic.add),
+    ast.Sub: (operator.sub, semantic.sub),
+    ast.Mult: (operator.mul, semantic.mul),
+    ast.Div: (operator.truediv, semantic.truediv),
+    ast.FloorDiv: (operator.floordiv, semantic.floordiv),
+    ast.Mod: (operator.mod, semantic.mod),
+    ast.Pow: (operator.pow, semantic.power),
+    ast.LShift: (operator.lshift, semantic.shift("left")),
+    ast.RShift: (operator.rshift, semantic.shift("right")),
+    ast.BitAnd: (operator.and_, semantic.bitwise("and_")),
+    ast.BitOr: (operator.or_, semantic.bitwise("or_")),
+    ast.BitXor: (operator.xor, semantic.bitwise("xor")),
+}
+"""Operators: on values known while compiling, and on tensors."""
+
+COMPARE: dict[type[ast.cmpop], tuple[Callable[..., Any], Callable[..., Any] | None]] = {
+    ast.Lt: (operator.lt, semantic.compare("lt")),
+    ast.LtE: (operator.le, semantic.compare("le")),
+    ast.Gt: (operator.gt, semantic.compare("gt")),
+    ast.GtE: (operator.ge, semantic.compare("ge")),
+    ast.Eq: (operator.eq, semantic.compare("eq")),
+    ast.NotEq: (operator.ne, semantic.compare("ne")),
+    ast.Is: (operator.is_, None),
+    ast.IsNot: (operator.is_not, None),
+    ast.In: (lambda x, y: x in y, None),
+    ast.NotIn: (lambda x, y: x not in y, None),
+}
+
+
+class BoundMethod:
+    """A function of the language with its first argument."""
+
+    def __init__(self, function: Builtin, value: Any) -> None:
+        self.function, self.value = function, value
+
+
+def evaluate(frame: Frame, node: ast.expr) -> Any:
+    """The value of `node`: a tensor, or what is known while compiling. Raises
+    CompilationError."""
+    rule = _RULES.get(type(node))
+    with frame.at(node):
+        if rule is None:
+            what = type(node).__name__
+            raise KernelError(f"kernels have no {what} expressions", "TIR1001")
+        return plain(rule(frame, node))
+
+
+def plain(value: Any) -> Any:
+    """A constexpr as what it wraps."""
+    return plain(value.value) if isinstance(value, constexpr) else value
+
+
+def is_static(value: Any) -> bool:
+    """Whether a value is known while compiling."""
+    if isinstance(value, (tuple, list)):
+        return all(is_static(item) for item in value)
+    return not isinstance(value, Tensor)
+
+
+def _constant(frame: Frame, node: ast.Constant) -> Any:
+    return node.value
+
+
+def _name(frame: Frame, node: ast.Name) -> Any:
+    return frame.look_up(node.id)
+
+
+def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Any:
+    found: list[Any] = []
+    for item in node.elts:
+        if isinstance(item, ast.Starred):
+            found.extend(evaluate(frame, item.value))
+        else:
+            found.append(evaluate(frame, item))
+    return tuple(found)
+
+
+def binary(frame: Frame, kind: type[ast.operator], left: Any, right: Any) -> Any:
+    """`left kind right`. Raises KernelError."""
+    if kind not in BINARY:
+        raise KernelError(f"kernels have no operator {kind.__name__}", "TIR1001")
+    known, general = BINARY[kind]
+    if is_static(left) and is_static(right):
+        return _known(known, left, right)
+    if isinstance(left, tuple) or isinstance(right, tuple):
+        return _known(known, left, right)
+    return general(frame.b, left, right)
+
+
+def _known(function: Callable[..., Any], *operands: Any) -> Any:
+    try:
+        return function(*operands)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise KernelError(str(error)) from None
+
+
+def _binary(frame: Frame, node: ast.BinOp) -> Any:
+    return binary(frame, type(node.op), evaluate(frame, node.left), evaluate(frame, node.right))
+
+
+def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
+    value = evaluate(frame, node.operand)
+    if isinstance(node.op, ast.Not):
+        if is_static(value):
+            return not value
+        return semantic.compare("eq")(frame.b, semantic.condition(frame.b, value), False)
+    if isinstance(node.op, ast.UAdd):
+        return value
+    if is_static(value):
+        invert = isinstance(node.op, ast.Invert)
+        return _known(operator.invert if invert else operator.neg, value)
+    return (semantic.invert if isinstance(node.op, ast.Invert) else semantic.negate)(frame.b, value)
+
+
+def _logic(frame: Frame, node: ast.BoolOp) -> Any:
+    """`and`, `or`: what is known while compiling decides as Python does; tensors are combined."""
+    every = isinstance(node.op, ast.And)
+    found: Any = None
+    for index, item in enumerate(node.values):
+        value = evaluate(frame, item)
+        if index == 0 or is_static(found):
+            found = value
+        else:
+            found = (semantic.both if every else semantic.either)(frame.b, found, value)
+        if is_static(found) and bool(found) != every:
+            return found
+    return found
+
+
+def _compare(frame: Frame, node: ast.Compare) -> Any:
+    left, found = evaluate(frame, node.left), None
+    for op, item in zip(node.ops, node.comparators, strict=True):
+        right = evaluate(frame, item)
+        one = _compared(frame, type(op), left, right)
+        if found is None:
+            found = one
+        elif is_static(found) and is_static(one):
+            found = found and one
+        else:
+            found = semantic.both(frame.b, found, one)
+        left = right
+    return found
+
+
+def _compared(frame: Frame, kind: type[ast.cmpop], left: Any, right: Any) -> Any:
+    known, general = COMPARE[kind]
+    identity = kind in (ast.Is, ast.IsNot)
+    if identity or (is_static(left) and is_static(right)):
+        return _known(known, left, right)
+    if general is None:
+        raise KernelError("`in` looks in what is known while compiling", "TIR1004")
+    return general(frame.b, left, right)
+
+
+def _choice(frame: Frame, node: ast.IfExp) -> Any:
+    test = evaluate(frame, node.test)
+    if is_static(test):
+        return evaluate(frame, node.body if test else node.orelse)
+    chosen = semantic.condition(frame.b, test)
+    if chosen.shape:
+        raise KernelError(f"a condition is one int1, not {described(chosen)}; use tl.where")
+    return _either(frame, node, chosen)
+
+
+def _either(frame: Frame, node: ast.IfExp, chosen: Tensor) -> Any:
+    """One of two values, of which only one is computed."""
+    names, b = frame.names, frame.b
+    with b.if_(chosen.expr):
+        before = names.branch()
+        names.set("?", _tensor(frame, node.body))
+        then = names.leave(before)
+    with b.else_():
+        before = names.branch(then)
+        names.set("?", _tensor(frame, node.orelse))
+        other = names.leave(before)
+    if then["?"] is not other["?"]:
+        raise KernelError("both values of a condition must have one type")
+    return other["?"].value()  # type: ignore[union-attr]
+
+
+def _tensor(frame: Frame, node: ast.expr) -> Any:
+    return tensorised(frame.b, evaluate(frame, node))
+
+
+def _attribute(frame: Frame, node: ast.Attribute) -> Any:
+    value, name = evaluate(frame, node.value), node.attr
+    if isinstance(value, Tensor):
+        return _of_tensor(frame, value, name)
+    if isinstance(value, TensorDescriptor) and name in DESCRIPTOR_METHODS:
+        return BoundMethod(DESCRIPTOR_METHODS[name], value)
+    if name == "value" and isinstance(value, (bool, int, float, str)):
+        return value
+    try:
+        return getattr(value, name)
+    except AttributeError as error:
+        raise KernelError(str(error), "TIR1002") from None
+
+
+def _of_tensor(frame: Frame, x: Tensor, name: str) -> Any:
+    if name == "T":
+        return METHODS["trans"].apply(frame, x)
+    if name in ("shape", "dtype"):
+        return getattr(x, name)
+    if name == "type":
+        return x.dtype
+    if name == "numel":
+        size = 1
+        for n in x.shape:
+            size *= n
+        return size
+    if name in METHODS:
+        return BoundMethod(METHODS[name], x)
+    raise KernelError(f"a tensor has no attribute {name}", "TIR1002")
+
+
+def _subscript(frame: Frame, node: ast.Subscript) -> Any:
+    value, index = evaluate(frame, node.value), evaluate(frame, node.slice)
+    if not isinstance(value, Tensor):
+        return _known(operator.getitem, value, static(index, "an index"))
+    items = index if isinstance(index, tuple) else (index,)
+    if not all(item is None or item is Ellipsis or item == slice(None) for item in items):
+        message = "a tensor is indexed by None and : only; use a reduction or tl.gather"
+        raise KernelError(message)
+    return Tensor(value.expr[index], value.dtype)
+
+
+def _slice(frame: Frame, node: ast.Slice) -> Any:
+    parts = (node.lower, node.upper, node.step)
+    return slice(*(None if p is None else static(evaluate(frame, p), "a bound") for p in parts))
+
+
+def _text(frame: Frame, node: ast.JoinedStr) -> str:
+    return "".join(
+        str(part.value) if isinstance(part, ast.Constant) else _shown(frame, part)
+        for part in node.values
+    )
+
+
+def _shown(frame: Frame, node: ast.expr) -> str:
+    assert isinstance(node, ast.FormattedValue)
+    value = evaluate(frame, node.value)
+    return described(value) if isinstance(value, Tensor) else str(value)
+
+
+def _call(frame: Frame, node: ast.Call) -> Any:
+    function = evaluate(frame, node.func)
+    arguments = _tuple(frame, ast.Tuple(node.args, ast.Load()))
+    named: dict[str, Any] = {}
+    for keyword in node.keywords:
+        value = evaluate(frame, keyword.value)
+        named.update({keyword.arg: value} if keyword.arg else value)
+    return frame.call(function, arguments, named)
+
+
+def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    """A list over what is known while compiling."""
+    if len(node.generators) != 1:
+        raise KernelError("a list has one `for`", "TIR1001")
+    (loop,) = node.generators
+    if not isinstance(loop.target, ast.Name):
+        raise KernelError("the target of a list's `for` is a name", "TIR1001")
+    found: list[Any] = []
+    before = dict(frame.names.held)
+    for item in static_items(evaluate(frame, loop.iter)):
+        frame.names.held.pop(loop.target.id, None)
+        frame.names.set(loop.target.id, item)
+        if all(static(evaluate(frame, test), "a condition") for test in loop.ifs):
+            found.append(evaluate(frame, node.elt))
+    frame.names.held = before
+    return tuple(found)
+
+
+def static_items(value: Any) -> tuple[Any, ...]:
+    """The items of what is known while compiling. Raises KernelError."""
+    if isinstance(value, static_range):
+        return tuple(range(*(static(n, "a bound") for n in value.bounds)))
+    if isinstance(value, (tuple, list, range, dict, str)):
+        return tuple(value)
+    raise KernelError(f"{described(value)} has no items known while compiling", "TIR1004")
+
+
+_RULES: dict[type[ast.expr], Callable[..., Any]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Tuple: _tuple,
+    ast.List: _tuple,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _logic,
+    ast.Compare: _compare,
+    ast.IfExp: _choice,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Slice: _slice,
+    ast.JoinedStr: _text,
+    ast.Call: _call,
+    ast.ListComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+}

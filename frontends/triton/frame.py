@@ -1,0 +1,111 @@
+"""One function being compiled: the kernel, or a function inlined into it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from tileir.builder import Builder, BuildError
+from tileir.errors import Diagnostic
+from tileir.frontends.triton.errors import CompilationError, KernelError, wrong
+from tileir.frontends.triton.names import Names, Structure, structure, tensorised
+from tileir.frontends.triton.source import Source
+
+
+@attrs.define(eq=False)
+class Exit:
+    """Where early returns of an inlined function go, with the structure they all share."""
+
+    block: Any
+    structure: Structure
+
+
+@attrs.define(eq=False)
+class Frame:
+    """A function, its names, and where its returns go. It is the `scope` that functions of the
+    language get."""
+
+    b: Builder
+    source: Source
+    is_kernel: bool
+    caller: Callable[..., Any]
+    """What makes a call: given the frame, the function, its arguments, those by name."""
+    names: Names = attrs.field(init=False)
+    depth: int = 0
+    """How many calls deep this function is inlined."""
+    nested: int = 0
+    """How many branches and loops of this function, decided at run time, are open."""
+    exit: Exit | None = None
+    result: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        self.names = Names(self.b)
+
+    def look_up(self, name: str) -> Any:
+        """What `name` means here. Raises KernelError."""
+        try:
+            return self.names.get(name)
+        except KeyError:
+            pass
+        try:
+            return self.source.free(name)
+        except KeyError:
+            pass
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        raise KernelError(f"{name} is not defined", "TIR1002")
+
+    def call(self, function: Any, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
+        """Result of a function of the language or of the user's."""
+        return self.caller(self, function, list(arguments), named)
+
+    def give_back(self, value: Any) -> None:
+        """`return value`: of a kernel, its end; of an inlined function, its result."""
+        if self.is_kernel:
+            if value is not None:
+                raise KernelError("a kernel returns nothing", "TIR1001")
+            self.b.ret()
+        elif not self.nested and self.exit is None:
+            self.result = value
+        else:
+            self._jump_out(value)
+
+    def _jump_out(self, value: Any) -> None:
+        found = structure(tensorised(self.b, value))
+        if self.exit is None:
+            types = [part.type for part in found.parts]
+            self.exit = Exit(self.b.block("returned", *types), found)
+        elif self.exit.structure.key != found.key:
+            raise KernelError("the returns of a function give values of one type", "TIR1003")
+        self.b.br(self.exit.block(*found.parts))
+
+    def finish(self, reachable: bool) -> Any:
+        """After the last statement: the result of an inlined function, on every path."""
+        if self.exit is None:
+            return self.result
+        if reachable:
+            self._jump_out(self.result)
+        elif self.b.current.block is not None:
+            self.b.unreachable()
+        self.b.enter(self.exit.block)
+        return self.exit.structure.rebuild(self.exit.block.parameters)
+
+    @contextmanager
+    def at(self, node: ast.AST) -> Generator[None, None, None]:
+        """Ops made inside are located at `node`, and so is what is wrong."""
+        place = self.source.place(node)
+        try:
+            with self.b.located(place):
+                yield
+        except CompilationError:
+            raise
+        except KernelError as error:
+            raise wrong(error.message, place, error.code) from None
+        except BuildError as error:
+            found = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
+            raise CompilationError(*found) from None

@@ -1,0 +1,92 @@
+"""From a Python function and the types of its arguments to a module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from tileir import Module
+from tileir.builder import Builder, arg
+from tileir.frontends.triton.calls import call
+from tileir.frontends.triton.dtypes import SIGNATURE, PointerType
+from tileir.frontends.triton.errors import KernelError, wrong
+from tileir.frontends.triton.frame import Frame
+from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.statements import run
+from tileir.frontends.triton.tensor import Kind, Tensor
+
+
+@attrs.frozen
+class Parameter:
+    """A parameter at run time: its type, and what is known of every value it will have."""
+
+    type: Kind
+    divisible: int = 1
+    """The integer, or the address in bytes, is a multiple of this."""
+
+
+@attrs.frozen
+class Specialization:
+    """What a kernel is compiled for: `parameters` at run time, `constants` known while
+    compiling, `options` of the function (`num_warps` and the like)."""
+
+    parameters: Mapping[str, Parameter]
+    constants: Mapping[str, Any]
+    options: Mapping[str, int]
+
+
+def module_of(source: Source, special: Specialization) -> Module:
+    """The module with the kernel, verified. Raises CompilationError."""
+    b = Builder()
+    arguments = {name: _argument(p) for name, p in special.parameters.items()}
+    with b.kernel(source.tree.name, **arguments) as values:
+        options: dict[str, Any] = dict(special.options)
+        b.configure(**options)
+        frame = Frame(b, source, is_kernel=True, caller=call)
+        with frame.at(source.tree):
+            for name, value in special.constants.items():
+                frame.names.set(name, value)
+            for (name, p), value in zip(special.parameters.items(), values, strict=True):
+                frame.names.set(name, Tensor(value, p.type))
+        run(frame, source.tree.body)
+    return b.module()
+
+
+def _argument(parameter: Parameter) -> Any:
+    kind = parameter.type.element
+    if parameter.divisible == 1:
+        return kind
+    if isinstance(parameter.type, PointerType):
+        return arg(kind, aligned=parameter.divisible)
+    return arg(kind, multiple_of=parameter.divisible)
+
+
+def from_signature(
+    source: Source, signature: Mapping[str, str], constants: Mapping[str, Any], **options: int
+) -> Specialization:
+    """A specialization written as Triton's signatures are: `{"x": "*fp32:16", "n": "i32",
+    "BLOCK": "constexpr"}`, `:16` for multiples of 16. Raises CompilationError."""
+    parameters: dict[str, Parameter] = {}
+    for node in source.parameters:
+        name = node.arg
+        if name in constants:
+            continue
+        text = signature.get(name)
+        if text is None or text == "constexpr":
+            raise wrong(f"parameter {name} has no type and no value", source.place(node))
+        try:
+            parameters[name] = _parsed(text)
+        except KernelError as error:
+            raise wrong(error.message, source.place(node)) from None
+    return Specialization(parameters, dict(constants), options)
+
+
+def _parsed(text: str) -> Parameter:
+    kind, _, divisible = text.partition(":")
+    name = kind.removeprefix("*").removeprefix("k")
+    if name not in SIGNATURE or (divisible and not divisible.isdigit()):
+        raise KernelError(f"{text!r} is no type of a signature: i32, fp16, *fp32:16, constexpr")
+    found = SIGNATURE[name]
+    return Parameter(PointerType(found) if kind[0] == "*" else found, int(divisible or 1))

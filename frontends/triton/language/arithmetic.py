@@ -1,0 +1,168 @@
+"""Elementwise functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tileir.frontends.triton import dtypes, semantic, tensor
+from tileir.frontends.triton.dtypes import DType
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language.builtin import METHODS, Builtin, Scope, builtin, method
+from tileir.frontends.triton.tensor import Tensor, described
+
+_UNARY = {
+    "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "log10": "log10",
+    "log1p": "log1p", "expm1": "expm1", "sin": "sin", "cos": "cos", "tan": "tan",
+    "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh",
+    "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "sqrt": "sqrt",
+    "sqrt_rn": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt", "erf": "erf", "erfc": "erfc",
+    "floor": "floor", "ceil": "ceil", "trunc": "ftrunc", "round": "fround", "rint": "frint",
+    "nearbyint": "frint",
+}  # fmt: skip
+"""Functions of one float by the op that they are."""
+
+_BINARY = {"pow": "pow", "atan2": "atan2", "copysign": "copysign", "fmod": "frem"}
+"""Functions of two floats by the op that they are."""
+
+
+def _floating(x: Tensor, name: str) -> Tensor:
+    """`x` as a float: integers become float32. Raises KernelError for pointers."""
+    if not isinstance(x.dtype, DType):
+        raise KernelError(f"{name} is of floats, not of {described(x)}")
+    return x if x.dtype.is_floating() else semantic.cast(x, dtypes.float32)
+
+
+def _unary(name: str, op: str) -> Builtin:
+    def apply(s: Scope, x: Any) -> Tensor:
+        value = _floating(tensor.of(s.b, x), name)
+        return Tensor(getattr(s.b, op)(value.expr), value.dtype)
+
+    apply.__doc__ = f"`{op}` of every element; integers become float32."
+    made = Builtin(name, apply)
+    METHODS[name] = made
+    return made
+
+
+def _binary(name: str, op: str) -> Builtin:
+    def apply(s: Scope, x: Any, y: Any) -> Tensor:
+        left, right = semantic.common(s.b, x, y)
+        left, right = _floating(left, name), _floating(right, name)
+        return Tensor(getattr(s.b, op)(left.expr, right.expr), left.dtype)
+
+    apply.__doc__ = f"`{op}` of every pair of elements."
+    return Builtin(name, apply)
+
+
+FUNCTIONS: dict[str, Builtin] = {
+    **{name: _unary(name, op) for name, op in _UNARY.items()},
+    **{name: _binary(name, op) for name, op in _BINARY.items()},
+}
+"""The elementwise functions that are one op, by name."""
+
+
+def _extremum(name: str, integer: str, number: str, propagating: str) -> Builtin:
+    def apply(s: Scope, x: Any, y: Any, propagate_nan: Any = None) -> Tensor:
+        left, right = semantic.common(s.b, x, y)
+        kind = left.dtype
+        if not isinstance(kind, DType):
+            raise KernelError(f"{name} of {described(left)}")
+        if kind.is_floating():
+            op = propagating if propagate_nan is PropagateNan.ALL else number
+        else:
+            op = f"{'s' if kind.signed and not kind.is_bool() else 'u'}{integer}"
+        return Tensor(getattr(s.b, op)(left.expr, right.expr), kind)
+
+    apply.__doc__ = f"The {name} of every pair; with PropagateNan.ALL, NaN where either is."
+    return Builtin(name, apply)
+
+
+class PropagateNan:
+    """What a minimum or maximum with a NaN is: the number (`NONE`) or NaN (`ALL`)."""
+
+    NONE = 0
+    ALL = 0xFFFF
+
+
+maximum = _extremum("maximum", "max", "fmaxnum", "fmaximum")
+minimum = _extremum("minimum", "min", "fminnum", "fminimum")
+
+
+@builtin
+def clamp(s: Scope, x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Tensor:
+    """`x` held within `min` and `max`."""
+    low = maximum.apply(s, x, min, propagate_nan)
+    return minimum.apply(s, low, max, propagate_nan)
+
+
+@method
+def abs_(s: Scope, x: Any) -> Tensor:
+    """Absolute value."""
+    value = tensor.of(s.b, x)
+    if not isinstance(value.dtype, DType):
+        raise KernelError(f"abs of {described(value)}")
+    if value.dtype.is_floating():
+        return Tensor(s.b.fabs(value.expr), value.dtype)
+    signed = value.dtype.signed and not value.dtype.is_bool()
+    return Tensor(s.b.iabs(value.expr), value.dtype) if signed else value
+
+
+@builtin
+def fma(s: Scope, x: Any, y: Any, z: Any) -> Tensor:
+    """`x * y + z`, rounded once."""
+    left, right = semantic.common(s.b, x, y)
+    left, last = semantic.common(s.b, left, z)
+    right = semantic.cast(right, left.dtype)
+    left, right, last = semantic.broadcast(left, right, last)
+    return Tensor(s.b.fma(left.expr, right.expr, last.expr), left.dtype)
+
+
+@builtin
+def fdiv(s: Scope, x: Any, y: Any, ieee_rounding: Any = False) -> Tensor:
+    """Quotient of floats."""
+    return semantic.truediv(s.b, x, y)
+
+
+@builtin
+def div_rn(s: Scope, x: Any, y: Any) -> Tensor:
+    """Quotient of floats, rounded to nearest."""
+    return semantic.truediv(s.b, x, y)
+
+
+@builtin
+def umulhi(s: Scope, x: Any, y: Any) -> Tensor:
+    """The high half of the product of two unsigned integers."""
+    left, right = semantic.common(s.b, x, y)
+    return Tensor(s.b.umulhi(left.expr, right.expr), left.dtype)
+
+
+@method
+def sigmoid(s: Scope, x: Any) -> Tensor:
+    """`1 / (1 + exp(-x))`."""
+    value = _floating(tensor.of(s.b, x), "sigmoid")
+    grown = Tensor(s.b.exp(s.b.fneg(value.expr)), value.dtype)
+    return semantic.truediv(s.b, 1.0, semantic.add(s.b, grown, 1.0))
+
+
+@builtin
+def cdiv(s: Scope, x: Any, div: Any) -> Any:
+    """Quotient of integers, rounded up."""
+    if isinstance(x, int) and isinstance(div, int):
+        return -(-x // div)
+    left, right = semantic.common(s.b, x, div, division=True)
+    if not isinstance(left.dtype, DType) or not left.dtype.is_int():
+        raise KernelError(f"cdiv is of integers, not of {described(left)}")
+    divide: Callable[..., Any] = s.b.sdiv if left.dtype.signed else s.b.udiv
+    return Tensor(divide(left.expr, right.expr, rounding="ceil"), left.dtype)
+
+
+@builtin
+def isnan(s: Scope, x: Any) -> Tensor:
+    """Whether an element is NaN; int1."""
+    return semantic.compare("ne")(s.b, x, x)
+
+
+@builtin
+def isinf(s: Scope, x: Any) -> Tensor:
+    """Whether an element is infinite; int1."""
+    return semantic.compare("eq")(s.b, abs_.apply(s, x), float("inf"))

@@ -1,0 +1,83 @@
+"""Printing and checking, while compiling and on the device."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tileir.frontends.triton import dtypes, semantic, tensor
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language.builtin import Scope, builtin, static
+from tileir.frontends.triton.tensor import Tensor, described
+from tileir.types import tile
+
+
+@builtin
+def static_assert(s: Scope, cond: Any, msg: Any = "") -> None:
+    """Refuse to compile unless `cond`, a constexpr, holds."""
+    if not static(cond, "the condition of static_assert"):
+        raise KernelError(f"static_assert: {msg}" if msg else "static_assert does not hold")
+
+
+@builtin
+def static_print(s: Scope, *values: Any, sep: Any = " ", end: Any = "\n", **_: Any) -> None:
+    """Print while compiling."""
+    shown = [described(v) if isinstance(v, Tensor) else str(v) for v in values]
+    sys.stdout.write(sep.join(shown) + end)
+
+
+@builtin
+def device_print(s: Scope, prefix: Any = "", *args: Any, hex: Any = False) -> None:
+    """Print tensors with the program ids, on the device."""
+    values = [tensor.of(s.b, x).expr for x in args]
+    s.b.print(values, prefix=str(static(prefix, "prefix")), hex=bool(static(hex, "hex")))
+
+
+@builtin
+def device_assert(s: Scope, cond: Any, msg: Any = "", mask: Any = None) -> None:
+    """Stop with `msg` unless `cond` holds everywhere `mask` does."""
+    held = semantic.condition(s.b, cond)
+    if mask is not None:
+        held = semantic.either(s.b, held, semantic.invert(s.b, semantic.condition(s.b, mask)))
+    s.b.assert_(held.expr, message=str(static(msg, "msg")))
+
+
+@builtin
+def inline_asm_elementwise(
+    s: Scope, asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any
+) -> Any:
+    """PTX applied to every element, `pack` of them at a time."""
+    several = isinstance(dtype, tuple)
+    kinds = dtype if several else (dtype,)
+    values = semantic.broadcast(*(tensor.of(s.b, x) for x in args)) if args else ()
+    shape = values[0].shape if values else ()
+    found = s.b.inline_asm(
+        [tile(k.element, shape) for k in kinds], [v.expr for v in values],
+        text=static(asm, "asm"), constraints=static(constraints, "constraints"),
+        pure=bool(static(is_pure, "is_pure")), pack=static(pack, "pack"),
+    )  # fmt: skip
+    results = found if isinstance(found, tuple) else (found,)
+    tensors = tuple(Tensor(x, k) for x, k in zip(results, kinds, strict=True))
+    return tensors if several else tensors[0]
+
+
+@builtin
+def clock(s: Scope) -> Tensor:
+    """The cycle counter of the multiprocessor; int64."""
+    return Tensor(s.b.clock(), dtypes.int64)
+
+
+@builtin
+def globaltimer(s: Scope) -> Tensor:
+    """Nanoseconds of the GPU's timer; int64."""
+    return Tensor(s.b.globaltimer(), dtypes.int64)
+
+
+def unsupported(name: str, why: str) -> Any:
+    """A function of the language that is refused."""
+
+    def apply(s: Scope, *_: Any, **__: Any) -> None:
+        raise KernelError(f"tl.{name}: {why}")
+
+    apply.__name__ = name
+    return builtin(apply)

@@ -1,0 +1,326 @@
+"""Loads, stores and atomics, through pointers, block pointers and tensor descriptors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tileir.frontends.triton import dtypes, semantic, tensor
+from tileir.frontends.triton.dtypes import PointerType
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language.builtin import (
+    METHODS,
+    Builtin,
+    Scope,
+    builtin,
+    extents,
+    method,
+    static,
+)
+from tileir.frontends.triton.tensor import Tensor, described
+from tileir.types import Descriptor, Tile
+
+_CACHES = {"": "none", ".ca": "ca", ".cg": "cg", ".cs": "cs", ".cv": "cv", ".wb": "wb", ".wt": "wt"}
+_EVICTIONS = {"": "normal", "evict_first": "first", "evict_last": "last", "evict_normal": "normal"}
+
+
+@attrs.frozen(eq=False)
+class BlockPointer:
+    """A tile of a strided tensor in memory: `make_block_ptr`. Offsets count in elements."""
+
+    base: Tensor
+    shape: tuple[Tensor, ...]
+    strides: tuple[Tensor, ...]
+    offsets: tuple[Tensor, ...]
+    block_shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+@attrs.frozen(eq=False)
+class TensorDescriptor:
+    """A strided tensor in memory, read and written in blocks: `make_tensor_descriptor`."""
+
+    value: Tensor
+    shape: tuple[Tensor, ...]
+    strides: tuple[Tensor, ...]
+    block_shape: tuple[int, ...]
+    dtype: dtypes.DType
+
+
+@builtin
+def load(
+    s: Scope, pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (),
+    padding_option: Any = "", cache_modifier: Any = "", eviction_policy: Any = "",
+    volatile: Any = False,
+) -> Tensor:  # fmt: skip
+    """What `pointer` points to; where `mask` is false, `other`, or nothing definite."""
+    if isinstance(pointer, TensorDescriptor):
+        raise KernelError("a tensor descriptor is read by its method load")
+    if isinstance(pointer, BlockPointer):
+        if mask is not None or other is not None:
+            raise KernelError("a block pointer takes boundary_check, not mask and other")
+        pointer, mask = _block(s, pointer, boundary_check)
+        other = _padding(static(padding_option, "padding_option"), mask)
+    place = _pointer(pointer)
+    kind = _pointee(place)
+    guard = _mask(s, place, mask)
+    place = guard[0]
+    filler = None
+    if other is not None:
+        if guard[1] is None:
+            raise KernelError("other is what masked-off elements are, so it needs a mask")
+        filler = _as(s, other, kind, place.shape).expr
+    found = s.b.load(
+        place.expr, guard[1], filler, **_policy(cache_modifier, eviction_policy, volatile)
+    )
+    return Tensor(found, kind)
+
+
+def _padding(option: str, mask: Tensor | None) -> float | None:
+    if mask is None or not option:
+        return None
+    if option not in ("zero", "nan"):
+        raise KernelError(f"padding_option is zero or nan, not {option!r}")
+    return 0 if option == "zero" else float("nan")
+
+
+@builtin
+def store(
+    s: Scope, pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (),
+    cache_modifier: Any = "", eviction_policy: Any = "",
+) -> None:  # fmt: skip
+    """Write `value`, converted to what `pointer` points to, where `mask`."""
+    if isinstance(pointer, BlockPointer):
+        pointer, mask = _block(s, pointer, boundary_check)
+    place, guard = _mask(s, _pointer(pointer), mask)
+    shape = place.shape
+    written = tensor.of(s.b, value) if not isinstance(value, (int, float)) else None
+    if written is not None and not shape and written.shape:
+        raise KernelError(f"a scalar pointer is no place for {described(written)}")
+    new = _as(s, value, _pointee(place), shape)
+    s.b.store(place.expr, new.expr, guard, **_policy(cache_modifier, eviction_policy, False))
+
+
+def _pointer(value: Any) -> Tensor:
+    if not isinstance(value, Tensor) or not isinstance(value.dtype, PointerType):
+        raise KernelError(f"a pointer is needed, not {described(value)}")
+    return value
+
+
+def _pointee(pointer: Tensor) -> dtypes.DType:
+    assert isinstance(pointer.dtype, PointerType)
+    return pointer.dtype.element_ty
+
+
+def _as(s: Scope, value: Any, kind: dtypes.DType, shape: tuple[int, ...]) -> Tensor:
+    """`value` at a type and shape."""
+    if isinstance(value, (int, float)):
+        small = value if kind.is_floating() else int(value)
+        return tensor.literal(s.b, small, kind, shape)
+    return semantic.broadcast_to(semantic.cast(tensor.of(s.b, value), kind), shape)
+
+
+def _mask(s: Scope, pointer: Tensor, mask: Any) -> tuple[Tensor, Any]:
+    """Pointers and mask at one shape, that of the pointers where both have one."""
+    if mask is None:
+        return pointer, None
+    chosen = semantic.condition(s.b, mask)
+    if not pointer.shape and chosen.shape:
+        raise KernelError(f"a scalar pointer has no use for a mask of shape {chosen.shape}")
+    place, guard = semantic.broadcast(pointer, chosen)
+    return place, guard.expr
+
+
+def _policy(cache: Any, eviction: Any, volatile: Any) -> dict[str, Any]:
+    cache, eviction = static(cache, "cache_modifier"), static(eviction, "eviction_policy")
+    if cache not in _CACHES:
+        raise KernelError(f"there is no cache_modifier {cache!r}; there are {', '.join(_CACHES)}")
+    if eviction not in _EVICTIONS:
+        raise KernelError(f"there is no eviction_policy {eviction!r}")
+    found: dict[str, Any] = {"cache": _CACHES[cache], "eviction": _EVICTIONS[eviction]}
+    if static(volatile, "volatile"):
+        found["volatile"] = True
+    return {k: v for k, v in found.items() if v not in ("none", "normal")}
+
+
+# Block pointers -------------------------------------------------------------------------------
+
+
+@builtin
+def make_block_ptr(
+    s: Scope, base: Tensor, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any
+) -> BlockPointer:
+    """A pointer to a block of the tensor at `base`."""
+    sizes = extents((block_shape,))
+    parts = [tuple(tensor.of(s.b, n) for n in given) for given in (shape, strides, offsets)]
+    if any(len(part) != len(sizes) for part in parts):
+        raise KernelError("shape, strides, offsets and block_shape must be equally long")
+    places, steps, starts = parts
+    wide = tuple(semantic.cast(n, dtypes.int64) for n in steps)
+    return BlockPointer(_pointer(base), places, wide, starts, sizes, extents((order,)))
+
+
+@method
+def advance(s: Scope, base: BlockPointer, offsets: Any) -> BlockPointer:
+    """The same block pointer, moved by `offsets` elements."""
+    if not isinstance(base, BlockPointer):
+        raise KernelError(f"advance moves a block pointer, not {described(base)}")
+    moved = zip(base.offsets, offsets, strict=True)
+    return attrs.evolve(base, offsets=tuple(semantic.add(s.b, a, o) for a, o in moved))
+
+
+def _block(s: Scope, block: BlockPointer, boundary_check: Any) -> tuple[Tensor, Tensor | None]:
+    """The pointers of a block, and the mask of those inside along the checked dimensions."""
+    b, rank = s.b, len(block.block_shape)
+    checked = {d % rank for d in extents((boundary_check,))} if boundary_check else set()
+    place, mask = block.base, None
+    for d, size in enumerate(block.block_shape):
+        along = tuple(size if i == d else 1 for i in range(rank))
+        count = Tensor(b.arange(size).reshape(*along), dtypes.int32)
+        at = semantic.add(b, block.offsets[d], count)
+        step = semantic.mul(b, semantic.cast(at, dtypes.int64), block.strides[d])
+        place = semantic.add(b, place, step)
+        if d in checked:
+            below = semantic.compare("lt")(b, at, block.shape[d])
+            inside = semantic.both(b, semantic.compare("ge")(b, at, 0), below)
+            mask = inside if mask is None else semantic.both(b, mask, inside)
+    return semantic.broadcast_to(place, block.block_shape), mask
+
+
+# Tensor descriptors ---------------------------------------------------------------------------
+
+
+@builtin
+def make_tensor_descriptor(
+    s: Scope, base: Tensor, shape: Any, strides: Any, block_shape: Any, padding_option: Any = "zero"
+) -> TensorDescriptor:
+    """A descriptor of the tensor at `base`, accessed in blocks of `block_shape`."""
+    sizes = extents((block_shape,))
+    lengths = tuple(semantic.cast(tensor.of(s.b, n), dtypes.int32) for n in shape)
+    steps = tuple(semantic.cast(tensor.of(s.b, n), dtypes.int64) for n in strides)
+    kind = _pointee(_pointer(base))
+    block = Descriptor(Tile(kind.element, sizes))
+    pairs = [(n.expr, m.expr) for n, m in zip(lengths, steps, strict=True)]
+    option = static(padding_option, "padding_option") or "zero"
+    made = s.b.make_descriptor(base.expr, block, pairs, padding=option)
+    return TensorDescriptor(Tensor(made, base.dtype), lengths, steps, sizes, kind)
+
+
+def _indices(s: Scope, offsets: Any) -> list[Any]:
+    return [semantic.cast(tensor.of(s.b, o), dtypes.int32).expr for o in offsets]
+
+
+@builtin
+def load_tensor_descriptor(s: Scope, desc: TensorDescriptor, offsets: Any) -> Tensor:
+    """The block at `offsets`, 0 where it leaves the tensor."""
+    found = s.b.descriptor_load(desc.value.expr, _indices(s, offsets))
+    return Tensor(found, desc.dtype)
+
+
+@builtin
+def store_tensor_descriptor(s: Scope, desc: TensorDescriptor, offsets: Any, value: Any) -> None:
+    """Write the block at `offsets`, less what lies outside."""
+    new = _as(s, value, desc.dtype, desc.block_shape)
+    s.b.descriptor_store(desc.value.expr, new.expr, _indices(s, offsets))
+
+
+def _descriptor_reduce(name: str, integer: str, floating: str | None) -> Builtin:
+    def apply(s: Scope, desc: TensorDescriptor, offsets: Any, value: Any) -> None:
+        op = floating if desc.dtype.is_floating() else integer
+        if op is None:
+            raise KernelError(f"{name} is of integers, not of {desc.dtype}")
+        new = _as(s, value, desc.dtype, desc.block_shape)
+        s.b.descriptor_reduce(desc.value.expr, new.expr, _indices(s, offsets), op=op)
+
+    return Builtin(name, apply)
+
+
+@builtin
+def gather_rows(s: Scope, desc: TensorDescriptor, x_offsets: Tensor, y_offset: Any) -> Tensor:
+    """Rows `x_offsets` of the tensor, from column `y_offset`."""
+    column = semantic.cast(tensor.of(s.b, y_offset), dtypes.int32)
+    return Tensor(s.b.descriptor_gather(desc.value.expr, x_offsets.expr, column.expr), desc.dtype)
+
+
+@builtin
+def scatter_rows(
+    s: Scope, desc: TensorDescriptor, value: Tensor, x_offsets: Tensor, y_offset: Any
+) -> None:
+    """Write rows `x_offsets` of the tensor, from column `y_offset`."""
+    column = semantic.cast(tensor.of(s.b, y_offset), dtypes.int32)
+    s.b.descriptor_scatter(desc.value.expr, value.expr, x_offsets.expr, column.expr)
+
+
+DESCRIPTOR_METHODS: dict[str, Builtin] = {
+    "load": load_tensor_descriptor,
+    "store": store_tensor_descriptor,
+    "gather": gather_rows,
+    "scatter": scatter_rows,
+    "atomic_add": _descriptor_reduce("atomic_add", "add", "fadd"),
+    "atomic_min": _descriptor_reduce("atomic_min", "smin", "fmin"),
+    "atomic_max": _descriptor_reduce("atomic_max", "smax", "fmax"),
+    "atomic_and": _descriptor_reduce("atomic_and", "and", None),
+    "atomic_or": _descriptor_reduce("atomic_or", "or", None),
+    "atomic_xor": _descriptor_reduce("atomic_xor", "xor", None),
+}
+
+
+# Atomics --------------------------------------------------------------------------------------
+
+
+def _atomic(name: str, op: Any) -> Builtin:
+    def apply(
+        s: Scope, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> Tensor:
+        place, guard = _mask(s, _pointer(pointer), mask)
+        kind = _pointee(place)
+        new = _as(s, val, kind, place.shape)
+        how = op(kind)
+        if how is None:
+            raise KernelError(f"{name} is not of {kind}")
+        found = s.b.atomic_rmw(place.expr, new.expr, guard, op=how, **_order(sem, scope))
+        return Tensor(found, kind)
+
+    apply.__doc__ = f"Atomic {name.removeprefix('atomic_')}; what was there before."
+    made = Builtin(name, apply)
+    METHODS[name] = made
+    return made
+
+
+def _order(sem: Any, scope: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if sem is not None:
+        found["sem"] = static(sem, "sem")
+    if scope is not None:
+        found["scope"] = static(scope, "scope")
+    return found
+
+
+def _by_kind(signed: str, unsigned: str, floating: str | None) -> Any:
+    def chosen(kind: dtypes.DType) -> str | None:
+        if kind.is_floating():
+            return floating
+        return signed if kind.signed else unsigned
+
+    return chosen
+
+
+atomic_add = _atomic("atomic_add", _by_kind("add", "add", "fadd"))
+atomic_max = _atomic("atomic_max", _by_kind("smax", "umax", "fmax"))
+atomic_min = _atomic("atomic_min", _by_kind("smin", "umin", "fmin"))
+atomic_and = _atomic("atomic_and", _by_kind("and", "and", None))
+atomic_or = _atomic("atomic_or", _by_kind("or", "or", None))
+atomic_xor = _atomic("atomic_xor", _by_kind("xor", "xor", None))
+atomic_xchg = _atomic("atomic_xchg", _by_kind("xchg", "xchg", "xchg"))
+
+
+@method
+def atomic_cas(
+    s: Scope, pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None
+) -> Tensor:
+    """Write `val` where memory holds `cmp`; what was there before."""
+    place = _pointer(pointer)
+    kind = _pointee(place)
+    old, new = (_as(s, x, kind, place.shape).expr for x in (cmp, val))
+    return Tensor(s.b.atomic_cas(place.expr, old, new, **_order(sem, scope)), kind)

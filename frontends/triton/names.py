@@ -1,0 +1,187 @@
+"""Names of a kernel: what each is at the point of compilation, and where paths meet.
+
+A name assigned a tensor, or a structure of tensors, is held in SSA variables of the builder
+(Braun et al., CC 2013), so that branches and loops join by themselves. What is known while
+compiling (types, functions, constexprs) is held as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import attrs
+
+from tileir.builder import Builder, Expr, Var
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language.memory import BlockPointer, TensorDescriptor
+from tileir.frontends.triton.tensor import Tensor, described, of
+
+Rebuild: TypeAlias = Callable[[Sequence[Expr]], Any]
+
+
+@attrs.frozen
+class Structure:
+    """A value taken apart: `key` is what two values must share to be held by one name, `parts`
+    its expressions, `rebuild` makes the value of others in their place."""
+
+    key: Any
+    parts: tuple[Expr, ...]
+    rebuild: Rebuild
+
+
+def structure(value: Any) -> Structure:
+    """`value` taken apart."""
+    if isinstance(value, Tensor):
+        kind = value.dtype
+        return Structure((kind, value.expr.type), (value.expr,), lambda p: Tensor(p[0], kind))
+    if isinstance(value, tuple):
+        return _sequence(tuple, cast(tuple[Any, ...], value))
+    if isinstance(value, (BlockPointer, TensorDescriptor)):
+        fields = [getattr(value, f.name) for f in attrs.fields(type(value))]
+        kind_ = type(value)
+        return _sequence(lambda items: kind_(*items), fields, kind_)
+    return Structure(("static", _Same(value)), (), lambda _: value)
+
+
+def _sequence(make: Callable[[Any], Any], items: Sequence[Any], kind: Any = tuple) -> Structure:
+    found = [structure(item) for item in items]
+
+    def rebuild(parts: Sequence[Expr]) -> Any:
+        made: list[Any] = []
+        for one in found:
+            made.append(one.rebuild(parts[: len(one.parts)]))
+            parts = parts[len(one.parts) :]
+        return make(tuple(made))
+
+    parts = tuple(part for one in found for part in one.parts)
+    return Structure((kind, *(one.key for one in found)), parts, rebuild)
+
+
+@attrs.frozen(eq=False)
+class _Same:
+    """A value known while compiling, equal to what is equal and of one type."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, _Same) and type(self.value) is type(other.value)
+        return same and (self.value is other.value or self.value == other.value)  # type: ignore[union-attr]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@attrs.frozen(eq=False)
+class Slot:
+    """What a name holds: variables, and how they make the value."""
+
+    key: Any
+    variables: tuple[Var, ...]
+    rebuild: Rebuild
+
+    def value(self) -> Any:
+        """The value of now."""
+        return self.rebuild([v.get() for v in self.variables])
+
+
+@attrs.frozen(eq=False)
+class Lost:
+    """A name that is not the same thing on every path; `why` says so."""
+
+    why: str
+
+
+@attrs.define(eq=False)
+class Names:
+    """The names of one function."""
+
+    b: Builder
+    held: dict[str, Slot | Lost] = attrs.field(factory=dict[str, "Slot | Lost"])
+    shared: list[dict[str, Slot | Lost]] = attrs.field(factory=list[Any])
+    """What the other branch of each `if` around made, to be held in common."""
+    loops: list[frozenset[str]] = attrs.field(factory=list[frozenset[str]])
+    """Names that each loop around found defined."""
+
+    def get(self, name: str) -> Any:
+        """The value of `name`. Raises KeyError where it is none of this function, KernelError where
+        it is not the same on every path."""
+        slot = self.held[name]
+        if isinstance(slot, Lost):
+            raise KernelError(f"{name} {slot.why}", "TIR1002")
+        return slot.value()
+
+    def set(self, name: str, value: Any) -> None:
+        """From here on `name` is `value`. Raises KernelError where a loop changes its type."""
+        found = structure(value)
+        slot = self._fitting(name, found)
+        if slot is not None:
+            for variable, part in zip(slot.variables, found.parts, strict=True):
+                variable.set(part)
+            self.held[name] = slot
+            return
+        if any(name in before for before in self.loops):
+            raise KernelError(self._changed(name, value))
+        variables = tuple(self.b.var(part, name=name) for part in found.parts)
+        self.held[name] = Slot(found.key, variables, found.rebuild)
+
+    def drop(self, name: str, why: str) -> None:
+        """From here on `name` is nothing."""
+        self.held[name] = Lost(why)
+
+    def _fitting(self, name: str, found: Structure) -> Slot | None:
+        """Where a value of this structure is already held under this name."""
+        for place in (self.held, *reversed(self.shared)):
+            slot = place.get(name)
+            if isinstance(slot, Slot) and slot.key == found.key:
+                return slot
+        return None
+
+    def _changed(self, name: str, value: Any) -> str:
+        old = self.held.get(name)
+        before = described(old.value()) if isinstance(old, Slot) else "something else"
+        return f"{name} is {before} before the loop and {described(value)} in it"
+
+    # Where paths meet -----------------------------------------------------------------------
+
+    def branch(self, other: dict[str, Slot | Lost] | None = None) -> dict[str, Slot | Lost]:
+        """Enter a branch, which may hold names in common with `other`, the branch before. What
+        was held is returned."""
+        self.shared.append(other or {})
+        return dict(self.held)
+
+    def leave(self, before: dict[str, Slot | Lost]) -> dict[str, Slot | Lost]:
+        """Leave it: names are again as `before`. What they were is returned."""
+        self.shared.pop()
+        after, self.held = self.held, dict(before)
+        return after
+
+    def join(self, one: dict[str, Slot | Lost], other: dict[str, Slot | Lost]) -> None:
+        """Go on where two branches meet."""
+        self.held = {}
+        for name in {**one, **other}:
+            a, b = one.get(name), other.get(name)
+            if a is b and a is not None:
+                self.held[name] = a
+            else:
+                why = "has another type on another path" if a and b else "is not set on every path"
+                self.held[name] = Lost(why)
+
+    def enter_loop(self) -> dict[str, Slot | Lost]:
+        """Enter the body of a loop. What was held is returned."""
+        self.loops.append(frozenset(n for n, s in self.held.items() if isinstance(s, Slot)))
+        return dict(self.held)
+
+    def leave_loop(self, before: dict[str, Slot | Lost]) -> None:
+        """Leave it: what it alone defined is not defined any more."""
+        self.loops.pop()
+        lost = Lost("is set in a loop only, which may not run")
+        self.held = {n: before.get(n, lost) for n in self.held}
+
+
+def tensorised(b: Builder, value: Any) -> Any:
+    """Numbers as tensors, in tuples too: what an assignment makes of them."""
+    if isinstance(value, (bool, int, float)):
+        return of(b, value)
+    if isinstance(value, tuple):
+        return tuple(tensorised(b, item) for item in cast(tuple[Any, ...], value))
+    return value

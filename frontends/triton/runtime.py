@@ -1,0 +1,164 @@
+"""`@jit`: a Python function as a kernel, compiled on its first launch for each kind of argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tileir import Module
+from tileir.executor import executor, executors
+from tileir.frontends.triton.arguments import host_array, is_array, parameter
+from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.kernel import (
+    Parameter,
+    Specialization,
+    from_signature,
+    module_of,
+)
+from tileir.frontends.triton.language.control import constexpr
+from tileir.frontends.triton.source import Source
+
+OPTIONS = {
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion",
+    "launch_cooperative_grid", "num_buffers_warp_spec", "num_consumer_groups",
+}  # fmt: skip
+"""Keywords of a launch that steer the compiler and are no parameters."""
+
+_KEPT = ("num_warps", "num_stages")
+"""Those that this compiler follows."""
+
+
+class JITFunction:
+    """A kernel, launched by `kernel[grid](*arguments)`, or a function that kernels call.
+
+    Integers equal to 1 become constants, multiples of 16 and addresses aligned to 16 are known
+    as such, but for the parameters named in `do_not_specialize`.
+    """
+
+    def __init__(self, function: Callable[..., Any], do_not_specialize: Sequence[Any] = ()) -> None:
+        self.source = Source(function)
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+        self.fn, self._plain = function, frozenset(do_not_specialize)
+        self._modules: dict[Any, Module] = {}
+
+    @property
+    def arg_names(self) -> list[str]:
+        """Names of the parameters."""
+        return [node.arg for node in self.source.parameters]
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError(f"launch it as {self.__name__}[grid](...), or call it from a kernel")
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """The launcher for `grid`: a number, a tuple, or a function of the arguments by name."""
+
+        def launch(*arguments: Any, **named: Any) -> Any:
+            return self.run(*arguments, grid=grid, **named)
+
+        return launch
+
+    def module(
+        self, signature: Mapping[str, str], constants: Mapping[str, Any] = {}, **options: int
+    ) -> Module:
+        """The module for a signature, without launching: `kernel.module({"x": "*fp32:16", "n":
+        "i32"}, {"BLOCK": 128})`. Raises CompilationError."""
+        return module_of(self.source, from_signature(self.source, signature, constants, **options))
+
+    def run(
+        self, *arguments: Any, grid: Any, warmup: bool = False, on: str | None = None, **named: Any
+    ) -> Any:
+        """Launch for every instance of `grid`, and wait; `on` names an executor (default: the
+        GPU for its arrays, the interpreter for the host's). `warmup` only compiles.
+
+        Raises CompilationError and LaunchError.
+        """
+        options = {k: v for k, v in named.items() if k in OPTIONS}
+        given = {k: v for k, v in named.items() if k not in OPTIONS}
+        bound = self._bound(arguments, given)
+        special = self._specialized(bound, options)
+        module = self._compiled(special)
+        if warmup:
+            return module
+        where = on or _place(bound)
+        extents = _extents(grid, {**bound, **options})
+        if 0 in extents:
+            return None
+        values = {name: host_array(bound[name]) for name in special.parameters}
+        return executor(where).launch(module, self.__name__, extents, values)
+
+    def warmup(self, *arguments: Any, grid: Any, **named: Any) -> Module:
+        """The module that a launch would run."""
+        return self.run(*arguments, grid=grid, warmup=True, **named)
+
+    def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            bound = self.source.signature.bind(*arguments, **named)
+        except TypeError as error:
+            raise refused(f"{self.__name__}: {error}") from None
+        bound.apply_defaults()
+        return {k: v.value if isinstance(v, constexpr) else v for k, v in bound.arguments.items()}
+
+    def _specialized(self, bound: Mapping[str, Any], options: Mapping[str, Any]) -> Specialization:
+        parameters: dict[str, Parameter] = {}
+        constants: dict[str, Any] = {}
+        for index, (name, value) in enumerate(bound.items()):
+            plain = name in self._plain or index in self._plain
+            if name in self.source.constant_parameters or _is_constant(value, plain):
+                constants[name] = value
+                continue
+            found = parameter(name, value)
+            parameters[name] = Parameter(found.type) if plain else found
+        return Specialization(parameters, constants, {k: options[k] for k in _KEPT if k in options})
+
+    def _compiled(self, special: Specialization) -> Module:
+        key = (
+            tuple(special.parameters.items()),
+            tuple((n, type(v), _hashable(v)) for n, v in special.constants.items()),
+            tuple(special.options.items()),
+        )
+        try:
+            found = self._modules.get(key)
+        except TypeError:  # a constant that cannot be hashed is compiled anew
+            return module_of(self.source, special)
+        if found is None:
+            found = self._modules[key] = module_of(self.source, special)
+        return found
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(sorted(value.items())) if isinstance(value, dict) else value
+
+
+def _is_constant(value: Any, plain: bool) -> bool:
+    """What is compiled in without being annotated: 1, and what is neither array nor number."""
+    if is_array(value) or isinstance(value, float):
+        return False
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value == 1 and not plain
+    return not isinstance(value, bool) and not hasattr(value, "dtype")
+
+
+def _place(bound: Mapping[str, Any]) -> str:
+    """The executor for these arguments."""
+    on_gpu = any(
+        hasattr(v, "__cuda_array_interface__") and getattr(v, "is_cuda", True)
+        for v in bound.values()
+        if not hasattr(v, "__array_interface__")
+    )
+    return "gpu" if on_gpu and "gpu" in executors() else "interpreter"
+
+
+def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
+    found: Any = grid(arguments) if callable(grid) else grid
+    extents = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if not 1 <= len(extents) <= 3 or not all(isinstance(n, int) and n >= 0 for n in extents):
+        raise refused(f"a grid is one to three numbers, not {found!r}")
+    return extents
+
+
+def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a kernel of a function: `@jit`, or `@jit(do_not_specialize=["n"])`."""
+    chosen = options.get("do_not_specialize") or ()
+    if function is None:
+        return lambda f: JITFunction(f, chosen)  # type: ignore[arg-type]
+    return JITFunction(function, chosen)

@@ -1,0 +1,355 @@
+"""What Triton's operators mean: promotion, broadcasting, and the op for each type.
+
+Signed sums and products are promised not to overflow, as C promises it; unsigned ones wrap.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tileir.builder import Builder
+from tileir.frontends.triton import dtypes
+from tileir.frontends.triton.dtypes import DType, PointerType, promoted
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.tensor import Kind, Tensor, described, literal, of
+from tileir.types import tile
+
+# Shapes -------------------------------------------------------------------------------------
+
+
+def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape they broadcast to, as numpy does. Raises KernelError."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    found: list[int] = []
+    for extents in zip(*padded, strict=True):
+        wide = {n for n in extents if n != 1}
+        if len(wide) > 1:
+            listed = " and ".join(map(str, shapes))
+            raise KernelError(f"shapes {listed} do not broadcast")
+        found.append(wide.pop() if wide else 1)
+    return tuple(found)
+
+
+def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """`x` replicated to `shape`. Raises KernelError."""
+    if x.shape == shape:
+        return x
+    if broadcast_shape(x.shape, shape) != shape:
+        raise KernelError(f"{described(x)} does not broadcast to {shape}")
+    return Tensor(x.expr.broadcast_to(*shape), x.dtype)
+
+
+def broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All at one shape."""
+    shape = broadcast_shape(*(t.shape for t in tensors))
+    return tuple(broadcast_to(t, shape) for t in tensors)
+
+
+# Types --------------------------------------------------------------------------------------
+
+
+def cast(x: Tensor, to: Kind, *, rounding: str | None = None) -> Tensor:
+    """`x` with its elements converted. Raises KernelError."""
+    old = x.dtype
+    if old == to:
+        return x
+    if isinstance(old, DType) and old.element is to.element:
+        return Tensor(x.expr, to)
+    if isinstance(to, PointerType) or isinstance(old, PointerType):
+        return _cast_pointer(x, to)
+    signed = old.signed if old.is_int() else to.signed
+    options = {} if rounding is None else {"rounding": rounding}
+    return Tensor(x.expr.to(to.element, signed=signed, **options), to)
+
+
+def _cast_pointer(x: Tensor, to: Kind) -> Tensor:
+    if isinstance(to, PointerType) and isinstance(x.dtype, DType) and x.dtype is not dtypes.int64:
+        if not x.dtype.is_int():
+            raise KernelError(f"{x.dtype} cannot be cast to {to}")
+        x = cast(x, dtypes.int64)
+    if isinstance(to, DType) and to.element is not dtypes.int64.element:
+        if not to.is_int() or to.is_bool():
+            raise KernelError(f"{x.dtype} cannot be cast to {to}")
+        return cast(cast(x, dtypes.int64), to)
+    return Tensor(x.expr.to(to.element), to)
+
+
+def bitcast(x: Tensor, to: Kind) -> Tensor:
+    """The same bits as another type of the same width. Raises KernelError."""
+    if x.dtype.is_ptr() != to.is_ptr():
+        return cast(x, to)
+    if isinstance(to, DType) and isinstance(x.dtype, DType):
+        if to.primitive_bitwidth != x.dtype.primitive_bitwidth:
+            raise KernelError(f"bits of {x.dtype} are not as many as of {to}")
+        if to.element is x.dtype.element:
+            return Tensor(x.expr, to)
+    return Tensor(x.builder.bitcast(x.expr, tile(to.element, x.shape)), to)
+
+
+def common(b: Builder, x: Any, y: Any, *, division: bool = False) -> tuple[Tensor, Tensor]:
+    """Both at one type and shape. A number takes the tensor's type, unless it is of a higher
+    rank (a float beside integers). Raises KernelError."""
+    if isinstance(x, (int, float)) and isinstance(y, Tensor):
+        right, left = _beside(b, y, x, division)
+        return left, right
+    if isinstance(y, (int, float)) and isinstance(x, Tensor):
+        return _beside(b, x, y, division)
+    left, right = of(b, x), of(b, y)
+    kind = _promoted(left.dtype, right.dtype, division)
+    left, right = broadcast(cast(left, kind), cast(right, kind))
+    return left, right
+
+
+def _beside(b: Builder, x: Tensor, number: float, division: bool) -> tuple[Tensor, Tensor]:
+    if isinstance(x.dtype, PointerType):
+        raise KernelError(f"{x.dtype} and {number} have no common type")
+    own = dtypes.of_number(number)
+    if own.rank <= x.dtype.rank:
+        small = x.dtype.is_fp16() or x.dtype.is_bf16()
+        kind = dtypes.float32 if division and small else x.dtype
+    else:
+        kind = _promoted(x.dtype, own, division)
+    return cast(x, kind), literal(b, number, kind, x.shape)
+
+
+def _promoted(a: Kind, c: Kind, division: bool) -> Kind:
+    if isinstance(a, PointerType) or isinstance(c, PointerType):
+        if a == c:
+            return a
+        raise KernelError(f"{a} and {c} have no common type")
+    try:
+        return promoted(a, c, division=division)
+    except TypeError as error:
+        raise KernelError(str(error)) from None
+
+
+# Arithmetic ---------------------------------------------------------------------------------
+
+
+def add(b: Builder, x: Any, y: Any) -> Tensor:
+    """Sum; of a pointer and integers, the pointer so many elements on."""
+    left, right = of(b, x), of(b, y)
+    if isinstance(right.dtype, PointerType) and not isinstance(left.dtype, PointerType):
+        left, right = right, left
+    if isinstance(left.dtype, PointerType):
+        return _advanced(b, left, right)
+    return _arithmetic(b, "add", x, y)
+
+
+def sub(b: Builder, x: Any, y: Any) -> Tensor:
+    """Difference; of a pointer and integers, the pointer so many elements back."""
+    left, right = of(b, x), of(b, y)
+    if isinstance(left.dtype, PointerType):
+        return _advanced(b, left, negate(b, right))
+    return _arithmetic(b, "sub", x, y)
+
+
+def mul(b: Builder, x: Any, y: Any) -> Tensor:
+    """Product."""
+    return _arithmetic(b, "mul", x, y)
+
+
+def _advanced(b: Builder, pointer: Tensor, index: Tensor) -> Tensor:
+    if not isinstance(index.dtype, DType) or not index.dtype.is_int():
+        raise KernelError(f"a pointer moves by integers, not by {described(index)}")
+    if not index.dtype.signed and index.dtype.primitive_bitwidth < 64:
+        index = cast(index, dtypes.int64)
+    if index.dtype.is_bool():
+        index = cast(index, dtypes.int32)
+    pointer, index = broadcast(pointer, index)
+    return Tensor(b.getelementptr(pointer.expr, index.expr), pointer.dtype)
+
+
+def _folded(b: Builder, function: Callable[[int, int], int], x: Tensor, y: Tensor) -> Tensor | None:
+    """What two integers known while compiling give; None where they are not, or overflow."""
+    left, right = x.number, y.number
+    if x.shape or not isinstance(left, int) or not isinstance(right, int):
+        return None
+    try:
+        return literal(b, function(left, right), x.dtype)
+    except (KernelError, ArithmeticError):
+        return None
+
+
+def _quotient(x: int, y: int) -> int:
+    """Rounded to zero, as in C."""
+    found = abs(x) // abs(y)
+    return found if (x < 0) == (y < 0) else -found
+
+
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+}
+
+
+def _arithmetic(b: Builder, name: str, x: Any, y: Any) -> Tensor:
+    left, right = common(b, x, y)
+    kind = _number(left)
+    known = _folded(b, _ARITHMETIC[name], left, right)
+    if known is not None:
+        return known
+    if kind.is_floating():
+        return Tensor(getattr(b, f"f{name}")(left.expr, right.expr), kind)
+    if kind.is_bool():
+        return Tensor(getattr(b, name)(left.expr, right.expr), kind)
+    wraps = "nsw" if kind.signed and kind.primitive_bitwidth >= 32 else "none"
+    return Tensor(getattr(b, name)(left.expr, right.expr, overflow=wraps), kind)
+
+
+def truediv(b: Builder, x: Any, y: Any) -> Tensor:
+    """Quotient of floats; integers become floats first, 32-bit ones and smaller float32."""
+    left, right = common(b, x, y, division=True)
+    if _number(left).is_int():
+        left, right = cast(left, dtypes.float32), cast(right, dtypes.float32)
+    return Tensor(b.fdiv(left.expr, right.expr), left.dtype)
+
+
+def floordiv(b: Builder, x: Any, y: Any) -> Tensor:
+    """Quotient of integers, rounded to zero as in C."""
+    left, right = common(b, x, y, division=True)
+    kind = _number(left)
+    if kind.is_floating():
+        raise KernelError("// is of integers; divide floats by / and round with tl.floor")
+    known = _folded(b, _quotient, left, right)
+    if known is not None:
+        return known
+    divide = b.sdiv if kind.signed else b.udiv
+    return Tensor(divide(left.expr, right.expr), kind)
+
+
+def mod(b: Builder, x: Any, y: Any) -> Tensor:
+    """Remainder with the sign of the dividend, as in C."""
+    left, right = common(b, x, y, division=True)
+    kind = _number(left)
+    if kind.is_floating():
+        return Tensor(b.frem(left.expr, right.expr), kind)
+    known = _folded(b, lambda n, m: n - _quotient(n, m) * m, left, right)
+    if known is not None:
+        return known
+    rest = b.srem if kind.signed else b.urem
+    return Tensor(rest(left.expr, right.expr), kind)
+
+
+def power(b: Builder, x: Any, y: Any) -> Tensor:
+    """`x` to the power of `y`, floats."""
+    left, right = common(b, x, y)
+    if _number(left).is_int():
+        left, right = cast(left, dtypes.float32), cast(right, dtypes.float32)
+    return Tensor(b.pow(left.expr, right.expr), left.dtype)
+
+
+def negate(b: Builder, x: Any) -> Tensor:
+    """`-x`."""
+    value = of(b, x)
+    kind = _number(value)
+    if kind.is_bool():
+        raise KernelError("- is of numbers, not of int1")
+    known = _folded(b, lambda n, _: -n, value, value)
+    if known is not None:
+        return known
+    return Tensor((b.fneg if kind.is_floating() else b.neg)(value.expr), kind)
+
+
+def invert(b: Builder, x: Any) -> Tensor:
+    """All bits flipped; of a condition, its opposite."""
+    value = of(b, x)
+    kind = _number(value)
+    if kind.is_floating():
+        raise KernelError(f"~ is of integers, not of {kind}")
+    ones = literal(b, True if kind.is_bool() else -1, _as_signed(kind), value.shape)
+    return Tensor(b.xor(value.expr, ones.expr), kind)
+
+
+def bitwise(name: str) -> Callable[[Builder, Any, Any], Tensor]:
+    """`&`, `|` or `^`."""
+
+    def apply(b: Builder, x: Any, y: Any) -> Tensor:
+        left, right = common(b, x, y)
+        if _number(left).is_floating():
+            raise KernelError(f"bits of {described(left)} are not combined; bitcast it first")
+        return Tensor(getattr(b, name)(left.expr, right.expr), left.dtype)
+
+    return apply
+
+
+def shift(name: str) -> Callable[[Builder, Any, Any], Tensor]:
+    """`<<` or `>>`; a shift to the right keeps the sign of a signed type."""
+
+    def apply(b: Builder, x: Any, y: Any) -> Tensor:
+        left, right = common(b, x, y)
+        kind = _number(left)
+        if kind.is_floating():
+            raise KernelError(f"{described(left)} is not shifted; bitcast it first")
+        op = "shl" if name == "left" else "ashr" if kind.signed else "lshr"
+        return Tensor(getattr(b, op)(left.expr, right.expr), kind)
+
+    return apply
+
+
+# Comparison ---------------------------------------------------------------------------------
+
+
+_RELATIONS: dict[str, Callable[[int, int], int]] = {
+    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq": operator.eq, "ne": operator.ne,
+}  # fmt: skip
+
+
+def compare(name: str) -> Callable[[Builder, Any, Any], Tensor]:
+    """`lt`, `le`, `gt`, `ge`, `eq` or `ne`; int1. A NaN is only unequal."""
+
+    def apply(b: Builder, x: Any, y: Any) -> Tensor:
+        left, right = common(b, x, y)
+        known = _folded(b, _RELATIONS[name], left, right)
+        if known is not None:
+            return literal(b, bool(known.number), dtypes.int1)
+        if isinstance(left.dtype, DType) and left.dtype.is_floating():
+            relation = "une" if name == "ne" else f"o{name}"
+            found = b.fcmp(left.expr, right.expr, predicate=relation)[0]
+            return Tensor(found, dtypes.int1)
+        signed = isinstance(left.dtype, DType) and left.dtype.signed and not left.dtype.is_bool()
+        relation = name if name in ("eq", "ne") else f"{'s' if signed else 'u'}{name}"
+        return Tensor(b.icmp(left.expr, right.expr, predicate=relation)[0], dtypes.int1)
+
+    return apply
+
+
+def condition(b: Builder, x: Any) -> Tensor:
+    """`x` as int1: whether it is not 0."""
+    value = of(b, x)
+    return value if value.dtype is dtypes.int1 else cast(value, dtypes.int1)
+
+
+def both(b: Builder, x: Any, y: Any) -> Tensor:
+    """`x and y` of conditions."""
+    left, right = broadcast(condition(b, x), condition(b, y))
+    return Tensor(b.and_(left.expr, right.expr), dtypes.int1)
+
+
+def either(b: Builder, x: Any, y: Any) -> Tensor:
+    """`x or y` of conditions."""
+    left, right = broadcast(condition(b, x), condition(b, y))
+    return Tensor(b.or_(left.expr, right.expr), dtypes.int1)
+
+
+def where(b: Builder, chosen: Any, x: Any, y: Any) -> Tensor:
+    """`x` where `chosen`, else `y`."""
+    which = condition(b, chosen)
+    left, right = common(b, x, y)
+    which, left, right = broadcast(which, left, right)
+    return Tensor(b.select(which.expr, left.expr, right.expr), left.dtype)
+
+
+def _number(x: Tensor) -> DType:
+    if isinstance(x.dtype, PointerType):
+        raise KernelError(f"arithmetic on {described(x)}")
+    return x.dtype
+
+
+def _as_signed(kind: DType) -> DType:
+    return next(t for t in dtypes.ALL if t.element is kind.element and t.signed)

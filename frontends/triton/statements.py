@@ -1,0 +1,240 @@
+"""Statements of a kernel."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tileir.frontends.triton import dtypes, semantic
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.expressions import (
+    binary,
+    evaluate,
+    is_static,
+    static_items,
+)
+from tileir.frontends.triton.frame import Frame
+from tileir.frontends.triton.language import control
+from tileir.frontends.triton.language.builtin import static
+from tileir.frontends.triton.language.debugging import device_assert, static_assert
+from tileir.frontends.triton.names import tensorised
+from tileir.frontends.triton.tensor import Tensor, described, of
+
+
+def run(frame: Frame, body: Sequence[ast.stmt]) -> bool:
+    """Compile statements; whether control comes out at their end. Raises CompilationError."""
+    for node in body:
+        rule = _RULES.get(type(node))
+        with frame.at(node):
+            if rule is None:
+                what = type(node).__name__
+                raise KernelError(f"kernels have no {what} statements", "TIR1001")
+            if rule(frame, node) is False:
+                return False
+    return True
+
+
+# Assignment ---------------------------------------------------------------------------------
+
+
+def _assign(frame: Frame, node: ast.Assign) -> None:
+    value = evaluate(frame, node.value)
+    for target in node.targets:
+        _bind(frame, target, value)
+
+
+def _bind(frame: Frame, target: ast.expr, value: Any) -> None:
+    if isinstance(target, ast.Name):
+        frame.names.set(target.id, tensorised(frame.b, value))
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        items = static_items(value)
+        if len(items) != len(target.elts):
+            raise KernelError(f"{len(items)} values for {len(target.elts)} names", "TIR1003")
+        for part, item in zip(target.elts, items, strict=True):
+            _bind(frame, part, item)
+    else:
+        message = "a tensor cannot be changed in place; store to memory, or use tl.where"
+        raise KernelError(message, "TIR1001")
+
+
+def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
+    if node.value is None:
+        return
+    value = evaluate(frame, node.value)
+    if "constexpr" in ast.unparse(node.annotation) and isinstance(node.target, ast.Name):
+        known = static(value, node.target.id)
+        frame.names.held.pop(node.target.id, None)
+        frame.names.set(node.target.id, known)
+        return
+    kind = evaluate(frame, node.annotation)
+    if isinstance(kind, dtypes.DType):
+        value = semantic.cast(of(frame.b, value), kind)
+    _bind(frame, node.target, value)
+
+
+def _augmented(frame: Frame, node: ast.AugAssign) -> None:
+    if not isinstance(node.target, ast.Name):
+        raise KernelError("only names are assigned to", "TIR1001")
+    old = frame.look_up(node.target.id)
+    _bind(frame, node.target, binary(frame, type(node.op), old, evaluate(frame, node.value)))
+
+
+def _expression(frame: Frame, node: ast.Expr) -> None:
+    evaluate(frame, node.value)
+
+
+# Branches -----------------------------------------------------------------------------------
+
+
+def _if(frame: Frame, node: ast.If) -> bool:
+    test = evaluate(frame, node.test)
+    if is_static(test):
+        return run(frame, node.body if test else node.orelse)
+    chosen = semantic.condition(frame.b, test)
+    if chosen.shape:
+        raise KernelError(f"a condition is one int1, not {described(chosen)}")
+    if chosen.number is not None:
+        return run(frame, node.body if chosen.number else node.orelse)
+    return _branches(frame, node, chosen)
+
+
+def _branches(frame: Frame, node: ast.If, chosen: Tensor) -> bool:
+    names, b = frame.names, frame.b
+    frame.nested += 1
+    with b.if_(chosen.expr):
+        before = names.branch()
+        through = run(frame, node.body)
+        then = names.leave(before)
+    with b.else_():
+        names.branch(then)
+        other_through = run(frame, node.orelse)
+        other = names.leave(before)
+    frame.nested -= 1
+    if through and other_through:
+        names.join(then, other)
+    else:
+        names.held = then if through else other
+    return through or other_through
+
+
+# Loops --------------------------------------------------------------------------------------
+
+
+def _for(frame: Frame, node: ast.For) -> bool:
+    if node.orelse:
+        raise KernelError("a loop has no else", "TIR1001")
+    items = evaluate(frame, node.iter)
+    if isinstance(items, control.range):
+        return _counted(frame, node, items)
+    for item in static_items(items):
+        _bind_item(frame, node.target, item)
+        if not run(frame, node.body):
+            return False
+    if isinstance(node.target, ast.Name):
+        frame.names.drop(node.target.id, "was the variable of an unrolled loop, which has ended")
+    return True
+
+
+def _bind_item(frame: Frame, target: ast.expr, item: Any) -> None:
+    """The variable of an unrolled loop: what is known stays known."""
+    if isinstance(target, ast.Name):
+        frame.names.held.pop(target.id, None)
+        frame.names.set(target.id, item)
+    else:
+        _bind(frame, target, item)
+
+
+def _counted(frame: Frame, node: ast.For, items: control.range) -> bool:
+    if not isinstance(node.target, ast.Name):
+        raise KernelError("a range gives one number for one name", "TIR1001")
+    bounds = [of(frame.b, n) for n in items.bounds]
+    kind = bounds[0].dtype
+    for bound in bounds[1:]:
+        kind = semantic.common(frame.b, Tensor(frame.b.undef(kind.element), kind), bound)[0].dtype
+    low, high, step = (semantic.cast(n, kind).expr for n in bounds)
+    names = frame.names
+    frame.nested += 1
+    with frame.b.for_(low, high, step, name=node.target.id, **_options(items)) as index:
+        before = names.enter_loop()
+        names.set(node.target.id, Tensor(index, kind))
+        run(frame, node.body)
+        names.leave_loop(before)
+    frame.nested -= 1
+    return True
+
+
+def _options(items: control.range) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if items.num_stages is not None:
+        found["stages"] = static(items.num_stages, "num_stages")
+    if items.loop_unroll_factor is not None:
+        found["unroll"] = static(items.loop_unroll_factor, "loop_unroll_factor")
+    return found
+
+
+def _while(frame: Frame, node: ast.While) -> bool:
+    if node.orelse:
+        raise KernelError("a loop has no else", "TIR1001")
+
+    def test() -> Any:
+        chosen = semantic.condition(frame.b, evaluate(frame, node.test))
+        if chosen.shape:
+            raise KernelError(f"a condition is one int1, not {described(chosen)}")
+        return chosen.expr
+
+    frame.nested += 1
+    with frame.b.while_(test):
+        before = frame.names.enter_loop()
+        run(frame, node.body)
+        frame.names.leave_loop(before)
+    frame.nested -= 1
+    return True
+
+
+def _break(frame: Frame, node: ast.Break) -> bool:
+    frame.b.break_()
+    return False
+
+
+def _continue(frame: Frame, node: ast.Continue) -> bool:
+    frame.b.continue_()
+    return False
+
+
+# The rest -----------------------------------------------------------------------------------
+
+
+def _return(frame: Frame, node: ast.Return) -> bool:
+    value = None if node.value is None else evaluate(frame, node.value)
+    frame.give_back(tuple(value) if isinstance(value, list) else value)
+    return False
+
+
+def _assert(frame: Frame, node: ast.Assert) -> None:
+    test = evaluate(frame, node.test)
+    message = "" if node.msg is None else evaluate(frame, node.msg)
+    check = static_assert if is_static(test) else device_assert
+    check.apply(frame, test, message)
+
+
+def _pass(frame: Frame, node: ast.stmt) -> None:
+    return None
+
+
+_RULES: dict[type[ast.stmt], Callable[..., Any]] = {
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Expr: _expression,
+    ast.If: _if,
+    ast.For: _for,
+    ast.While: _while,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.Return: _return,
+    ast.Assert: _assert,
+    ast.Pass: _pass,
+    ast.Global: _pass,
+    ast.Nonlocal: _pass,
+}

@@ -1,0 +1,150 @@
+"""`@autotune` and `@heuristics`: parameters that the launcher chooses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.errors import TileirError
+from tileir.frontends.triton.errors import refused
+
+
+@attrs.frozen
+class Config:
+    """Values for the parameters `kwargs`, and options of the launch."""
+
+    kwargs: Mapping[str, Any]
+    num_warps: int | None = None
+    num_stages: int | None = None
+    num_ctas: int = 1
+    maxnreg: int | None = None
+    pre_hook: Callable[..., Any] | None = None
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """Parameters and options of the launch."""
+        options = {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        return {**self.kwargs, **{k: v for k, v in options.items() if v is not None}}
+
+
+class Autotuner:
+    """A kernel with several configurations. The fastest is kept for each value of the arguments
+    named by `key` and each kind of array."""
+
+    def __init__(
+        self, kernel: Any, configs: Sequence[Config], key: Sequence[str], **options: Any
+    ) -> None:
+        self.kernel, self.configs, self.key = kernel, list(configs) or [Config({})], tuple(key)
+        self._prune = options.get("prune_configs_by") or {}
+        self._restored = [
+            *(options.get("reset_to_zero") or ()),
+            *(options.get("restore_value") or ()),
+        ]
+        self._best: dict[Any, Config] = {}
+        self.source, self.__name__ = kernel.source, kernel.__name__
+
+    @property
+    def best_config(self) -> Config:
+        """The configuration chosen last."""
+        return list(self._best.values())[-1]
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        def launch(*arguments: Any, **named: Any) -> Any:
+            return self.run(*arguments, grid=grid, **named)
+
+        return launch
+
+    def run(self, *arguments: Any, grid: Any, **named: Any) -> Any:
+        """Launch in the best configuration, found on the first launch of its kind. Raises
+        LaunchError where no configuration compiles."""
+        names = [
+            n for n in self.kernel.source.signature.parameters if n not in self.configs[0].kwargs
+        ]
+        values = {**dict(zip(names, arguments, strict=False)), **named}
+        key = self._key(values)
+        if key not in self._best:
+            self._best[key] = self._fastest(arguments, grid, named, values)
+        chosen = self._best[key]
+        return self.kernel.run(*arguments, grid=grid, **{**named, **chosen.all_kwargs()})
+
+    def _key(self, values: Mapping[str, Any]) -> Any:
+        kinds = tuple(str(v.dtype) for v in values.values() if hasattr(v, "dtype"))
+        return (*(values.get(n) for n in self.key), *kinds)
+
+    def _fastest(
+        self,
+        arguments: Sequence[Any],
+        grid: Any,
+        named: Mapping[str, Any],
+        values: Mapping[str, Any],
+    ) -> Config:
+        configs = self._pruned(values)
+        if len(configs) == 1:
+            return configs[0]
+        failures: list[TileirError] = []
+        best, least = None, float("inf")
+        for config in configs:
+            try:
+                seconds = self._timed(arguments, grid, {**named, **config.all_kwargs()})
+            except TileirError as error:
+                failures.append(error)
+                continue
+            if seconds < least:
+                best, least = config, seconds
+        if best is None:
+            raise refused(f"no configuration of {self.__name__} compiles: {failures[0]}")
+        return best
+
+    def _pruned(self, values: Mapping[str, Any]) -> list[Config]:
+        early = self._prune.get("early_config_prune")
+        return list(early(self.configs, values)) if early else self.configs
+
+    def _timed(self, arguments: Sequence[Any], grid: Any, named: Mapping[str, Any]) -> float:
+        """Seconds of the second of two launches on copies of the arguments."""
+        copies = [_copy(a) for a in arguments]
+        named = {k: _copy(v) for k, v in named.items()}
+        self.kernel.run(*copies, grid=grid, **named)
+        start = time.perf_counter()
+        self.kernel.run(*copies, grid=grid, **named)
+        return time.perf_counter() - start
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return value.clone() if hasattr(value, "clone") else value
+
+
+def autotune(configs: Sequence[Config], key: Sequence[str], **options: Any) -> Any:
+    """Choose the fastest of `configs` for every value of the arguments named in `key`."""
+    return lambda kernel: Autotuner(kernel, configs, key, **options)
+
+
+class Heuristics:
+    """A kernel some of whose parameters are computed from the other arguments."""
+
+    def __init__(self, kernel: Any, values: Mapping[str, Callable[..., Any]]) -> None:
+        self.kernel, self.values = kernel, values
+        self.source, self.__name__ = kernel.source, kernel.__name__
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        def launch(*arguments: Any, **named: Any) -> Any:
+            return self.run(*arguments, grid=grid, **named)
+
+        return launch
+
+    def run(self, *arguments: Any, grid: Any, **named: Any) -> Any:
+        """Launch with the computed parameters."""
+        known = dict(zip(self.kernel.source.signature.parameters, arguments, strict=False))
+        known.update(named)
+        for name, compute in self.values.items():
+            known[name] = named[name] = compute(known)
+        return self.kernel.run(*arguments, grid=grid, **named)
+
+
+def heuristics(values: Mapping[str, Callable[..., Any]]) -> Any:
+    """Compute parameters from the other arguments: `@heuristics({"EVEN": lambda a: ...})`."""
+    return lambda kernel: Heuristics(kernel, values)

@@ -1,0 +1,154 @@
+"""What is wrong in a kernel is said at its line and column, and nothing else escapes."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+from tileir import TileirError
+
+
+@triton.jit
+def unknown_name(x):
+    tl.store(x, y)  # noqa: F821 §y)
+
+
+@triton.jit
+def unknown_function(x):
+    tl.frobnicate(x)  # §tl.frobnicate
+
+
+@triton.jit
+def mixed_shapes(x):
+    tl.store(x + tl.arange(0, 4), tl.arange(0, 4) + tl.arange(0, 3))  # §tl.arange(0, 4) +
+
+
+@triton.jit
+def float_pointer(x):
+    tl.load(x + 1.5)  # §x + 1.5
+
+
+@triton.jit
+def not_static(x, n):
+    tl.store(x + tl.arange(0, n), 0)  # §tl.arange(0, n)
+
+
+@triton.jit
+def one_path_only(x, n):
+    if n > 0:
+        v = 1
+    tl.store(x, v)  # §v)
+
+
+@triton.jit
+def changes_type(x, n):
+    v = 0
+    for _ in range(n):
+        v = v + 0.5  # §v = v + 0.5
+    tl.store(x, v)
+
+
+@triton.jit
+def loop_only(x, n):
+    for i in range(n):
+        w = i
+    tl.store(x, w)  # §w)
+
+
+@triton.jit
+def raises(x):
+    raise ValueError  # §raise
+
+
+@triton.jit
+def in_place(x):
+    v = tl.arange(0, 4)
+    v[0] = 1  # §v[0] = 1
+
+
+@triton.jit
+def element_of(x):
+    v = tl.arange(0, 4)
+    tl.store(x, v[0])  # §v[0]
+
+
+@triton.jit
+def asserted(x):
+    tl.static_assert(1 == 2, "no")  # §tl.static_assert
+
+
+@triton.jit
+def bad_axis(x):
+    tl.sum(tl.arange(0, 4), axis=1)  # §tl.sum
+
+
+@triton.jit
+def bad_keyword(x):
+    tl.load(x, masked=True)  # §tl.load
+
+
+@triton.jit
+def many_conditions(x):
+    if tl.arange(0, 4) > 1:  # §if
+        tl.store(x, 1)
+
+
+@triton.jit
+def no_matrices(x):
+    tl.dot(tl.arange(0, 4), tl.arange(0, 4))  # §tl.dot
+
+
+@triton.jit
+def endless(x):
+    return endless(x)  # §endless(x)
+
+
+@triton.jit
+def returns_value(x):
+    return x  # §return
+
+
+KERNELS = [v for v in list(globals().values()) if isinstance(v, triton.JITFunction)]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
+def test_an_error_is_at_the_line_and_column_that_is_marked(kernel: Any) -> None:
+    lines, first = inspect.getsourcelines(kernel.fn)
+    row = next(i for i, line in enumerate(lines) if "§" in line)
+    marked = lines[row].rpartition("§")[2].rstrip("\n")
+    types = {name: "i32" if name == "n" else "*fp32" for name in kernel.arg_names}
+    with pytest.raises(TileirError) as caught:
+        kernel.module(types)
+    assert caught.value.code.startswith("TIR10")
+    found = caught.value.location
+    assert found is not None
+    assert found.file == __file__
+    assert found.line == first + row
+    assert lines[row][found.column - 1 :].startswith(marked)
+
+
+def test_what_cannot_be_launched_is_refused() -> None:
+    x = np.zeros(4, np.float32)
+    for arguments, grid in (((x, 1), (1,)), ((), (1,)), ((x,), ("a",))):
+        with pytest.raises(TileirError) as caught:
+            fine[grid](*arguments)
+        assert caught.value.code == "TIR1005"
+    with pytest.raises(TileirError):
+        fine[(1,)](np.zeros(4, np.complex64))
+
+
+@triton.jit
+def fine(x):
+    tl.store(x, 1)
+
+
+def test_functions_of_the_language_do_nothing_outside_kernels() -> None:
+    with pytest.raises(RuntimeError, match="jit"):
+        tl.arange(0, 4)
+    with pytest.raises(RuntimeError, match="grid"):
+        fine(1)

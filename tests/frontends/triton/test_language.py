@@ -1,0 +1,286 @@
+"""The language: types, control flow, functions, reductions, atomics, as Triton defines them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+
+
+def ran(kernel: Any, *arguments: Any, grid: Any = (1,), **named: Any) -> None:
+    kernel[grid](*arguments, **named)
+
+
+def type_of(source: Any, **types: str) -> str:
+    """The type of what `source`, a kernel that stores to `out`, stores."""
+    module = source.module({**types, "out": "*fp64"})
+    (store,) = [op for op in module.kernel().ops if op.mnemonic == "store"]
+    return str(store.inputs[1].type)
+
+
+@triton.jit
+def sum_kernel(x, y, out, n, OP: tl.constexpr):
+    a, b = tl.load(x), tl.load(y)
+    if OP == "add":
+        c = a + b
+    elif OP == "div":
+        c = a / b
+    elif OP == "floordiv":
+        c = a // b
+    elif OP == "mod":
+        c = a % b
+    elif OP == "shr":
+        c = a >> b
+    elif OP == "lt":
+        c = a < b
+    else:
+        c = a * 1.5
+    tl.store(out, c)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "op", "expected"),
+    [
+        (np.int32(-7), np.int32(2), "floordiv", -3),
+        (np.int32(-7), np.int32(2), "mod", -1),
+        (np.uint32(2**32 - 7), np.uint32(2), "floordiv", (2**32 - 7) // 2),
+        (np.int32(-8), np.int32(1), "shr", -4),
+        (np.uint32(2**32 - 8), np.uint32(1), "shr", 2**31 - 4),
+        (np.int32(7), np.int32(2), "div", 3.5),
+        (np.int8(100), np.int16(100), "add", 200),
+        (np.uint8(200), np.uint8(100), "add", 44),
+        (np.int32(-1), np.uint32(1), "lt", 0),
+        (np.int32(-1), np.int32(1), "lt", 1),
+        (np.float16(3), np.float16(2), "div", 1.5),
+        (np.int64(3), np.int32(2), "mul", 4.5),
+    ],
+)
+def test_operators_follow_the_types(x: Any, y: Any, op: str, expected: float) -> None:
+    out = np.zeros(1, np.float64)
+    ran(sum_kernel, np.array([x]), np.array([y]), out, 1, op)
+    assert out[0] == expected
+
+
+@triton.jit
+def collatz(out, start):
+    n = start
+    steps = 0
+    while n != 1:
+        if n % 2 == 0:
+            n = n // 2
+        else:
+            n = 3 * n + 1
+        steps += 1
+    tl.store(out, steps)
+
+
+def test_while_and_if_carry_names() -> None:
+    out = np.zeros(1, np.int32)
+    ran(collatz, out, 27)
+    assert out[0] == 111
+
+
+@triton.jit
+def first_above(x, n, limit):
+    for i in range(n):
+        if tl.load(x + i) > limit:
+            return i, True
+    return -1, False
+
+
+@triton.jit
+def search(x, out, n, limit):
+    where, found = first_above(x, n, limit)
+    if not found:
+        tl.store(out, -1)
+        return
+    tl.store(out, where)
+
+
+@pytest.mark.parametrize(("limit", "place"), [(3.5, 4), (9.0, -1), (-1.0, 0)])
+def test_functions_return_early_with_tuples(limit: float, place: int) -> None:
+    out = np.zeros(1, np.int32)
+    ran(search, np.arange(8, dtype=np.float32), out, 8, limit)
+    assert out[0] == place
+
+
+@triton.jit
+def unrolled(x, out, N: tl.constexpr, SCALE: tl.constexpr = 2.0):
+    total = tl.zeros((N,), tl.float32)
+    for i in tl.static_range(3):
+        part = tl.load(x + i * N + tl.arange(0, N))
+        total += part * (SCALE if i % 2 else 1.0)
+    for step in (1, 2):
+        total = total + step
+    tl.store(out + tl.arange(0, N), total)
+
+
+def test_static_loops_are_unrolled() -> None:
+    x, out = np.arange(15, dtype=np.float32).reshape(3, 5), np.zeros(5, np.float32)
+    ran(unrolled, x, out, 5)
+    assert (out == x[0] + 2 * x[1] + x[2] + 3).all()
+    module = unrolled.module({"x": "*fp32", "out": "*fp32"}, {"N": 5, "SCALE": 2.0})
+    assert len(module.kernel("unrolled").blocks) == 1
+
+
+@triton.jit
+def combine(m0, s0, m1, s1):
+    m = tl.maximum(m0, m1)
+    return m, s0 * tl.exp(m0 - m) + s1 * tl.exp(m1 - m)
+
+
+@triton.jit
+def statistics(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    m, s = tl.reduce((v, tl.full((N,), 1.0, tl.float32)), 0, combine)
+    tl.store(out, m)
+    tl.store(out + 1, tl.log(s) + m)
+    tl.store(out + 2, tl.argmax(v, 0).to(tl.float32))
+    tl.store(out + 3, tl.min(v, 0))
+    value, place = tl.max(v, 0, return_indices=True)
+    tl.store(out + 4, value - place)
+    tl.store(out + 8 + i, tl.cumsum(v, 0))
+    tl.store(out + 8 + N + i, tl.associative_scan(v, 0, larger))
+
+
+@triton.jit
+def larger(a, b):
+    return tl.where(a > b, a, b)
+
+
+@pytest.mark.parametrize("n", [1, 7, 32])
+def test_reductions_by_name_and_by_function(n: int) -> None:
+    x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
+    out = np.zeros(8 + 2 * n, np.float32)
+    ran(statistics, x, out, n)
+    log_sum = np.log(np.exp(x.astype(np.float64)).sum())
+    expected = [x.max(), log_sum, x.argmax(), x.min(), x.max() - x.argmax()]
+    np.testing.assert_allclose(out[:5], expected, rtol=1e-5)
+    np.testing.assert_allclose(out[8 : 8 + n], np.cumsum(x), rtol=1e-5, atol=1e-6)
+    assert (out[8 + n :] == np.maximum.accumulate(x)).all()
+
+
+@triton.jit
+def block_pointers(x, out, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    here = tl.make_block_ptr(x, (M, N), (N, 1), (tl.program_id(0) * BM, 0), (BM, BN), (1, 0))
+    there = tl.make_block_ptr(out, (M,), (1,), (tl.program_id(0) * BM,), (BM,), (0,))
+    total = tl.zeros((BM,), tl.float32)
+    for _ in range(0, N, BN):
+        total += tl.sum(tl.load(here, boundary_check=(0, 1), padding_option="zero"), 1)
+        here = tl.advance(here, (0, BN))
+    tl.store(there, total, boundary_check=(0,))
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (5, 13)])
+def test_block_pointers_advance_through_a_loop(shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    out = np.zeros(shape[0], np.float32)
+    ran(block_pointers, x, out, *shape, 4, 4, grid=(2,))
+    np.testing.assert_allclose(out, x.sum(1), rtol=1e-5, atol=1e-5)
+
+
+@triton.jit
+def descriptors(x, out, M, N, B: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [B, B])
+    target = tl.make_tensor_descriptor(out, [N, M], [M, 1], [B, B])
+    i, j = tl.program_id(0) * B, tl.program_id(1) * B
+    target.store([j, i], source.load([i, j]).T)
+
+
+def test_descriptors_move_blocks() -> None:
+    x = np.arange(6 * 9, dtype=np.float32).reshape(6, 9)
+    out = np.zeros((9, 6), np.float32)
+    ran(descriptors, x, out, 6, 9, 4, grid=(2, 3))
+    assert (out == x.T).all()
+
+
+@triton.jit
+def histogram_of(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out + tl.load(x + i, i < n, 0), 1, mask=i < n)
+
+
+def test_atomics_from_several_instances() -> None:
+    x = np.random.default_rng(3).integers(0, 5, 50, dtype=np.int32)
+    out = np.zeros(5, np.int32)
+    ran(histogram_of, x, out, 50, 16, grid=lambda meta: (triton.cdiv(50, meta["BLOCK"]),))
+    assert (out == np.bincount(x, minlength=5)).all()
+
+
+@triton.jit
+def random_numbers(out, seed, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.randint(seed, i))
+    tl.store(out + N + i, (tl.rand(seed, i) * 1000).to(tl.uint32))
+
+
+def philox(seed: int, count: int) -> Any:
+    """Philox 4x32-10 (Salmon et al., SC 2011), the first word for counters 0, 1, ..."""
+    found = []
+    for i in range(count):
+        c, k = [i, 0, 0, 0], [seed & 0xFFFFFFFF, seed >> 32]
+        for _ in range(10):
+            a, b = 0xCD9E8D57 * c[2], 0xD2511F53 * c[0]
+            c = [(a >> 32) ^ c[1] ^ k[0], a & 0xFFFFFFFF, (b >> 32) ^ c[3] ^ k[1], b & 0xFFFFFFFF]
+            k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+        found.append(c[0])
+    return np.array(found, np.uint32)
+
+
+def test_random_numbers_are_philox() -> None:
+    out = np.zeros(64, np.uint32)
+    ran(random_numbers, out, 42, 32)
+    assert (out[:32] == philox(42, 32)).all()
+    assert (out[32:] < 1000).all()
+
+
+@triton.autotune(
+    [triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 64}, num_warps=2)], key=["n"]
+)
+@triton.heuristics({"EVEN": lambda a: a["n"] % a["BLOCK"] == 0})
+@triton.jit
+def tuned(x, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(out + i, tl.load(x + i) + 1)
+    else:
+        tl.store(out + i, tl.load(x + i, i < n) + 1, i < n)
+
+
+@pytest.mark.parametrize("n", [128, 100])
+def test_tuned_parameters(n: int) -> None:
+    x, out = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+    tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+    assert (out == x + 1).all()
+    assert tuned.best_config in tuned.configs
+
+
+def test_benchmarks_make_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    @triton.testing.perf_report(
+        triton.testing.Benchmark(["n"], [1, 2], "provider", ["a", "b"], ["A", "B"], "demo", {})
+    )
+    def measured(n: int, provider: str) -> float:
+        return n * (2 if provider == "b" else 1)
+
+    assert measured.run() == [[[1, 1, 2], [2, 2, 4]]]
+    assert "demo" in capsys.readouterr().out
+    assert triton.testing.do_bench(lambda: None, warmup=1, rep=1) >= 0
+
+
+def test_integers_one_and_multiples_of_16_are_specialized() -> None:
+    x, out = np.ones(64, np.float32), np.zeros(64, np.float32)
+    module = histogram_like.warmup(x, out, 1, 48, grid=(1,))
+    parameters = {p.name: p.attributes for p in module.kernel("histogram_like").parameters}
+    assert "stride" not in parameters
+    assert parameters["n"].multiple_of == 16
+    assert parameters["x"].aligned == 16
+
+
+@triton.jit
+def histogram_like(x, out, stride, n):
+    tl.store(out, tl.load(x + stride * n))
