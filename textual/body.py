@@ -9,7 +9,7 @@ import attrs
 
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.op import Op
-from tileir.textual.fast import LINE, FastReader
+from tileir.textual.fast import LABEL_LINE, LINE, FastReader
 from tileir.textual.lexer import MAX_ERRORS, NAME, Cursor, ErrorLimitError
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, Scope
@@ -57,21 +57,47 @@ class BodyReader:
     def read(self, offset: int, line: int) -> dict[str, RawBlock]:
         """The blocks of the body that starts at `offset`; the cursor is left after its `}`."""
         text, match_line, read_fast = self.cursor.text, LINE.match, self.fast.read
-        comments, scope = self.comments, self.scope
+        comments, scope, block = self.comments, self.scope, self.block
         while True:
-            match = match_line(text, offset) if self.block is not None else None
-            if match is not None:
+            match = match_line(text, offset) if block is not None else None
+            if match is not None and block is not None:
                 made = read_fast(match, scope, line, tuple(comments))
                 if made is not None:
-                    self.block.ops.append(made)  # type: ignore[union-attr]
+                    block.ops.append(made)
                     comments.clear()
                     offset, line = match.end(), line + 1
                     continue
+            match = match or LABEL_LINE.match(text, offset)
+            if match is not None and self._quick(match, line):
+                block = self.block
+                offset, line = match.end(), line + 1
+                continue
             self.cursor.seek(offset, line, comments)
             comments.clear()
             if not self._line():
                 return self.blocks
+            block = self.block
             offset, line = self._next_line()
+
+    def _quick(self, match: re.Match[str], line: int) -> bool:
+        """Take a label or phi as the printer writes it; whether it was one, and right."""
+        if match.re is LABEL_LINE:
+            label = match[1]
+            if label in self.blocks or label in ("define", "declare"):
+                return False
+            at = Location(self.cursor.file, line, 1, written=False)
+            self.block = self.blocks[label] = RawBlock(label, at, tuple(self.comments))
+        else:
+            found = self.fast.phi(match, self.scope)
+            if found is None or self.block is None or self.block.ops:
+                return False
+            name, value, incoming = found
+            self.scope.values[name] = value
+            at = Location(self.cursor.file, line, 3, written=False)
+            self.block.phis.append(Phi(value, incoming, at))
+            self.block.comments += tuple(self.comments)
+        self.comments.clear()
+        return True
 
     def _next_line(self) -> tuple[int, int]:
         """Where the line after the current one starts; comments before it are kept."""

@@ -1,7 +1,7 @@
-"""The common shape of an op's line, read by one expression.
+"""The common shapes of a line, read by one expression.
 
-Reads what the printer writes for an op of values and literals, and nothing else: whatever is
-unusual or wrong about a line is left to `tileir.textual.statements`, which reads the same grammar.
+Reads what the printer writes for an op or a phi, and nothing else: whatever is unusual or wrong
+about a line is left to `tileir.textual.statements`, which reads the same grammar.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 import attrs
 
 from tileir.errors import Location, ParseError, TileirError
-from tileir.field import FieldKind
+from tileir.field import SEVERAL, Field, FieldKind, Successor
 from tileir.op import Op, lookup
 from tileir.textual.attributes import read_dict
 from tileir.textual.lexer import NAME, Cursor, Token
-from tileir.textual.literals import LiteralTypes, read_literal
+from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, read_literal
 from tileir.textual.scope import POISON, Scope, hint
 from tileir.textual.statements import attribute_schema
 from tileir.textual.types import read_types
@@ -24,11 +24,17 @@ from tileir.types import Type
 from tileir.values import Operand, Value
 
 LINE = re.compile(
-    rf"  (?:((?:%{NAME}|_)(?:, (?:%{NAME}|_))*) = )?([a-z][\w.]*)"
-    r"(?: ([a-z(][^%{}\n;\"@#]*?))?(?: (%[^{}\n;\"@\[\]#]*?))?(?: (\{[^{};\n\"#]*\}))?\n"
+    rf"  (?:@(%{NAME}) )?(?:((?:%{NAME}|_)(?:, (?:%{NAME}|_))*) = )?([a-z][\w.]*)"
+    r"(?: ([\w(.$-][^%{}\n;\"@#\[\]]*?))?(?: ([%@\[][^{}\n;\"#]*?))?(?: (\{[^{};\n\"#]*\}))?"
+    r'(?: loc\("([^"\\\n]*)":(\d{1,9}):(\d{1,9})\))?\n',
+    re.ASCII,
 )
+LABEL_LINE = re.compile(r"([A-Za-z_][\w.$-]*):\n", re.ASCII)
+
+_LABEL = re.compile(r"[A-Za-z_][\w.$-]*|\d+", re.ASCII)
+_SYMBOL = re.compile(r"@(?!(?:true|false|undef)\Z)[A-Za-z_.$][\w.$-]*", re.ASCII)
 _LITERAL = re.compile(
-    r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)|true|false|null|undef"
+    r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)|true|false|null|undef", re.ASCII
 )
 _NOTHING: dict[str, Any] = {}
 
@@ -39,27 +45,40 @@ class _Shape:
 
     op: type[Op]
     types: tuple[Type, ...]
+    fields: tuple[Field, ...]
+    """What the constructor takes before attributes, stated types included."""
+    slots: tuple[Field, ...]
+    """Those of them that are written after the type."""
     stated_at: int
     """Where the constructor takes the stated type; -1 where it takes none."""
+    plain: bool
+    """Every slot is a single operand, and one type is stated at most."""
     required: int
     most: int
     needed: frozenset[str]
     """Attributes without default."""
+    literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = attrs.Factory(dict)
+    """By the types of the values among the operands: those of the others."""
 
 
 class FastReader:
-    """Reads lines of one module; remembers shapes and attributes by their text."""
+    """Reads lines of one module; remembers shapes, literals and attributes by their text."""
 
     def __init__(self, file: str, layouts: dict[str, object]) -> None:
         self.file, self.layouts = file, layouts
         self._shapes: dict[tuple[str, str | None], _Shape | None] = {}
         self._attributes: dict[tuple[type[Op], str], dict[str, Any] | None] = {}
+        self._types: dict[str | None, tuple[Type, ...] | None] = {None: ()}
+        self._literals: dict[tuple[Type, str], Operand | None] = {}
 
     def read(
         self, match: re.Match[str], scope: Scope, line: int, comments: tuple[str, ...]
     ) -> Op | None:
         """The op on the matched line, its results defined; None to read it the other way."""
-        names, mnemonic, type_text, operands, attribute_text = match.groups()
+        predicate, names, mnemonic, type_text, operands, attribute_text, *place = match.groups()
+        if names is None and type_text is not None:
+            operands = type_text if operands is None else f"{type_text} {operands}"
+            type_text = None
         key = (mnemonic, type_text)
         try:
             shape = self._shapes[key]
@@ -67,19 +86,23 @@ class FastReader:
             shape = self._shapes[key] = self._shape(*key)
         if shape is None:
             return None
-        arguments = self._operands(shape, operands, scope)
+        arguments = self._arguments(shape, operands, scope)
         attributes = self._attribute_values(shape, attribute_text)
         if arguments is None or attributes is None:
             return None
         results = self._results(shape, names, scope)
         if results is None:
             return None
-        if shape.stated_at >= 0:
-            arguments.insert(shape.stated_at, shape.types[0])
+        held = None
+        if predicate is not None:
+            held = scope.values.get(predicate[1:])
+            if held is None or held is POISON:
+                return None
+        at = Location(self.file, line, 3, False) if place[0] is None else _written(place)
         try:
             made = shape.op(
-                *arguments, **attributes, results=results, comments=comments,
-                location=Location(self.file, line, 3, False),
+                *arguments, **attributes, results=results, predicate=held, comments=comments,
+                location=at,
             )  # fmt: skip
         except TileirError:
             return None
@@ -90,6 +113,45 @@ class FastReader:
                 if name != "_":
                     scope.values[name[1:]] = value
         return made
+
+    def phi(
+        self, match: re.Match[str], scope: Scope
+    ) -> tuple[str, Value, dict[str, Operand]] | None:
+        """Of a phi on the matched line whose values are all known: its name, its value (not yet
+        defined), and the value for each predecessor; None to read it the other way."""
+        _, names, mnemonic, type_text, operands, attributes, place, *_ = match.groups()
+        if mnemonic != "phi" or match[1] or names is None or not operands or attributes or place:
+            return None
+        types = self.types(type_text)
+        if types is None or len(types) != 1 or not names.startswith("%") or "," in names:
+            return None
+        incoming: dict[str, Operand] = {}
+        for entry in operands[1:-1].split("], ["):
+            text, _, label = entry.partition(", ")
+            found = scope.values.get(text[1:]) if text[:1] == "%" else self.literal(text, types[0])
+            if found is None or found.type is not types[0] or _LABEL.fullmatch(label) is None:
+                return None
+            incoming[label] = found
+        if names[1:] in scope.values or len(incoming) != operands.count("["):
+            return None
+        return names[1:], Value(types[0], hint(names[1:])), incoming
+
+    def types(self, text: str | None) -> tuple[Type, ...] | None:
+        """The types that `text` spells; None where it spells none."""
+        try:
+            return self._types[text]
+        except KeyError:
+            found = self._types[text] = self._read_types(text or "")
+            return found
+
+    def literal(self, text: str, type: Type) -> Operand | None:
+        """The literal of `type` that `text` spells; None where it spells none."""
+        key = (type, text)
+        try:
+            return self._literals[key]
+        except KeyError:
+            found = self._literals[key] = self._read_literal(text, type)
+            return found
 
     def _results(self, shape: _Shape, names: str | None, scope: Scope) -> tuple[Value, ...] | None:
         if names is None:
@@ -108,13 +170,25 @@ class FastReader:
             return None
         return tuple([Value(t, hint(p[1:]) or None) for p, t in zip(parts, types, strict=True)])
 
-    def _operands(self, shape: _Shape, text: str | None, scope: Scope) -> list[Any] | None:
-        if text is None:
-            return [] if shape.required == 0 else None
+    # Operands -------------------------------------------------------------------------------------
+
+    def _arguments(self, shape: _Shape, text: str | None, scope: Scope) -> list[Any] | None:
+        parts = [] if text is None else text.split(", ")
+        if not shape.required <= len(parts) <= shape.most:
+            return None
+        if not shape.plain:
+            return self._mixed(shape, parts, scope)
+        found = self._values(shape, parts, scope)
+        if found is not None and shape.stated_at >= 0:
+            found.insert(shape.stated_at, shape.types[0])
+        return found
+
+    def _values(self, shape: _Shape, parts: list[str], scope: Scope) -> list[Any] | None:
+        """A value or literal per part."""
         values = scope.values
         found: list[Any] = []
         literals = False
-        for part in text.split(", "):
+        for part in parts:
             value = values.get(part[1:]) if part[:1] == "%" else None
             if value is None:
                 literals = True
@@ -123,32 +197,52 @@ class FastReader:
                 return None
             else:
                 found.append(value)
-        if not shape.required <= len(found) <= shape.most:
-            return None
         return self._with_literals(shape, found) if literals else found
 
     def _with_literals(self, shape: _Shape, found: list[Any]) -> list[Any] | None:
-        fields = [f for f in shape.op.schema if f.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL)]
-        types = LiteralTypes(shape.op, shape.types)
-        for field, item in zip(fields, found, strict=False):
-            if type(item) is Value:
-                types.learn(field, 0, item.type)
+        key = tuple([v.type if type(v) is Value else None for v in found])
+        types = shape.literal_types.get(key)
+        if types is None:
+            types = shape.literal_types[key] = _literal_types(shape, key)
         for index, item in enumerate(found):
             if type(item) is str:
-                literal = self._literal(item, types.of(fields[index], 0))
+                type_ = types[index]
+                literal = None if type_ is None else self.literal(item, type_)
                 if literal is None:
                     return None
                 found[index] = literal
         return found
 
-    def _literal(self, text: str, type_: Type | None) -> Operand | None:
-        if type_ is None or _LITERAL.fullmatch(text) is None:
+    def _mixed(self, shape: _Shape, parts: list[str], scope: Scope) -> list[Any] | None:
+        """The constructor's arguments where symbols, labels or several operands are among them."""
+        leading = [f for f in shape.slots if f.kind in (FieldKind.SYMBOL, FieldKind.SUCCESSOR)]
+        texts = list(parts)
+        named: dict[str, Any] = {}
+        for field in leading:
+            at = shape.slots.index(field)
+            if at >= len(parts):
+                return None
+            expected = _SYMBOL if field.kind is FieldKind.SYMBOL else _LABEL
+            if expected.fullmatch(parts[at]) is None:
+                return None
+            symbol = field.kind is FieldKind.SYMBOL
+            named[field.name] = parts[at][1:] if symbol else Successor(parts[at])
+            texts.remove(parts[at])
+        if shape.slots and shape.slots[-1].kind is FieldKind.PAIRS and not _unbracket(texts):
+            return None
+        found = self._values(shape, texts, scope)
+        return None if found is None else _assembled(shape, named, found)
+
+    def _read_literal(self, text: str, type_: Type) -> Operand | None:
+        if _LITERAL.fullmatch(text) is None:
             return None
         kind = "word" if text[:1].isalpha() and text not in ("inf", "nan") else "number"
         try:
             return read_literal(Cursor("", self.file), Token(kind, text, 0), type_)
         except ParseError:
             return None
+
+    # Attributes, shapes ---------------------------------------------------------------------------
 
     def _attribute_values(self, shape: _Shape, text: str | None) -> dict[str, Any] | None:
         if text is None:
@@ -170,30 +264,74 @@ class FastReader:
 
     def _shape(self, mnemonic: str, type_text: str | None) -> _Shape | None:
         cls = lookup(mnemonic)
-        if cls is None:
+        types = self.types(type_text)
+        if cls is None or types is None:
             return None
-        fields = [f for f in cls.schema if f.kind is not FieldKind.ATTRIBUTE]
+        fields = tuple(f for f in cls.schema if f.kind is not FieldKind.ATTRIBUTE)
+        slots = tuple(f for f in fields if f.kind is not FieldKind.RESULT_TYPE)
         kinds = [f.kind for f in fields]
-        simple = {FieldKind.OPERAND, FieldKind.OPTIONAL, FieldKind.RESULT_TYPE}
-        if not simple.issuperset(kinds) or any(f.pattern is None for f in fields):
-            return None
-        types = self._types(type_text)
         stated_at = kinds.index(FieldKind.RESULT_TYPE) if FieldKind.RESULT_TYPE in kinds else -1
-        if types is None or (
-            stated_at >= 0 and (not types or FieldKind.OPTIONAL in kinds[:stated_at])
-        ):
+        alone = stated_at < 0 or fields[stated_at].pattern is not None
+        if stated_at >= 0 and ((alone and not types) or FieldKind.OPTIONAL in kinds[:stated_at]):
             return None
-        required = kinds.count(FieldKind.OPERAND)
+        optional = kinds.count(FieldKind.OPTIONAL)
+        several = sum(kind in SEVERAL for kind in kinds)
+        singles = (FieldKind.OPERAND, FieldKind.OPTIONAL)
         needed = [f.spelling for f in cls.schema if f.default is attrs.NOTHING and f.attribute]
-        most = required + kinds.count(FieldKind.OPTIONAL)
-        return _Shape(cls, types, stated_at, required, most, frozenset(needed))
+        return _Shape(
+            cls, types, fields, slots, stated_at,
+            plain=alone and all(f.kind in singles for f in slots),
+            required=len(slots) - optional - several,
+            most=1 << 20 if several else len(slots),
+            needed=frozenset(needed),
+        )  # fmt: skip
 
-    def _types(self, text: str | None) -> tuple[Type, ...] | None:
-        if text is None:
-            return ()
+    def _read_types(self, text: str) -> tuple[Type, ...] | None:
         cursor = Cursor(text, self.file)
         try:
             types = read_types(cursor, self.layouts)
         except ParseError:
             return None
         return types if cursor.token.kind == "end" else None
+
+
+def _literal_types(shape: _Shape, known: tuple[Type | None, ...]) -> tuple[Type | None, ...]:
+    operands = [f for f in shape.slots if f.kind in OPERAND_KINDS]
+    last = len(operands) - 1
+    places = [(operands[min(i, last)], max(0, i - last)) for i in range(len(known))]
+    types = LiteralTypes(shape.op, shape.types)
+    for place, type_ in zip(places, known, strict=True):
+        if type_ is not None:
+            types.learn(*place, type_)
+    return tuple([types.of(*place) for place in places])
+
+
+def _assembled(shape: _Shape, named: dict[str, Any], found: list[Any]) -> list[Any]:
+    arguments: list[Any] = []
+    at = 0
+    for field in shape.fields:
+        if field.kind is FieldKind.RESULT_TYPE:
+            arguments.append(shape.types if field.pattern is None else shape.types[0])
+        elif field.name in named:
+            arguments.append(named[field.name])
+        elif field.kind in SEVERAL:
+            arguments.append(tuple(found[at:]))
+        else:
+            arguments.append(found[at] if at < len(found) else None)
+            at += 1
+    return arguments
+
+
+def _unbracket(texts: list[str]) -> bool:
+    """Take the brackets off `[a`, `b]`, ...; whether they were all there."""
+    for index, text in enumerate(texts):
+        second = index % 2
+        bracket, bare = (text[-1:], text[:-1]) if second else (text[:1], text[1:])
+        if bracket != "[]"[second] or "[" in bare or "]" in bare:
+            return False
+        texts[index] = bare
+    return len(texts) % 2 == 0
+
+
+def _written(place: list[str | Any]) -> Location:
+    return Location(place[0], int(place[1]), int(place[2]))
