@@ -32,11 +32,12 @@ STAGES = ("input", "prepared", "strips", "pipelined", "layouts", "barriers")
 class Options:
     """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
     to 3. `stages`: slots of the buffers of a pipelined loop that does not say itself, 1 for no
-    pipelining, None to choose."""
+    pipelining, None to choose. `prefetch`: fragments of its dot are read a step ahead."""
 
     num_warps: int | None = None
     optimize: int = 3
     stages: int | None = None
+    prefetch: bool = True
 
 
 @attrs.frozen
@@ -143,7 +144,7 @@ def _pipelined(function: Function, options: Options, machine: Target) -> Functio
     """Loads that feed dots as asynchronous copies; half of shared memory for their buffers, so
     that two blocks run side by side, where the options do not say how many slots."""
     stages, shared = options.stages or 0, machine.shared_bytes // 2
-    found = async_pipeline(function, stages=stages, shared=shared).ir
+    found = async_pipeline(function, stages=stages, shared=shared, prefetch=options.prefetch).ir
     assert isinstance(found, Function)
     return found
 

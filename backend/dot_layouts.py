@@ -173,10 +173,11 @@ def dot_homes(function: Function, num_warps: int) -> DotHomes:
             found = dots[op] = layouts_of(op, num_warps, rows_first=op in chained)
             values[op.results[0]] = found.c
             _claim(op.inputs[2], found.c, values, made, incoming)
-            held[op] = found.mma is not None or _register_factors(op, made)
-            if held[op]:
-                for operand, kind in zip(op.inputs[:2], (found.a, found.b), strict=True):
-                    _claim_load(operand, kind, values, made)
+            sources = [list(_loads(v, made, incoming)) for v in op.inputs[:2]]
+            held[op] = found.mma is not None or all(sources)
+            for source, kind in zip(sources, (found.a, found.b), strict=True):
+                if held[op]:
+                    _claim_loads(source, kind, values)
     return DotHomes(dots, held, values)
 
 
@@ -237,24 +238,34 @@ def _claim(
             waiting += [v for v in op.inputs if shape_of(v.type) == shape_of(value.type)]
 
 
-def _register_factors(op: Op, made: Mapping[Value, Op]) -> bool:
-    """Whether both factors of a dot come from shared memory by an op of their own."""
-    return all(
-        isinstance(v, Value) and v in made and made[v].mnemonic == "gpu.local_load"
-        for v in op.inputs[:2]
-    )
+def _loads(
+    operand: Operand, made: Mapping[Value, Op], incoming: Mapping[Value, list[Operand]]
+) -> Iterator[tuple[Value, bool]]:
+    """The values through which a factor comes from shared memory by ops of their own, and whether
+    they hold it transposed; none where it may come from elsewhere."""
+    waiting: list[tuple[Operand, bool]] = [(operand, False)]
+    found: dict[Value, bool] = {}
+    while waiting:
+        value, turned = waiting.pop()
+        if not isinstance(value, Value):
+            return
+        if value in found:
+            continue
+        op = made.get(value)
+        found[value] = turned
+        if op is None and value in incoming:
+            waiting += [(v, turned) for v in incoming[value]]
+        elif op is not None and op.mnemonic == "trans":
+            del found[value]
+            waiting.append((op.inputs[0], not turned))
+        elif op is None or op.mnemonic != "gpu.local_load":
+            return
+    yield from found.items()
 
 
-def _claim_load(
-    operand: Operand, home: Layout, values: dict[Value, Layout], made: Mapping[Value, Op]
+def _claim_loads(
+    source: list[tuple[Value, bool]], home: Layout, values: dict[Value, Layout]
 ) -> None:
     """Let a factor that is read from shared memory be read as the dot takes it."""
-    op = made.get(operand) if isinstance(operand, Value) else None
-    if op is None:
-        return
-    if op.mnemonic == "gpu.local_load":
-        values.setdefault(op.results[0], home)
-    elif op.mnemonic == "trans":
-        order: Any = op.attributes["order"] or tuple(reversed(range(home.rank)))
-        back = tuple(order.index(d) for d in range(home.rank))
-        _claim_load(op.inputs[0], home.transpose(back), values, made)
+    for value, turned in source:
+        values.setdefault(value, home.transpose((1, 0)) if turned else home)
