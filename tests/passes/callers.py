@@ -29,6 +29,8 @@ DTYPES: dict[str, Any] = {
 def outcome(module: Module, name: str, seed: int) -> dict[str, bytes] | str:
     """The arrays that function `name` leaves when called with numbers drawn from `seed`, or the
     code of what stopped it."""
+    if any(isinstance(pointed(p.type), Pointer) for p in module.functions[name].parameters):
+        return "an array of addresses has no numbers"
     called = calling(module, module.functions[name])
     arrays = arguments(module.functions[name], seed)
     try:
@@ -42,9 +44,7 @@ def calling(module: Module, function: Function) -> Module:
     """`module` with a kernel `caller` that calls `function`, which returns nothing."""
     parameters, body, given = [], [], []
     for number, parameter in enumerate(function.parameters):
-        element = element_of(parameter.type)
-        pointed = element.pointee if isinstance(element, Pointer) else element
-        parameters.append(f"{pointed}* %b{number}")
+        parameters.append(f"{pointed(parameter.type)}* %b{number}")
         body += _argument(parameter.type, f"%b{number}", f"%v{number}")
         given.append(f"%v{number}")
     callee = function.evolve(kernel=False)
@@ -81,9 +81,13 @@ def arguments(function: Function, seed: int) -> dict[str, Any]:
     generator = np.random.default_rng(zlib.crc32(function.name.encode()) + seed)
     found: dict[str, Any] = {}
     for number, parameter in enumerate(function.parameters):
-        element = element_of(parameter.type)
-        pointed = element.pointee if isinstance(element, Pointer) else element
-        low, high = (0, 2) if str(pointed) == "i1" else (-4, 7)
-        numbers = generator.integers(low, high, SIZE)
-        found[f"b{number}"] = numbers.astype(DTYPES[str(pointed)])
+        element = str(pointed(parameter.type))
+        low, high = (0, 2) if element == "i1" else (-4, 7)
+        found[f"b{number}"] = generator.integers(low, high, SIZE).astype(DTYPES[element])
     return found
+
+
+def pointed(type: Type) -> Type:
+    """What a pointer or tile of pointers points to; the element of anything else."""
+    element = element_of(type)
+    return element.pointee if isinstance(element, Pointer) else element

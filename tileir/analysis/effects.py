@@ -53,41 +53,43 @@ class ArgumentEffects:
 def effects(function: Function) -> ArgumentEffects:
     """The effects of `function` on what its pointer parameters point to. Calls count as any
     access through their pointer arguments; inline them first for exact facts."""
-    roots = _roots(function)
+    reached = roots(function)
     found: dict[Value, Access] = {p.value: NOTHING for p in function.parameters if _points(p.type)}
     elsewhere = NOTHING
     for op in function.ops:
         for pointer, access in _accesses(op):
-            sources = roots.get(pointer, _UNKNOWN) if isinstance(pointer, Value) else _UNKNOWN
+            sources = reached.get(pointer, _UNKNOWN) if isinstance(pointer, Value) else _UNKNOWN
             for source in sources & found.keys():
                 found[source] |= access
-            if _ELSEWHERE in sources:
+            if ELSEWHERE in sources:
                 elsewhere |= access
     return ArgumentEffects(found, elsewhere)
 
 
-_ELSEWHERE = Value(VOID, "elsewhere")
-_UNKNOWN = frozenset((_ELSEWHERE,))
+ELSEWHERE = Value(VOID, "elsewhere")
+"""Stands for memory that no pointer parameter is known to reach."""
+_UNKNOWN = frozenset((ELSEWHERE,))
 
 
 def _points(type: Type) -> bool:
     return isinstance(element_of(type), (Pointer, Descriptor))
 
 
-def _roots(function: Function) -> dict[Value, frozenset[Value]]:
-    """The pointer parameters each pointer value may be derived from, and `_ELSEWHERE`."""
-    roots = {p.value: frozenset((p.value,)) for p in function.parameters if _points(p.type)}
-    roots |= dict.fromkeys(_strangers(function), _UNKNOWN)
+@cached
+def roots(function: Function) -> Mapping[Value, frozenset[Value]]:
+    """The pointer parameters each pointer value may be derived from, and `ELSEWHERE`."""
+    found = {p.value: frozenset((p.value,)) for p in function.parameters if _points(p.type)}
+    found |= dict.fromkeys(_strangers(function), _UNKNOWN)
     flows = _flows(function)
-    pending = list(roots)
+    pending = list(found)
     while pending:
         source = pending.pop()
         for target in flows.get(source, ()):
-            merged = roots.get(target, frozenset[Value]()) | roots[source]
-            if merged != roots.get(target):
-                roots[target] = merged
+            merged = found.get(target, frozenset[Value]()) | found[source]
+            if merged != found.get(target):
+                found[target] = merged
                 pending.append(target)
-    return roots
+    return found
 
 
 def _strangers(function: Function) -> set[Value]:

@@ -25,7 +25,7 @@ class Loop:
 
     `parent` is the header of the loop around it, `depth` 1 for an outermost one. `preheader`
     is the only block outside that leads in, if it leads nowhere else. `exits` are the edges
-    that leave.
+    that leave. `order` lists the blocks in reverse post-order.
     """
 
     header: str
@@ -35,6 +35,7 @@ class Loop:
     depth: int
     preheader: str | None
     exits: tuple[tuple[str, str], ...]
+    order: tuple[str, ...] = attrs.field(eq=False)
 
     @property
     def latch(self) -> str | None:
@@ -144,13 +145,13 @@ def _loop(
 ) -> Loop:  # fmt: skip
     outside = [p for p in graph.predecessors[header] if p not in body]
     alone = len(outside) == 1 and graph.successors[outside[0]] == (header,)
+    order = tuple(label for label in graph.order if label in body)
     exits = tuple(
         (label, target)
-        for label in graph.order if label in body
-        for target in graph.successors[label] if target not in body
+        for label in order for target in graph.successors[label] if target not in body
     )  # fmt: skip
     entry = outside[0] if alone else None
-    return Loop(header, tuple(latches), body, parent, depth, entry, exits)
+    return Loop(header, tuple(latches), body, parent, depth, entry, exits, order)
 
 
 def induction_variables(function: Function, loop: Loop) -> tuple[InductionVariable, ...]:

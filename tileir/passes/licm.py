@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from tileir.analysis.aliases import aliases
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import Dominance, dominance
 from tileir.analysis.loops import Loop, Loops, loops
@@ -28,12 +29,12 @@ def licm(function: Function, *, max_depth: int = 0) -> Outcome:
         PURE    an op without effects moves if its operands are defined outside the loop
         TRAP    one that may trap moves only if the loop, once entered, is sure to run it: its
                 block dominates every exit and every latch
-        READ    one that reads memory moves, under the same condition, only out of loops that do
-                not write or synchronise
+        READ    one that reads memory moves, under the same condition, only out of loops in which
+                nothing may change what it reads (see `tileir.analysis.aliases`)
 
     An op moves out of as many loops as these rules allow; loops nested deeper than `max-depth`
     are left alone (0: none is). A block is put before a loop that has no preheader, if something
-    moves there. Memory is not disambiguated: one store keeps all reads in the loop, with a remark.
+    moves there. What a store may change stays, with a remark.
 
     before:
         define kernel void @f(i32* %p, i32 %a, i32 %n) {
@@ -94,7 +95,7 @@ class _Motion:
         self.remarks: list[Diagnostic] = []
         self.level: dict[Value, str] = {}
         """The header of the innermost loop in which a value is defined."""
-        self.writing = {h: _writes(function, loop) for h, loop in found.by_header.items()}
+        self.writers = {h: _writers(function, loop) for h, loop in found.by_header.items()}
         self.certain = {h: _certain(loop, self.tree) for h, loop in found.by_header.items()}
 
     def visit(self, block: Block) -> None:
@@ -143,7 +144,8 @@ class _Motion:
             return False
         if Effects.READ not in effects:
             return True
-        writer = self.writing[loop.header]
+        may_change = aliases(self.function).may_change
+        writer = next((w for w in self.writers[loop.header] if may_change(w, op)), None)
         if writer is not None:
             self._explain(op, writer)
         return writer is None
@@ -154,13 +156,10 @@ class _Motion:
         self.remarks.append(remark("TIR0651", message, op.location, (note,)))
 
 
-def _writes(function: Function, loop: Loop) -> Op | None:
-    """An op of `loop` that may change memory."""
-    for label in loop.blocks:
-        for op in function.blocks[label].ops:
-            if op.effects is not Effects.PURE and op.effects.value & _CHANGES_MEMORY:
-                return op
-    return None
+def _writers(function: Function, loop: Loop) -> list[Op]:
+    """The ops of `loop` that may change memory."""
+    ops = (op for label in loop.order for op in function.blocks[label].ops)
+    return [op for op in ops if op.effects.value & _CHANGES_MEMORY]
 
 
 def _certain(loop: Loop, tree: Dominance) -> frozenset[str]:

@@ -1,0 +1,82 @@
+"""Which writes may change what a read finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from tileir.analysis.cache import cached
+from tileir.analysis.effects import ELSEWHERE, effects, roots
+from tileir.effects import Effects
+from tileir.ir import Function, ParameterAttributes
+from tileir.op import Op
+from tileir.values import Value
+
+_CHANGES_MEMORY = (Effects.WRITE | Effects.SYNC).value
+_ORDERS = (Effects.SYNC | Effects.OUTSIDE).value
+_NO_PROMISE = ParameterAttributes()
+
+
+@attrs.frozen
+class Aliases:
+    """Facts about the memory that the pointer parameters of a function reach.
+
+    Two parameters reach the same memory unless one of them is `noalias`. What is `constant` keeps
+    its contents as long as the kernel runs, whatever is synchronised: the memory of kernel
+    parameters through which nothing writes and which no written parameter reaches.
+    """
+
+    roots: Mapping[Value, frozenset[Value]]
+    promises: Mapping[Value, ParameterAttributes]
+    constant: frozenset[Value]
+
+    def may_change(self, writer: Op, reader: Op) -> bool:
+        """Whether running `writer` may change what `reader`, which reads memory at its first
+        operand, gives."""
+        changing = writer.effects.value
+        if not changing & _CHANGES_MEMORY:
+            return False
+        read = self._reached(reader)
+        if read is None:
+            return True
+        if read <= self.constant:
+            return False
+        written = None if changing & _ORDERS else self._reached(writer)
+        return written is None or not all(self._apart(r, w) for r in read for w in written)
+
+    def _reached(self, op: Op) -> frozenset[Value] | None:
+        """The parameters through which `op` may access memory; None where it may be others."""
+        address = op.inputs[0] if op.inputs else None
+        found = self.roots.get(address) if type(address) is Value else None
+        return None if found is None or ELSEWHERE in found else found
+
+    def _apart(self, first: Value, second: Value) -> bool:
+        return _apart(first, second, self.promises)
+
+
+@cached
+def aliases(function: Function) -> Aliases:
+    """The aliases of `function`: what its parameters promise, and what it does with them."""
+    promises = {p.value: p.attributes for p in function.parameters}
+    return Aliases(roots(function), promises, _constant(function, promises))
+
+
+def _constant(
+    function: Function, promises: Mapping[Value, ParameterAttributes]
+) -> frozenset[Value]:
+    facts = effects(function)
+    opaque = any(Effects.OUTSIDE in op.effects and Effects.WRITE in op.effects
+                 for op in function.ops)  # fmt: skip
+    if not function.kernel or opaque or facts.elsewhere.written or facts.elsewhere.escapes:
+        return frozenset()
+    changed = [v for v, access in facts.parameters.items() if access.written or access.escapes]
+    return frozenset(
+        v for v in facts.parameters if all(_apart(v, other, promises) for other in changed)
+    )
+
+
+def _apart(first: Value, second: Value, promises: Mapping[Value, ParameterAttributes]) -> bool:
+    """Whether two parameters reach different memory."""
+    alone = (promises.get(v, _NO_PROMISE).noalias for v in (first, second))
+    return first is not second and any(alone)

@@ -1,0 +1,287 @@
+"""Running the loads of a loop some iterations ahead of their uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import attrs
+
+from tileir.analysis.aliases import aliases
+from tileir.analysis.cfg import cfg
+from tileir.analysis.dominance import dominance
+from tileir.analysis.loops import Loop
+from tileir.analysis.uses import definitions, homes
+from tileir.effects import Effects
+from tileir.ir import Block, Function
+from tileir.op import Op, Successor
+from tileir.ops.arith import Xor
+from tileir.ops.compare import Select
+from tileir.ops.memory import Load
+from tileir.ops.shape import Splat
+from tileir.passes.edges import add_preheader, copy_op, fresh, map_edges, with_arguments
+from tileir.rewrite import rewrite
+from tileir.types import I1, Type, with_element
+from tileir.values import Constant, Operand, Value, constant
+
+
+class Schedule:
+    """One loop with the loads that are to run `distance` iterations ahead."""
+
+    def __init__(self, function: Function, loop: Loop, distance: int) -> None:
+        self.function = function
+        self.loop = loop
+        self.distance = distance
+        self.latch = cast(str, loop.latch)
+        self.header = function.blocks[loop.header]
+        self.origin = definitions(function)
+        self.homes = homes(function)
+        exiting = function.blocks[loop.exits[0][0]]
+        self.tested_first = exiting.label == loop.header and exiting.label != loop.latch
+        self.condition: Operand = exiting.terminator.inputs[0]
+        self.stays = exiting.terminator.successors[0].label in loop.blocks
+        self.loads: list[Load] = []
+        self.writers = [
+            op for label in loop.order for op in function.blocks[label].ops
+            if op.effects.value & (Effects.WRITE | Effects.SYNC).value
+        ]  # fmt: skip
+        self.state: dict[Value, None] = {}
+        """Parameters of the header that run ahead."""
+        self.slice: dict[Op, None] = {}
+        """Ops of the loop that are computed ahead."""
+
+    def slice_condition(self) -> str | None:
+        """Take the loop's condition along; why that cannot be done."""
+        return self._take([self.condition])
+
+    def add(self, op: Op) -> str | None:
+        """Take a load along; why that cannot be done."""
+        assert isinstance(op, Load)
+        home = self.homes[op.results[0]]
+        if not dominance(self.function).dominates(home, self.latch):
+            return "the load does not run in every iteration"
+        if self.tested_first and home == self.loop.header:
+            return "the load runs before the loop's test"
+        for writer in self.writers:
+            if aliases(self.function).may_change(writer, op):
+                return f"{writer.mnemonic} in the loop may change what is read"
+        before = dict(self.state), dict(self.slice)
+        why = self._take(list(op.inputs))
+        if why is None and not self._moves(op.pointer):
+            why = "the address is the same in every iteration"
+        if why is not None:
+            self.state, self.slice = before
+        else:
+            self.loads.append(op)
+        return why
+
+    def _take(self, wanted: list[Operand]) -> str | None:
+        """Add what `wanted` is computed from to the slice."""
+        while wanted:
+            operand = wanted.pop()
+            if type(operand) is not Value or self.homes.get(operand) not in self.loop.blocks:
+                continue
+            op = self.origin.get(operand)
+            if op is None:
+                if operand not in self.header.parameters:
+                    return "the address depends on control flow within the loop"
+                if operand not in self.state:
+                    self.state[operand] = None
+                    wanted.append(self._next(operand))
+            elif op not in self.slice:
+                if op.effects is not Effects.PURE:
+                    return f"{op.mnemonic}, which the address depends on, has effects"
+                self.slice[op] = None
+                wanted.extend(op.operands)
+        return None
+
+    def _moves(self, pointer: Operand) -> bool:
+        return self.homes.get(cast(Value, pointer)) in self.loop.blocks
+
+    def _edge(self, source: Block) -> Successor:
+        return next(e for e in source.terminator.successors if e.label == self.loop.header)
+
+    def _next(self, parameter: Value) -> Operand:
+        index = self.header.parameters.index(parameter)
+        return self._edge(self.function.blocks[self.latch]).arguments[index]
+
+    def apply(self) -> Function:
+        """The function with the loads issued ahead."""
+        function, before = self.function, self.loop.preheader
+        if before is None:
+            function, before = add_preheader(function, self.loop.header, self.loop.blocks)
+        self._order_slice()
+        blocks = dict(function.blocks)
+        ahead = self._before_loop(blocks, before)
+        self._in_loop(blocks, ahead)
+        taken = {
+            load.results[0]: queue[0] for load, queue in zip(self.loads, ahead.queues, strict=True)
+        }
+        gone = set(self.loads)
+        for label in self.loop.order:
+            kept = tuple(op for op in blocks[label].ops if op not in gone)
+            blocks[label] = attrs.evolve(blocks[label], ops=kept)
+        return rewrite(function.with_blocks(blocks), {}, replaced=taken)
+
+    def _order_slice(self) -> None:
+        ordered: dict[Op, None] = {}
+        for label in cfg(self.function).order:
+            if label in self.loop.blocks:
+                ops = self.function.blocks[label].ops
+                ordered.update((op, None) for op in ops if op in self.slice)
+        self.slice = ordered
+
+    def _before_loop(self, blocks: dict[str, Block], label: str) -> Ahead:
+        """Issue the loads of the first iterations at the end of block `label`."""
+        block = blocks[label]
+        ops: list[Op] = list(block.ops[:-1])
+        edge = self._edge(block)
+        arguments = dict(zip(self.header.parameters, edge.arguments, strict=True))
+        state: dict[Value, Operand] = {p: arguments[p] for p in self.state}
+        valid: Operand | None = None
+        loaded: list[list[Value]] = [[] for _ in self.loads]
+        for iteration in range(self.distance):
+            env = self._computed(state, ops)
+            if self.tested_first:
+                valid = self._both(valid, env, ops)
+            for queue, load in zip(loaded, self.loads, strict=True):
+                queue.append(self._issue(load, env, valid, ops))
+            if iteration < self.distance - 1:
+                valid = valid if self.tested_first else self._both(valid, env, ops)
+                state = self._advanced(env)
+        ahead = Ahead(self, valid)
+        given = ahead.initial(state, valid, loaded)
+        last = self._passing(block.terminator, given)
+        blocks[label] = attrs.evolve(block, ops=(*_read(ops, block, last), last))
+        return ahead
+
+    def _in_loop(self, blocks: dict[str, Block], ahead: Ahead) -> None:
+        """Issue the loads of iteration i + distance at the end of the latch."""
+        header = blocks[self.loop.header]
+        parameters = (*header.parameters, *ahead.parameters)
+        blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
+        block = blocks[self.latch]
+        ops: list[Op] = list(block.ops[:-1])
+        env: dict[Value, Operand] = {}
+        if ahead.state is not None:
+            env = self._computed(ahead.state, ops)
+        valid = ahead.valid
+        if not self.tested_first:
+            valid = self._both(valid, env, ops)
+        state = self._advanced(env)
+        env = self._computed(state, ops)
+        if self.tested_first:
+            valid = self._both(valid, env, ops)
+        issued = [self._issue(load, env, valid, ops) for load in self.loads]
+        last: Any = self._passing(block.terminator, ahead.following(state, valid, issued))
+        last = last.evolve(stages=1)
+        blocks[self.latch] = attrs.evolve(block, ops=(*_read(ops, block, last), last))
+
+    def _passing(self, terminator: Op, given: Iterable[Operand]) -> Op:
+        more = tuple(given)
+        return map_edges(
+            terminator, lambda e: with_arguments(e, more) if e.label == self.loop.header else e
+        )
+
+    def _computed(self, state: dict[Value, Operand], ops: list[Op]) -> dict[Value, Operand]:
+        """What the slice's values are in an iteration that starts with `state`."""
+        env = dict(state)
+        ops.extend(copy_op(op, env) for op in self.slice)
+        return env
+
+    def _advanced(self, env: dict[Value, Operand]) -> dict[Value, Operand]:
+        """The state of the iteration after the one with the values `env`."""
+        following = {p: self._next(p) for p in self.state}
+        return {p: env.get(v, v) if type(v) is Value else v for p, v in following.items()}
+
+    def _both(
+        self, valid: Operand | None, env: dict[Value, Operand], ops: list[Op]
+    ) -> Operand | None:
+        """Whether the iterations so far run and the condition in `env` holds; None is true."""
+        holds = self.condition
+        holds = env.get(holds, holds) if type(holds) is Value else holds
+        if not self.stays:
+            ops.append(Xor(holds, constant(I1, True)))
+            holds = ops[-1].results[0]
+        return holds if valid is None else _where(valid, holds, ops)
+
+    def _issue(
+        self, load: Load, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]
+    ) -> Value:
+        made: Any = copy_op(load, dict(env))
+        if valid is not None:
+            type = with_element(load.pointer.type, I1)
+            mask = _spread(valid, type, ops)
+            if made.mask is not None:
+                mask = _where(mask, made.mask, ops)
+            made = made.evolve(mask=mask)
+        ops.append(made)
+        return made.results[0]
+
+
+class Ahead:
+    """The parameters a pipelined loop gets: what runs ahead, and values not yet used."""
+
+    def __init__(self, schedule: Schedule, valid: Operand | None) -> None:
+        deep = schedule.distance > 1
+        self.queues = [
+            [fresh(load.results[0]) for _ in range(schedule.distance)] for load in schedule.loads
+        ]
+        self.state: dict[Value, Operand] | None = None
+        self.valid: Value | None = None
+        own: list[Value] = []
+        if deep:
+            copies = {p: fresh(p) for p in schedule.state}
+            self.state = dict(copies)
+            self.valid = Value(I1)
+            own = [*copies.values(), self.valid]
+        self.parameters = (*own, *(v for queue in self.queues for v in queue))
+
+    def initial(
+        self, state: dict[Value, Operand], valid: Operand | None, loaded: list[list[Value]]
+    ) -> list[Operand]:
+        """The arguments on entering the loop."""
+        own = self._own(state, valid)
+        return [*own, *(v for queue in loaded for v in queue)]
+
+    def following(
+        self, state: dict[Value, Operand], valid: Operand | None, issued: list[Value]
+    ) -> list[Operand]:
+        """The arguments of the next iteration."""
+        own = self._own(state, valid)
+        shifted = [
+            v for queue, new in zip(self.queues, issued, strict=True) for v in (*queue[1:], new)
+        ]
+        return [*own, *shifted]
+
+    def _own(self, state: dict[Value, Operand], valid: Operand | None) -> list[Operand]:
+        if self.state is None:
+            return []
+        return [*state.values(), constant(I1, True) if valid is None else valid]
+
+
+def _read(ops: list[Op], block: Block, last: Op) -> list[Op]:
+    """`ops`, which begin with those of `block`, without what was added and nobody reads."""
+    old = len(block.ops) - 1
+    read = set(last.operands)
+    kept: list[Op] = []
+    for op in reversed(ops[old:]):
+        if not read.isdisjoint(op.results):
+            read.update(op.operands)
+            kept.append(op)
+    return [*ops[:old], *reversed(kept)]
+
+
+def _where(valid: Operand, holds: Operand, ops: list[Op]) -> Operand:
+    """Whether `valid` and `holds`, which may be undefined where `valid` is false."""
+    ops.append(Select(valid, holds, constant(valid.type, False)))
+    return ops[-1].results[0]
+
+
+def _spread(predicate: Operand, type: Type, ops: list[Op]) -> Operand:
+    if predicate.type is type:
+        return predicate
+    if isinstance(predicate, Constant):
+        return Constant(type, predicate.bits)
+    ops.append(Splat(predicate, type))
+    return ops[-1].results[0]
