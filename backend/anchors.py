@@ -70,9 +70,7 @@ class Anchors:
         """Shape of an access, its dimensions fastest first, and elements per thread access."""
         pointer = op.inputs[0]
         shape = shape_of(pointer.type)
-        runs = self.contiguity.runs(pointer)
-        slow_last = sorted(range(len(shape)), key=lambda d: (-min(runs[d], shape[d]), -d))
-        fast = slow_last[0] if runs[slow_last[0]] > 1 else len(shape) - 1
+        fast = fastest(op, self.contiguity)
         order = (fast, *(d for d in row_major(len(shape)) if d != fast))
         return shape, order, min(self.contiguity.width(op, fast), _per_access(pointer.type))
 
@@ -88,6 +86,14 @@ def is_access(op: Op) -> bool:
         return False
     first = op.inputs[0].type
     return isinstance(first, Tile) and isinstance(first.element, Pointer)
+
+
+def fastest(op: Op, contiguity: Contiguity) -> int:
+    """The dimension along which an access finds most neighbours, the last if there are none."""
+    pointer = op.inputs[0]
+    shape, runs = shape_of(pointer.type), contiguity.runs(pointer)
+    first = min(range(len(shape)), key=lambda d: (-min(runs[d], shape[d]), -d))
+    return first if runs[first] > 1 else len(shape) - 1
 
 
 def row_major(rank: int) -> Vector:

@@ -57,4 +57,9 @@ CODES: dict[str, tuple[str, str]] = {
         "from, cannot be cut, or a store between may change what would be read again: "
         "`noalias` on parameters says where it cannot.",
     ),
+    "TIR0753": (
+        "access element by element",
+        "Neighbours cannot be loaded or stored at once, since the mask may part them: compare "
+        "offsets that rise by one with a bound, or say what the bound is a multiple of.",
+    ),
 }
