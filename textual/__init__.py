@@ -5,7 +5,14 @@ if __name__ != "tileir.textual":
 
 from tileir.errors import Diagnostic, ParseError, TileirError
 from tileir.ir import Module
-from tileir.textual.module import ModuleReader, read_module, shifted, split, verified
+from tileir.textual.module import (
+    ModuleReader,
+    collector_paused,
+    read_module,
+    shifted,
+    split,
+    verified,
+)
 from tileir.textual.printer import print_function, print_module, print_op
 
 __all__ = [
@@ -37,8 +44,9 @@ def parse_with_remarks(
     """`parse`, and what the reader did that the text does not say: blocks it dropped."""
     canonical, reader = _chosen(text, file, dialect)
     try:
-        module, remarks = read_module(canonical, file, reader)
-        return (verified(module) if verify else module), remarks
+        with collector_paused():
+            module, remarks = read_module(canonical, file, reader)
+            return (verified(module) if verify else module), remarks
     except TileirError as error:
         if dialect != "triton1":
             raise

@@ -57,6 +57,8 @@ class _Shape:
     most: int
     needed: frozenset[str]
     """Attributes without default."""
+    names: tuple[tuple[int, Field], ...] = ()
+    """Those slots that hold symbols and labels, with their places."""
     literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = attrs.Factory(dict)
     """By the types of the values among the operands: those of the others."""
 
@@ -215,19 +217,18 @@ class FastReader:
 
     def _mixed(self, shape: _Shape, parts: list[str], scope: Scope) -> list[Any] | None:
         """The constructor's arguments where symbols, labels or several operands are among them."""
-        leading = [f for f in shape.slots if f.kind in (FieldKind.SYMBOL, FieldKind.SUCCESSOR)]
-        texts = list(parts)
         named: dict[str, Any] = {}
-        for field in leading:
-            at = shape.slots.index(field)
+        texts = parts
+        for at, field in shape.names:
             if at >= len(parts):
                 return None
-            expected = _SYMBOL if field.kind is FieldKind.SYMBOL else _LABEL
-            if expected.fullmatch(parts[at]) is None:
-                return None
             symbol = field.kind is FieldKind.SYMBOL
+            if (_SYMBOL if symbol else _LABEL).fullmatch(parts[at]) is None:
+                return None
             named[field.name] = parts[at][1:] if symbol else Successor(parts[at])
-            texts.remove(parts[at])
+        if named:
+            positions = [at for at, _ in shape.names]
+            texts = [text for at, text in enumerate(parts) if at not in positions]
         if shape.slots and shape.slots[-1].kind is FieldKind.PAIRS and not _unbracket(texts):
             return None
         found = self._values(shape, texts, scope)
@@ -284,6 +285,7 @@ class FastReader:
             required=len(slots) - optional - several,
             most=1 << 20 if several else len(slots),
             needed=frozenset(needed),
+            names=tuple((i, f) for i, f in enumerate(slots) if f.kind not in OPERAND_KINDS),
         )  # fmt: skip
 
     def _read_types(self, text: str) -> tuple[Type, ...] | None:

@@ -36,8 +36,7 @@ def read_module(
 ) -> tuple[Module, tuple[Diagnostic, ...]]:
     """The module `text` spells, and remarks. Raises ParseError with every error found."""
     check_text(text, file)
-    with _collector_paused():
-        return (reader or ModuleReader)(text, file).read()
+    return (reader or ModuleReader)(text, file).read()
 
 
 def check_text(text: str, file: str) -> None:
@@ -61,7 +60,7 @@ def check_text(text: str, file: str) -> None:
 
 
 @contextmanager
-def _collector_paused() -> Generator[None]:
+def collector_paused() -> Generator[None]:
     """Reading makes many objects and no garbage cycles worth a collection."""
     enabled = gc.isenabled()
     gc.disable()

@@ -22,6 +22,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import attrs
@@ -395,4 +396,5 @@ def _derive(cls: Any) -> None:
     cls._types = type_reader(cls.schema)
     edges = [f.name for f in cls.schema if f.kind is FieldKind.SUCCESSOR]
     if edges:
-        cls.successors = property(lambda self: tuple([getattr(self, n) for n in edges]))
+        get = attrgetter(*edges)
+        cls.successors = property(get if len(edges) > 1 else lambda self: (get(self),))

@@ -45,16 +45,15 @@ def check_definitions(module: Module, function: Function, defined: dict[Value, N
     """Check every definition and use in `function`; `defined` gathers the module's values."""
     parameters = [p.value for p in function.parameters]
     walker = _Walker(module, function, set(parameters))
-    _define(walker, parameters, defined, function.location)
-    _walk_tree(walker, defined)
+    _define(walker, [*parameters, *_walk_tree(walker)], defined)
     _check_layouts(walker)
     return Walk(walker.findings, walker.naming, walker.predicated)
 
 
-def _walk_tree(walker: _Walker, defined: dict[Value, None]) -> None:
+def _walk_tree(walker: _Walker) -> list[Value]:
     """Visit blocks in preorder of the dominator tree; `visible` holds what the blocks above
-    and the ops before define."""
-    function = walker.function
+    and the ops before define. All that they define, in that order."""
+    function, found = walker.function, list[Value]()
     tree = dominance(function)
     open_: list[tuple[str, list[Value]]] = []
     for label in tree.preorder:
@@ -62,33 +61,34 @@ def _walk_tree(walker: _Walker, defined: dict[Value, None]) -> None:
             walker.visible.difference_update(open_.pop()[1])
         block = function.blocks[label]
         values = [*block.parameters, *[v for op in block.ops for v in op.results]]
-        _define(walker, values, defined, place(block, function))
-        walker.visible.update(block.parameters)
+        found += values
+        if block.parameters:
+            walker.visible.update(block.parameters)
         _walk_ops(walker, block)
-        open_.append((label, values))
+        if values:
+            open_.append((label, values))
+    return found
 
 
-def _define(
-    walker: _Walker, values: list[Value], defined: dict[Value, None], where: Location | None
-) -> None:
+def _define(walker: _Walker, values: list[Value], defined: dict[Value, None]) -> None:
     before = len(defined)
     fresh = dict.fromkeys(values)
     clash = len(fresh) != len(values) or not defined.keys().isdisjoint(fresh)
     defined.update(fresh)
     walker.types.update({v.type for v in fresh})
     if clash:
-        walker.findings.extend(_twice(walker.function, values, list(defined)[:before], where))
+        walker.findings.extend(_twice(walker.function, values, list(defined)[:before]))
 
 
-def _twice(
-    function: Function, values: list[Value], before: list[Value], where: Location | None
-) -> Iterator[Diagnostic]:
+def _twice(function: Function, values: list[Value], before: list[Value]) -> Iterator[Diagnostic]:
     seen = set(before)
-    places = {v: op.location for op in function.ops for v in op.results}
+    blocks = function.blocks.values()
+    places = {v: place(block, function) for block in blocks for v in block.parameters}
+    places.update({v: op.location for op in function.ops for v in op.results})
     for value in values:
         if value in seen:
             message = f"%{value.name or '?'} is defined more than once"
-            yield Diagnostic("TIR0213", message, places.get(value) or where)
+            yield Diagnostic("TIR0213", message, places.get(value) or function.location)
         seen.add(value)
 
 

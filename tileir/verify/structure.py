@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from tileir.analysis.cfg import cfg
@@ -15,17 +16,29 @@ if TYPE_CHECKING:
     from tileir.ops.control import Return
 
 
+_MOST_NAMED = 8
+"""Most labels that a message lists."""
+
+
 def check_structure(function: Function) -> Iterator[Diagnostic]:
     """What is wrong with the blocks of `function` and the edges between them."""
     yield from _check_entry(function)
+    entry = function.entry.label
     for label, block in function.blocks.items():
         if block.label != label:
             message = f"block {label} carries the label {block.label}"
             yield Diagnostic("TIR0203", message, place(block, function))
         yield from _check_terminator(function, block)
-        for edge in block.successors:
-            yield from _check_edge(function, block.terminator, edge)
-        yield from _check_twin_edges(block)
+        edges = block.successors
+        if any([edge.label == entry for edge in edges]):  # noqa: C419 - faster
+            message = f"branch to the entry block {entry}; start the loop in another block"
+            yield Diagnostic("TIR0206", message, block.terminator.location)
+        for edge in edges:
+            target = function.blocks.get(edge.label)
+            if target is None or target.parameters or edge.arguments:
+                yield from _check_edge(function, block.terminator, edge, target)
+        if len(edges) > 1:
+            yield from _check_twin_edges(block, edges)
     yield from _check_reached(function)
 
 
@@ -40,10 +53,6 @@ def _check_entry(function: Function) -> Iterator[Diagnostic]:
     if entry.parameters:
         message = f"entry block {entry.label} takes no arguments; parameters are the function's"
         yield Diagnostic("TIR0205", message, place(entry, function))
-    for block in function.blocks.values():
-        if any(edge.label == entry.label for edge in block.successors):
-            message = f"branch to the entry block {entry.label}; start the loop in another block"
-            yield Diagnostic("TIR0206", message, block.terminator.location)
 
 
 def _check_terminator(function: Function, block: Block) -> Iterator[Diagnostic]:
@@ -82,10 +91,12 @@ def _check_return(function: Function, ret: Return) -> Iterator[Diagnostic]:
             yield Diagnostic("TIR0215", message, ret.location, operand=index)
 
 
-def _check_edge(function: Function, op: Op, edge: Successor) -> Iterator[Diagnostic]:
-    target = function.blocks.get(edge.label)
+def _check_edge(
+    function: Function, op: Op, edge: Successor, target: Block | None
+) -> Iterator[Diagnostic]:
     if target is None:
-        known = ", ".join(function.blocks)
+        more = ", ..." if len(function.blocks) > _MOST_NAMED else ""
+        known = ", ".join(islice(function.blocks, _MOST_NAMED)) + more
         message = f"no block {edge.label} in @{function.name}; it has {known}"
         yield Diagnostic("TIR0204", message, op.location)
         return
@@ -103,10 +114,7 @@ def _check_edge(function: Function, op: Op, edge: Successor) -> Iterator[Diagnos
             yield Diagnostic("TIR0208", message, op.location, notes=note)
 
 
-def _check_twin_edges(block: Block) -> Iterator[Diagnostic]:
-    edges = block.successors
-    if len(edges) < 2:
-        return
+def _check_twin_edges(block: Block, edges: tuple[Successor, ...]) -> Iterator[Diagnostic]:
     first: dict[str, Successor] = {}
     for edge in edges:
         twin = first.setdefault(edge.label, edge)
