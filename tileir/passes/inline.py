@@ -100,12 +100,15 @@ class _Caller:
     def __init__(self, function: Function, done: Mapping[str, Function]) -> None:
         self.done = done
         self.taken = set(function.blocks)
+        self.whole = ""
+        """The block of the caller that is being split."""
         self.blocks: dict[str, Block] = {}
         self.env: dict[Value, Operand] = {}
         """What the results of spliced calls stand for."""
 
     def block(self, block: Block) -> None:
         ops: list[Op] = []
+        self.whole = block.label
         for op in block.ops:
             callee = _target(op, self.done)
             if callee is None or not isinstance(op, Call):
@@ -132,7 +135,7 @@ class _Caller:
 
     def _split(self, block: Block, ops: list[Op], call: Call, callee: Function) -> Block:
         """End `block` in a branch to a copy of `callee`; the block that goes on after the call."""
-        rest = fresh_label(f"{block.label}.after", self.taken)
+        rest = fresh_label(f"{self.whole}.after", self.taken)
         self.taken.add(rest)
         labels = {label: self._label(callee, label) for label in callee.blocks}
         entry: Op = Branch(Successor(labels[callee.entry.label]), location=call.location)

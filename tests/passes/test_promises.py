@@ -1,0 +1,131 @@
+"""What every pass promises besides meaning: a second run changes nothing, two processes agree on
+every byte, programs do not grow without bound, and algebra is exact where numbers are."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tileir.interp import interpret
+from tileir.ir import Module
+from tileir.passes import PIPELINE, fold
+from tileir.passmanager import run
+from tileir.testing import sample
+from tileir.textual import parse, print_module
+from tileir.types import Scalar, element_of
+
+PASSES = sorted({*PIPELINE, "fold", "pipeline", "pipeline{stages=4}", "licm{max-depth=1}"})
+PROGRAMS = 60
+HERE = Path(__file__).parent
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Generated programs, and those of the files here."""
+    texts = [p.read_text().partition("; ----- after")[0] for p in sorted(HERE.glob("*/*.tir"))]
+    return (*(sample(seed, 30).module for seed in range(PROGRAMS)), *map(parse, texts))
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_second_run_returns_its_argument(name):
+    for number, module in enumerate(modules()):
+        once = run(module, name).module
+        assert run(once, name).module is once, number
+
+
+def digests() -> str:
+    """One line per pass: what it made of all programs and what it remarked."""
+    lines = []
+    for name in [*PASSES, "default"]:
+        digest = hashlib.sha256()
+        for module in modules():
+            result = run(module, name)
+            digest.update(print_module(result.module).encode())
+            digest.update("".join(map(str, result.remarks)).encode())
+        lines.append(f"{name} {digest.hexdigest()}\n")
+    return "".join(lines)
+
+
+def test_two_processes_agree_on_every_byte():
+    script = "from tests.passes.test_promises import digests; print(digests(), end='')"
+    found = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", script]
+        root = HERE.parents[1]
+        done = subprocess.run(command, capture_output=True, env=environment, cwd=root, check=True)
+        found.append(done.stdout.decode())
+    assert found[0] == found[1]
+    assert found[0].count("\n") == len(PASSES) + 1
+
+
+def size(module: Module) -> int:
+    """Ops, and characters of labels: both are what later passes work on."""
+    functions = module.functions.values()
+    labels = sum(len(label) for f in functions for label in f.blocks)
+    return labels + sum(1 for f in functions for _ in f.ops)
+
+
+@pytest.mark.parametrize("pipeline", ["default", "default,pipeline", "licm,pipeline{stages=3}"])
+def test_programs_stop_growing(pipeline):
+    for number, module in enumerate(modules()[::2]):
+        once = run(module, pipeline).module
+        twice = run(once, pipeline).module
+        assert size(run(twice, pipeline).module) <= size(twice), number
+
+
+def test_labels_do_not_grow_with_the_calls_of_a_block():
+    calls = "\n".join(f"  %v{i + 1} = call i32 @pick, %v{i}" for i in range(100))
+    text = f"""tir 1.0
+
+define private i32 @pick(i32 %x) {{
+entry:
+  %neg, _ = icmp (i1, i1) %x, 0 {{predicate = slt}}
+  cond_br %neg, low, high
+low:
+  ret i32 0
+high:
+  ret %x
+}}
+
+define kernel void @f(i32* %p, i32 %v0) {{
+entry:
+{calls}
+  store %p, %v100
+  ret
+}}
+"""
+    labels = run(parse(text), "inline").module.functions["f"].blocks
+    assert len(labels) == 401
+    assert max(map(len, labels)) <= 20
+
+
+def residues(program):
+    """What a program leaves, with floats as residues modulo a prime."""
+    arrays = program.arguments()
+    interpret(program.module, program.kernel, program.grid, arrays, numbers="ring")
+    return {n: arrays[n].tobytes() for n, buffer in program.buffers.items() if buffer.output}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_algebra_is_exact_where_numbers_are(name, monkeypatch):
+    """Folding literals rounds, so floats are not folded here."""
+    foldable = fold._foldable
+    monkeypatch.setattr(fold, "_foldable", lambda op: foldable(op) and not _floats(op))
+    fired = 0
+    for seed in range(PROGRAMS):
+        program = sample(seed, 30)
+        changed = run(program.module, name).module
+        if changed is not program.module:
+            fired += 1
+            assert residues(program.with_module(changed)) == residues(program), seed
+    assert fired >= PROGRAMS // 10
+
+
+def _floats(op):
+    elements = [element_of(v.type) for v in (*op.inputs, *op.results)]
+    return any(isinstance(e, Scalar) and e.is_float for e in elements)
