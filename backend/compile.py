@@ -20,11 +20,12 @@ from tileir.backend.scratch import Plan, plan
 from tileir.backend.strip import strip_mine
 from tileir.backend.sync import place_barriers
 from tileir.backend.target import Target, target as target_named
+from tileir.backend.vectorize import vectorize
 from tileir.backend.warps import choose_warps
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 
-STAGES = ("input", "prepared", "strips", "pipelined", "layouts", "barriers")
+STAGES = ("input", "prepared", "strips", "pipelined", "vectorized", "layouts", "barriers")
 """The stages at which a compiled module can be looked at."""
 
 
@@ -123,6 +124,8 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     function = strip_mine(prepared.functions[name], warps=options.num_warps or 0).ir
     assert isinstance(function, Function)
     stripped, function = function, _pipelined(function, options, machine)
+    pipelined, function = function, vectorize(function).ir
+    assert isinstance(function, Function)
     num_warps = options.num_warps or choose_warps(function, machine)
     _check_warps(function, num_warps, machine)
     contiguity = Contiguity.of(function)
@@ -133,7 +136,8 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
         "input": module,
         "prepared": prepared,
         "strips": prepared.with_functions({**prepared.functions, name: stripped}),
-        "pipelined": _marked(prepared, function, "pipelined", num_warps),
+        "pipelined": _marked(prepared, pipelined, "pipelined", num_warps),
+        "vectorized": _marked(prepared, function, "vectorized", num_warps),
         "layouts": _marked(prepared, laid_out, "layouts", num_warps),
         "barriers": _marked(prepared, synchronised, "barriers", num_warps),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir.backend.llvm_text import Body, literal, llvm_type, memory_type
+from tileir.backend.llvm_text import Body, llvm_type, memory_type
 from tileir.backend.thread import Access, Order
 from tileir.types import I8, I16, I32, I64, Element
 
@@ -69,10 +69,9 @@ class LlvmMemory(Body):
             operands.append(f"i1 {mask}")
             constraints.append("b")
             guard = f"@${number + 1} "
-        if guard:
-            values = other or [literal(word, 0)] * number
+        if guard and other:
             text = "".join(f"{moved} {names[i]}, ${number + 2 + i}; " for i in range(number))
-            operands += [f"{kind} {self._in_register(word, x)}" for x in values]
+            operands += [f"{kind} {self._in_register(word, x)}" for x in other]
             constraints += ["h" if size < 16 else self.register_class(word)] * number
         vector = f".v{number}" if number > 1 else ""
         target = f"{{{', '.join(names)}}}" if number > 1 else names[0]
