@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tileir.effects import Effects
@@ -94,10 +95,16 @@ def _arguments(op: Op) -> list[Any]:
 
 
 def _tensor(operand: Operand, *, scalar: bool) -> Tensor:
+    type = element_of(operand.type) if scalar else operand.type
+    return _constant(type, operand.bits if isinstance(operand, Constant) else None)
+
+
+@lru_cache(4096)
+def _constant(type: Type, bits: int | None) -> Tensor:
+    """The tensor of a literal, of `undef` for None; evaluation writes to none."""
     from tileir.machine.tensor import constant, undef
 
-    type = element_of(operand.type) if scalar else operand.type
-    return constant(Constant(type, operand.bits)) if isinstance(operand, Constant) else undef(type)
+    return undef(type) if bits is None else constant(Constant(type, bits))
 
 
 def _literal(tensor: Tensor, type: Type) -> Operand | None:

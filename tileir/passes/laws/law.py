@@ -154,9 +154,7 @@ def rules(
 ) -> Rule:
     """One rule that tries `first` on every op, then the rule `named` after its mnemonic, then the
     laws of its mnemonic, in order."""
-    table: dict[str, list[Law]] = {}
-    for law in laws:
-        table.setdefault(law.left.mnemonic, []).append(law)
+    find = _Finder(laws).find
     general, special = tuple(first), named or {}
 
     def rule(op: Op, walk: Walk) -> Answer:
@@ -168,13 +166,62 @@ def rules(
         answer = op if attempt is None else attempt(op, walk)
         if answer is not op:
             return answer
-        for law in table.get(op.mnemonic, ()):
+        for law in find(op, walk):
             found = law(op, walk)
             if found is not None:
                 return found
         return op
 
     return rule
+
+
+class _Finder:
+    """Laws by the mnemonic of their left side and by what defines its operands."""
+
+    def __init__(self, laws: Iterable[Law]) -> None:
+        self.by_mnemonic: dict[str, tuple[Law, ...]] = {}
+        for law in laws:
+            before = self.by_mnemonic.get(law.left.mnemonic, ())
+            self.by_mnemonic[law.left.mnemonic] = (*before, law)
+        self.by_operands: dict[tuple[str, ...], tuple[Law, ...]] = {}
+
+    def find(self, op: Op, walk: Walk) -> tuple[Law, ...]:
+        """The laws that may match `op`, in the order of the table."""
+        laws = self.by_mnemonic.get(op.mnemonic, ())
+        inputs = op.inputs
+        if not laws or len(inputs) > _INDEXED:
+            return laws
+        key = (op.mnemonic, *[_kind(operand, walk) for operand in inputs])
+        found = self.by_operands.get(key)
+        if found is None:
+            found = tuple(law for law in laws if _may_match(law, type(op), key[1:]))
+            self.by_operands[key] = found
+        return found
+
+
+_INDEXED = 3
+_LITERAL = "literal"
+
+
+def _kind(operand: Operand, walk: Walk) -> str:
+    """The mnemonic of what defines `operand`, or that it is a literal."""
+    if type(operand) is Constant:
+        return _LITERAL
+    op = walk.definition(operand)
+    return "" if op is None else op.mnemonic
+
+
+def _may_match(law: Law, cls: type[Op], kinds: tuple[str, ...]) -> bool:
+    for arguments in _orders(law.left, cls):
+        if len(arguments) == len(kinds) and all(map(_may_be, arguments, kinds)):
+            return True
+    return False
+
+
+def _may_be(term: Term, kind: str) -> bool:
+    if isinstance(term, Apply):
+        return kind == term.mnemonic
+    return kind == _LITERAL or not _is_literal(term)
 
 
 def _orders(left: Apply, cls: type[Op]) -> tuple[tuple[Term, ...], ...]:
