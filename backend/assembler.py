@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,12 @@ class Assembled:
     stack: int
 
 
-def assemble(ptx: str, kernel: str, target: Target) -> Assembled:
-    """The cubin of `ptx`. Raises `CompileError` (TIR0705) with the assembler's log."""
+def assemble(
+    ptx: str, kernel: str, target: Target, libraries: Sequence[str] = ()
+) -> Assembled:
+    """The cubin of `ptx` and of `libraries`, more PTX.
+
+    Raises `CompileError` (TIR0705) with the assembler's log."""
     library = _library()
     options = [f"-arch={target.name}".encode(), b"-verbose", b"-O3"]
     options += [b"-Xptxas=-O1"] if len(ptx) > _LARGE else []
@@ -44,9 +48,10 @@ def assemble(ptx: str, kernel: str, target: Target) -> Assembled:
     array = (ctypes.c_char_p * len(options))(*options)
     _check(library.nvJitLinkCreate(ctypes.byref(handle), len(options), array), "", "")
     try:
-        code = ptx.encode()
-        added = library.nvJitLinkAddData(handle, _PTX_INPUT, code, len(code), kernel.encode())
-        _check(added, kernel, _log(library, handle, "Error"))
+        for text in (ptx, *libraries):
+            code = text.encode()
+            added = library.nvJitLinkAddData(handle, _PTX_INPUT, code, len(code), kernel.encode())
+            _check(added, kernel, _log(library, handle, "Error"))
         _check(library.nvJitLinkComplete(handle), kernel, _log(library, handle, "Error"))
         cubin = _linked(library, handle)
         return _measured(cubin, _log(library, handle, "Info"))

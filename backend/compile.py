@@ -15,6 +15,7 @@ from tileir.backend.contiguity import Contiguity
 from tileir.backend.emit import emit
 from tileir.backend.layouts import assign_layouts
 from tileir.backend.llvm import to_ptx
+from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
 from tileir.backend.scratch import Plan, plan
 from tileir.backend.strip import strip_mine
@@ -33,12 +34,15 @@ STAGES = ("input", "prepared", "strips", "pipelined", "vectorized", "layouts", "
 class Options:
     """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
     to 3. `stages`: slots of the buffers of a pipelined loop that does not say itself, 1 for no
-    pipelining, None to choose. `prefetch`: fragments of its dot are read a step ahead."""
+    pipelining, None to choose. `prefetch`: fragments of its dot are read a step ahead.
+    `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
 
     num_warps: int | None = None
     optimize: int = 3
     stages: int | None = None
     prefetch: bool = True
+    permit: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -65,6 +69,7 @@ class Compiled:
     optimized: str
     ptx: str
     plan: Metadata
+    libraries: tuple[str, ...] = ()
 
     def tir_at(self, stage: str) -> Module:
         """The module after `stage`, one of `STAGES`. Raises KeyError."""
@@ -73,7 +78,8 @@ class Compiled:
     @cached_property
     def assembled(self) -> Assembled:
         """Machine code and what it uses. Raises `CompileError`."""
-        return assemble(self.ptx, self.plan.kernel, target_named(self.plan.target))
+        machine = target_named(self.plan.target)
+        return assemble(self.ptx, self.plan.kernel, machine, self.libraries)
 
     @property
     def cubin(self) -> bytes:
@@ -103,7 +109,8 @@ def compile(
     done = staged(module, machine, chosen, kernel)
     text = emit(done.stages["barriers"], done.kernel, machine, done.memory, done.num_warps)
     ptx, optimized = to_ptx(text, machine, chosen.optimize)
-    return Compiled(done.stages, text, optimized, ptx, _metadata(done, machine))
+    plan = _metadata(done, machine)
+    return Compiled(done.stages, text, optimized, ptx, plan, chosen.libraries)
 
 
 @attrs.frozen(eq=False)
@@ -121,6 +128,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     prepared = prepare(module, name)
+    check_permitted(prepared.functions[name], options.permit)
     function = strip_mine(prepared.functions[name], warps=options.num_warps or 0).ir
     assert isinstance(function, Function)
     stripped, function = function, _pipelined(function, options, machine)

@@ -76,7 +76,8 @@ class SimtExecutor:
         arguments: Sequence[Any] | Mapping[str, Any],
         **options: Any,
     ) -> dict[str, int]:
-        """Run the lowering rules of `kernel` for every thread; what was done, counted.
+        """Run the lowering rules of `kernel` for every thread; what was done, counted. Lines that
+        it prints are added to `output`, a list.
 
         Raises `CompileError`, and AssertionError for a defect of the lowering (a race in shared
         memory, a read of what nobody wrote, an access out of bounds or not aligned).
@@ -84,11 +85,14 @@ class SimtExecutor:
         from tileir.backend import simt
 
         machine = target(options.pop("target", None) or "sm_90")
+        output = options.pop("output", None)
         done = staged(module, machine, Options(**options), kernel)
         values = _ordered(module, done.kernel, arguments)
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         lowered = done.stages["barriers"]
-        return simt.run(lowered, done.kernel, extents, values, machine, done.memory, done.num_warps)
+        return simt.run(
+            lowered, done.kernel, extents, values, machine, done.memory, done.num_warps, output
+        )
 
 
 def _ordered(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tileir.backend.llvm_mma import LlvmMatrices
+from tileir.backend.llvm_outside import LlvmOutside
 from tileir.backend.llvm_text import llvm_type, mangled, memory_type
 from tileir.types import I32, Element, Pointer, Type
 
 Handle = str
 
 
-class LlvmThread(LlvmMatrices):
+class LlvmThread(LlvmMatrices, LlvmOutside):
     """Writes instructions for one thread; handles are LLVM operands without their type."""
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:

@@ -24,8 +24,9 @@ from tileir.backend.simt_memory import Memory
 from tileir.backend.simt_mma import Matrices
 from tileir.backend.simt_numbers import Numbers
 from tileir.backend.target import Target
-from tileir.backend.thread import Access, Order
-from tileir.ir import Module
+from tileir.backend.thread import Access, Number, Order
+from tileir.errors import Diagnostic, LaunchError
+from tileir.ir import Global, Module
 from tileir.types import I1, I32, I64, Element, Pointer, Type
 from tileir.values import encode
 
@@ -140,6 +141,26 @@ class SimtThread(Matrices, Copies, Numbers):
             carried = list(body(self.integer(index), carried))
         return carried
 
+    def global_address(self, kind: Pointer, name: str) -> Lanes:
+        return self.made(self.memory.globals[name], I64)
+
+    def say(self, parts: Sequence[str | Number]) -> None:
+        for thread in np.flatnonzero(self.active):
+            self.memory.printed.append("".join(_shown(p, thread) for p in parts))
+
+    def fail(self, message: str, file: str, line: int) -> None:
+        if self.active.any():
+            raise AssertionError(f"{file}:{line}: {message}")
+
+    def assembly(
+        self, text: str, constraints: str, results: Sequence[Element], operands: Any, *,
+        pack: int, pure: bool,
+    ) -> list[list[Lanes]]:  # fmt: skip
+        raise LaunchError(Diagnostic("TIR0712", "inline_asm has no meaning outside a GPU"))
+
+    def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> Lanes:
+        raise LaunchError(Diagnostic("TIR0712", f"{symbol} is known to a GPU only"))
+
     def trap(self) -> None:
         if self.active.any():
             raise AssertionError("trap")
@@ -225,6 +246,16 @@ class SimtThread(Matrices, Copies, Numbers):
         self.memory.add_shared(offset.array.astype(np.int64), value.array, self.active)
 
 
+def _shown(part: str | Number, thread: int) -> str:
+    """A text, or the number of one thread, as it is printed."""
+    if isinstance(part, str):
+        return part
+    number = part.handle.array[thread]
+    if number.dtype.kind in "iu" and part.hexadecimal:
+        return hex(int(number) & ((1 << 8 * number.itemsize) - 1))
+    return str(int(number)) if number.dtype.kind in "iub" else f"{number:.9g}"
+
+
 @attrs.define
 class _Execution(Lowering):
     """A lowering whose blocks are walked as control flow goes."""
@@ -257,15 +288,17 @@ class _Execution(Lowering):
 
 def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
-    plan: Plan, num_warps: int,
+    plan: Plan, num_warps: int, output: list[str] | None = None,
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, one after the
-    other; arrays in `arguments` are read and written in place. Counts what was done."""
+    other; arrays in `arguments` are read and written in place. Counts what was done; what is
+    printed is added to `output`, a line per text."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     counts = {"barriers": 0}
     contiguity, table = Contiguity.of(function), _rules()
     memory = Memory(plan.size)
+    memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
     handles = [memory.place(a) if isinstance(a, np.ndarray) else a for a in arguments]
     for program in itertools.product(*(range(n) for n in reversed(extents))):
         memory.clear_shared()
@@ -281,7 +314,18 @@ def run(
         execution.execute(values)
         counts["barriers"] += thread.barriers
     memory.write_back()
+    if output is not None:
+        output += memory.printed
     return counts
+
+
+def _contents(found: Global) -> Array:
+    """What a global holds at first."""
+    element: Any = found.element
+    values = [v.bits for v in found.initial or ()] or [0]
+    values = values * found.count if len(values) == 1 else values
+    raw = b"".join(v.to_bytes(element.bytes, "little") for v in values)
+    return np.frombuffer(raw, np.uint8).copy()
 
 
 def _argument(thread: SimtThread, kind: Type, value: Any) -> Lanes:

@@ -27,6 +27,8 @@ class Memory:
     writer: Array = attrs.field(init=False)
     reader: Array = attrs.field(init=False)
     written: Array = attrs.field(init=False)
+    globals: dict[str, int] = attrs.field(init=False, factory=dict)
+    printed: list[str] = attrs.field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.clear_shared()

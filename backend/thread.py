@@ -42,6 +42,15 @@ class Order:
     scope: str
 
 
+@attrs.frozen(eq=False)
+class Number:
+    """A number to be printed, an integer in hexadecimal if asked for."""
+
+    element: Element
+    handle: Handle
+    hexadecimal: bool = False
+
+
 class Thread(Protocol):
     """One thread of a block, as a rule sees it."""
 
@@ -226,4 +235,31 @@ class Thread(Protocol):
 
     def trap(self) -> None:
         """End the kernel with an error."""
+        ...
+
+    def global_address(self, kind: Pointer, name: str) -> Handle:
+        """The address of the module's global `name`."""
+        ...
+
+    def say(self, parts: Sequence[str | Number]) -> None:
+        """Print a line of texts and of numbers: integers, f32, f64, pointers."""
+        ...
+
+    def fail(self, message: str, file: str, line: int) -> None:
+        """End the kernel with an error that says where and what."""
+        ...
+
+    def assembly(
+        self, text: str, constraints: str, results: Sequence[Element],
+        operands: Sequence[tuple[Element, Sequence[Handle]]], *, pack: int, pure: bool,
+    ) -> list[list[Handle]]:  # fmt: skip
+        """PTX as written by the program, under LLVM's constraints, on `pack` elements of every
+        operand, those narrower than 32 bits sharing registers; as many of every result."""
+        ...
+
+    def external(
+        self, symbol: str, result: Element, operands: Sequence[tuple[Element, Handle]], *,
+        pure: bool,
+    ) -> Handle:  # fmt: skip
+        """The function `symbol` of a library that is linked in."""
         ...

@@ -221,3 +221,14 @@ def branch(
     thread = condition.thread
     found = thread.when(condition.handle, results, lambda: [x.handle for x in body()])
     return [Term(thread, e, h) for e, h in zip(results, found, strict=True)]
+
+
+def repeated(count: int, initial: Term, step: Callable[[Term], Term]) -> Term:
+    """`step` applied `count` times, in a loop."""
+    thread, element = initial.thread, initial.element
+
+    def body(_: Handle, carried: list[Handle]) -> list[Handle]:
+        return [step(initial.made(carried[0])).handle]
+
+    (found,) = thread.loop(count, (element,), (initial.handle,), body)
+    return initial.made(found)

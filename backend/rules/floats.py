@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileir.backend.functions.formula import Term
+from tileir.backend.functions.remainder import remainder
 from tileir.backend.lowering import Rule, scalar_of
 from tileir.backend.rules.elementwise import each
 from tileir.backend.thread import Handle, Thread
@@ -43,12 +45,11 @@ def _fma(t: Thread, op: Any, a: Handle, b: Handle, c: Handle) -> Handle:
 
 
 def _remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    return exact_remainder(t, _element(op), a, b)
-
-
-def exact_remainder(t: Thread, element: Element, a: Handle, b: Handle) -> Handle:
-    """C's fmod by LLVM's library call where NVPTX has one; refused by the caller otherwise."""
-    return t.binary("frem", element, a, b)
+    element = _element(op)
+    if element in (F32, F64):
+        return remainder(Term(t, element, a), Term(t, element, b)).handle
+    wide = (Term(t, element, x).cast("fpext", F32) for x in (a, b))
+    return remainder(*wide).cast("fptrunc", element).handle
 
 
 def _negation(t: Thread, op: Any, a: Handle) -> Handle:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import attrs
+
 from tileir.backend.functions import (
     exponential32,
     exponential64,
@@ -20,9 +22,11 @@ from tileir.backend.functions import (
 )
 from tileir.backend.functions.exponential32 import power_cases
 from tileir.backend.functions.formula import Function, Term, where
-from tileir.backend.lowering import Rule, scalar_of
+from tileir.backend.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.rules.elementwise import each
 from tileir.backend.thread import Handle, Thread
+from tileir.errors import VerifyError
+from tileir.op import Op, lookup
 from tileir.types import BF16, F16, F32, F64, Element
 
 Function32: TypeAlias = Callable[[Thread, Handle], Handle]
@@ -119,7 +123,48 @@ def _round(t: Thread, op: Any, x: Handle) -> Handle:
     return t.intrinsic(name, element, x)
 
 
+def _external(lowering: Lowering, op: Any) -> list[Fragment]:
+    """A function of libdevice that has an op here is that op; others are linked in."""
+    same = libdevice(op)
+    if same is not None:
+        return lowering.lower(attrs.evolve(same, results=op.results))
+    element, kinds = scalar_of(op.result.type), [scalar_of(v.type) for v in op.values]
+    columns = [lowering.fragment(v) for v in op.values]
+    found: Fragment = []
+    for handles in zip(*columns, strict=True):
+        operands = list(zip(kinds, handles, strict=True))
+        found.append(lowering.thread.external(op.symbol, element, operands, pure=op.pure))
+    return [found]
+
+
+def libdevice(op: Any) -> Op | None:
+    """The op that is the function of libdevice which `op` calls, on its operands; None where there
+    is none."""
+    name = op.symbol.removeprefix("__nv_")
+    if name == op.symbol:
+        return None
+    for word in (name, name.removesuffix("f")):
+        for known in (_LIBDEVICE.get(word, word), f"f{word}"):
+            kind: Any = lookup(known)
+            if kind is None or not kind.elementwise:
+                continue
+            try:
+                made: Op = kind(*op.values)
+            except (TypeError, VerifyError):
+                continue
+            if scalar_of(made.results[0].type) is scalar_of(op.result.type):
+                return made
+    return None
+
+
+_LIBDEVICE = {
+    "abs": "iabs", "popc": "ctpop", "fmod": "frem", "fmin": "fminnum", "fmax": "fmaxnum",
+    "min": "smin", "max": "smax", "mulhi": "smulhi",
+}  # fmt: skip
+"""Names of libdevice that are not ours, without prefix and suffix."""
+
 RULES: dict[str, Rule] = {
+    "extern_elementwise": _external,
     **{name: each(_function) for name in _SINGLE},
     **{name: each(_round) for name in _ROUNDING},
     "sqrt": each(_root),

@@ -91,7 +91,7 @@ def _space(op: Any) -> int:
 
 
 def _global_address(lowering: Lowering, op: Any) -> list[Fragment]:
-    return [[f"@g.{op.name}"]]
+    return [[lowering.thread.global_address(op.result.type, op.name)]]
 
 
 RULES: dict[str, Rule] = {

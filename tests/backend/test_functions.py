@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tileir.backend.functions.formula import Term
+from tileir.backend.functions.remainder import remainder
 from tileir.backend.rules.math import _DOUBLE, _SINGLE
 from tileir.backend.simt import Lanes, SimtThread
 from tileir.backend.simt_memory import Memory
@@ -72,3 +73,16 @@ def test_f64(name):
     with np.errstate(all="ignore"):
         exact = _F64[name](*x)
     check(name, computed(_DOUBLE[name], F64, *x), exact)
+
+
+@pytest.mark.parametrize(("element", "dtype"), [(F32, np.float32), (F64, np.float64)])
+def test_remainders_are_exact(element, dtype):
+    x = numbers(np.dtype(dtype), 2000)
+    random = np.random.default_rng(1)
+    a, b = np.meshgrid(np.array(SPECIAL, dtype), np.array(SPECIAL, dtype))
+    x, y = np.concatenate([x, a.ravel()]), np.concatenate([random.permutation(x), b.ravel()])
+    with np.errstate(all="ignore"):
+        expected = np.fmod(x, y)
+    found = computed(remainder, element, x, y)
+    same = (found == expected) & (np.signbit(found) == np.signbit(expected))
+    assert (same | (np.isnan(found) & np.isnan(expected))).all()

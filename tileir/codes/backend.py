@@ -46,6 +46,12 @@ CODES: dict[str, tuple[str, str]] = {
         "CUDA driver",
         "There is no CUDA driver or device, or the driver refused the call.",
     ),
+    "TIR0712": (
+        "code of others",
+        "Inline assembly and functions of other libraries run only where they are permitted: "
+        "`compile(..., permit=('inline_asm', 'extern'))`, on a GPU; the text of a program alone "
+        "is no reason to trust it.",
+    ),
     "TIR0751": (
         "tile cut into pieces",
         "The tile is larger than the registers of a block, so that the op became a loop over "

@@ -1,0 +1,38 @@
+"""What a program may not do unasked: run code that is not its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from tileir.backend.rules.math import libdevice
+from tileir.errors import CompileError, Diagnostic
+from tileir.ir import Function
+
+KINDS = ("inline_asm", "extern")
+"""What can be permitted: inline assembly, functions of libraries."""
+
+
+def check_permitted(function: Function, permit: Collection[str]) -> None:
+    """Raises `CompileError` (TIR0712) at every op of `function` that `permit` does not name."""
+    found = list(_forbidden(function, permit))
+    if found:
+        raise CompileError(*found)
+
+
+def _forbidden(function: Function, permit: Collection[str]) -> Iterator[Diagnostic]:
+    for op in function.ops:
+        kind = _kind(op)
+        if kind is not None and kind not in permit:
+            what = f"the function {op.symbol}" if kind == "extern" else "inline assembly"  # type: ignore[attr-defined]
+            message = f"{op.mnemonic}: {what} needs permission: permit = ({kind!r},)"
+            yield Diagnostic("TIR0712", message, op.location)
+
+
+def _kind(op: Any) -> str | None:
+    """The permission that `op` needs. Functions of libdevice that have an op are that op."""
+    if op.mnemonic == "inline_asm":
+        return "inline_asm"
+    if op.mnemonic == "extern_elementwise" and libdevice(op) is None:
+        return "extern"
+    return None
