@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from tileir.field import AttributeKind, Field
@@ -188,12 +189,14 @@ def _shown(character: str) -> str:
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
+@lru_cache(maxsize=4096)
 def format_symbol(name: str) -> str:
     """`@name`, quoted where it needs to be."""
     plain = _PLAIN_NAME.match(name) and name not in ("true", "false", "undef")
     return f"@{name}" if plain else f'@"{name}"'
 
 
+@lru_cache(maxsize=4096)
 def format_label(name: str) -> str:
     """A block's label, quoted where it needs to be."""
     return name if _LABEL.match(name) else f'"{name}"'

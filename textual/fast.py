@@ -15,8 +15,8 @@ from tileir.errors import Location, ParseError, TileirError
 from tileir.field import SEVERAL, Field, FieldKind, Successor
 from tileir.op import Op, lookup
 from tileir.textual.attributes import read_dict
-from tileir.textual.lexer import NAME, Cursor, Token
-from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, read_literal
+from tileir.textual.lexer import NAME, Cursor
+from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, literal
 from tileir.textual.scope import POISON, Scope, hint
 from tileir.textual.statements import attribute_schema
 from tileir.textual.types import read_types
@@ -152,7 +152,8 @@ class FastReader:
         try:
             return self._literals[key]
         except KeyError:
-            found = self._literals[key] = self._read_literal(text, type)
+            spelt = _LITERAL.fullmatch(text) is not None
+            found = self._literals[key] = literal(text, type) if spelt else None
             return found
 
     def _results(self, shape: _Shape, names: str | None, scope: Scope) -> tuple[Value, ...] | None:
@@ -233,15 +234,6 @@ class FastReader:
             return None
         found = self._values(shape, texts, scope)
         return None if found is None else _assembled(shape, named, found)
-
-    def _read_literal(self, text: str, type_: Type) -> Operand | None:
-        if _LITERAL.fullmatch(text) is None:
-            return None
-        kind = "word" if text[:1].isalpha() and text not in ("inf", "nan") else "number"
-        try:
-            return read_literal(Cursor("", self.file), Token(kind, text, 0), type_)
-        except ParseError:
-            return None
 
     # Attributes, shapes ---------------------------------------------------------------------------
 

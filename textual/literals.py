@@ -22,15 +22,26 @@ def is_literal(token: Token) -> bool:
 
 def read_literal(cursor: Cursor, token: Token, type: Type) -> Operand:
     """The operand of `type` that `token` stands for."""
-    if token.text == "undef":
+    found = literal(token.text, type)
+    if found is not None:
+        return found
+    element = element_of(type)
+    known = isinstance(element, (Scalar, Pointer))
+    message = (
+        f"`{token.text[:40]}` is no literal of {element}" if known else f"{type} has no literals"
+    )
+    return cursor.fail("TIR0007", message, token)
+
+
+def literal(text: str, type: Type) -> Operand | None:
+    """The operand of `type` that the literal `text` stands for; None where it is none of it."""
+    if text == "undef":
         return Undef(type)
     element = element_of(type)
     if not isinstance(element, (Scalar, Pointer)):
-        cursor.fail("TIR0007", f"{type} has no literals", token)
-    bits = _bits(token.text, element)
-    if bits is None:
-        cursor.fail("TIR0007", f"`{token.text[:40]}` is no literal of {element}", token)
-    return Constant(type, bits)
+        return None
+    bits = _bits(text, element)
+    return None if bits is None else Constant(type, bits)
 
 
 def _bits(text: str, element: Element) -> int | None:
@@ -77,11 +88,38 @@ def _format_float(element: Scalar, bits: int) -> str:
 def _shortest(element: Scalar, value: float, bits: int) -> str:
     if element.bits == 64:
         return repr(value)
-    for digits in range(1, 18):
-        text = f"{value:.{digits}g}"
-        if encode(element, float(text)) == bits:
-            return text
-    return hex(bits)
+    sure, smallest = _DISTINCT.get(element.name, (0, math.inf))
+    text = f"{value:.{sure}g}" if abs(value) >= smallest else "nan"
+    if float(text) == value:
+        return f"{value:.{_digits(text)}g}"
+    tried = _USUAL_DIGITS.get(element.name, 1)
+    if math.frexp(value)[0] in (0.5, -0.5):  # where the next number below is nearer than above
+        tried = 1
+    while tried < 18 and _rounded(element, value, tried, bits) is None:
+        tried += 1
+    while tried > 1 and _rounded(element, value, tried - 1, bits) is not None:
+        tried -= 1
+    return _rounded(element, value, tried, bits) or hex(bits)
+
+
+_USUAL_DIGITS = {"f32": 6, "bf16": 3, "f16": 3}
+"""How many digits to try first: of more than that, fewer do not suffice where one less does not."""
+
+
+_DISTINCT = {"f32": (6, 2.0**-126), "bf16": (2, 2.0**-126), "f16": (3, 2.0**-14)}
+"""Decimals of so many digits stand for different numbers, from the smallest normal one on."""
+
+
+def _digits(text: str) -> int:
+    """How many significant digits a decimal has."""
+    mantissa = text.partition("e")[0].lstrip("-").replace(".", "")
+    return len(mantissa.strip("0")) or 1
+
+
+def _rounded(element: Scalar, value: float, digits: int, bits: int) -> str | None:
+    """`value` with that many digits, if they stand for the same bits."""
+    text = f"{value:.{digits}g}"
+    return text if encode(element, float(text)) == bits else None
 
 
 class LiteralTypes:

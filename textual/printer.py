@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from operator import attrgetter
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-import attrs
-
-from tileir.field import FieldKind, Successor
+from tileir.field import Successor
 from tileir.ir import (
     Block,
     Function,
@@ -29,7 +25,8 @@ from tileir.textual.attributes import (
     format_symbol,
     format_value,
 )
-from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, format_bits
+from tileir.textual.literals import format_bits
+from tileir.textual.plan import Plan, attributes_text, bare_types, field_texts, leading, plan_of
 from tileir.types import I1, Buffer, Descriptor, Tile, Type, element_of
 from tileir.values import Constant, Operand, Value
 
@@ -119,31 +116,6 @@ def _types(module: Module) -> Iterator[Type]:
                 yield from (v.type for v in op.operands)
 
 
-@attrs.frozen(slots=True)
-class _Plan:
-    """What printing an op of one class needs: its fields, and whether it is the plain kind whose
-    inputs are all it prints after the result type."""
-
-    mnemonic: str
-    plain: bool
-    fields: tuple[Any, ...]
-    attributes: Callable[[Any], Any] | None
-    defaults: Any
-
-
-@lru_cache(maxsize=1024)
-def _plan(cls: type[Op]) -> _Plan:
-    fields = tuple(f for f in cls.schema if f.kind is not FieldKind.ATTRIBUTE)
-    named = [f for f in cls.schema if f.kind is FieldKind.ATTRIBUTE]
-    simple = {FieldKind.OPERAND, FieldKind.RESULT_TYPE, FieldKind.VARIADIC}
-    get = attrgetter(*(f.name for f in named)) if named else None
-    defaults = tuple(f.default for f in named)
-    return _Plan(
-        cls.mnemonic, simple.issuperset(f.kind for f in fields), fields, get,
-        defaults if len(defaults) != 1 else defaults[0],
-    )  # fmt: skip
-
-
 class _FunctionPrinter:
     """Prints one function; names its values as they come."""
 
@@ -155,6 +127,9 @@ class _FunctionPrinter:
         self._read: set[Operand] | None = None
         self._type_texts: dict[Type, str] = {}
         self._incoming: dict[str, list[tuple[str, Successor]]] = {}
+        self._literals: dict[tuple[Type, int | None], str] = {}
+        self._attribute_texts: dict[tuple[str, Any], str] = {}
+        self._bare: dict[tuple[Any, ...], list[Type | None]] = {}
 
     def lines(self) -> Iterator[str]:
         function = self.function
@@ -165,9 +140,10 @@ class _FunctionPrinter:
         self._name_all()
         for block in function.blocks.values():
             for edge in block.successors:
-                arrivals = self._incoming.setdefault(edge.label, [])
-                if all(label != block.label for label, _ in arrivals):
-                    arrivals.append((block.label, edge))
+                if edge.arguments:
+                    arrivals = self._incoming.setdefault(edge.label, [])
+                    if not arrivals or arrivals[-1][0] != block.label:
+                        arrivals.append((block.label, edge))
         yield self._header("define") + " {"
         for block in function.blocks.values():
             yield from self._block(block)
@@ -275,9 +251,13 @@ class _FunctionPrinter:
     def _operand(self, operand: Operand, bare: Type | None) -> str:
         if type(operand) is Value:
             return self.names.get(operand) or self.name(operand)
-        text = "undef"
-        if isinstance(operand, Constant):
-            text = format_bits(element_of(operand.type), operand.bits)
+        key = (operand.type, operand.bits if isinstance(operand, Constant) else None)
+        text = self._literals.get(key)
+        if text is None:
+            text = "undef"
+            if isinstance(operand, Constant):
+                text = format_bits(element_of(operand.type), operand.bits)
+            self._literals[key] = text
         return text if operand.type is bare else f"{self.type(operand.type)} {text}"
 
     # Blocks and ops ---------------------------------------------------------------------------
@@ -301,7 +281,7 @@ class _FunctionPrinter:
 
     def op(self, op: Op) -> str:
         """The line of `op`, without indentation and comments."""
-        plan = _plan(type(op))
+        plan = plan_of(type(op))
         names = self.names
         results = op.results
         head = plan.mnemonic
@@ -312,15 +292,12 @@ class _FunctionPrinter:
         elif results:
             left = ", ".join([names.get(v, "_") for v in results])
             head = f"{left} = {head} {self._several([self.type(v.type) for v in results])}"
-        inputs = op.inputs
-        if plan.plain and all([type(v) is Value for v in inputs]):  # noqa: C419 - faster
-            values = cast("tuple[Value, ...]", inputs)
-            operands = ", ".join([names.get(v) or self.name(v) for v in values])
-        else:
-            operands = ", ".join(self._operands(op, plan))
+        operands = ", ".join(self._operands(op, plan))
         text = f"{head} {operands}" if operands else head
-        if plan.attributes is not None and plan.attributes(op) != plan.defaults:
-            text += self._attributes(op)
+        if plan.attributes is not None:
+            values = plan.attributes(op)
+            if values != plan.defaults:
+                text += self._attributes(op, plan, values)
         if op.predicate is not None:
             text = f"{self._predicate(op.predicate)} {text}"
         if op.location is not None and op.location.written:
@@ -331,53 +308,38 @@ class _FunctionPrinter:
         text = self._operand(predicate, I1)
         return f"@({text})" if " " in text else f"@{text}"
 
-    def _attributes(self, op: Op) -> str:
-        shown = [
-            f"{f.spelling} = {format_value(value, f.attribute)}"
-            for f in op.fields(FieldKind.ATTRIBUTE)
-            if (value := getattr(op, f.name)) is not None and not _is(value, f.default)
-        ]
-        return f" {{{', '.join(shown)}}}" if shown else ""
+    def _attributes(self, op: Op, plan: Plan, values: Any) -> str:
+        if not plan.stable:
+            return attributes_text(op, plan)
+        key = (plan.mnemonic, values)
+        text = self._attribute_texts.get(key)
+        if text is None:
+            text = self._attribute_texts[key] = attributes_text(op, plan)
+        return text
 
-    def _operands(self, op: Op, plan: _Plan) -> list[str]:
-        literals = LiteralTypes(type(op), tuple(v.type for v in op.results))
-        for field, index, value in _inputs(op, plan):
-            if type(value) is Value:
-                literals.learn(field, index, value.type)
+    def _operands(self, op: Op, plan: Plan) -> list[str]:
+        texts = self._inputs(op, plan)
+        if plan.plain and (plan.optional is None or leading(plan.optional(op))):
+            return texts
+        rest = iter(texts)
         shown: list[str] = []
         for field in plan.fields:
-            value = getattr(op, field.name)
-            if field.kind is FieldKind.SYMBOL:
-                shown.append(format_symbol(value))
-            elif field.kind is FieldKind.SUCCESSOR:
-                shown.append(format_label(value.label))
-            elif field.kind in OPERAND_KINDS:
-                shown += self._field(field, value, literals)
+            shown += field_texts(field, getattr(op, field.name), rest)
         while shown and shown[-1] == "none":
             shown.pop()
         return shown
 
-    def _field(self, field: Any, value: Any, literals: LiteralTypes) -> list[str]:
-        if value is None:
-            return ["none"]
-        several = field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS)
-        shown: list[str] = []
-        for index, item in enumerate(value if several else (value,)):
-            shown.append(self._operand(item, literals.of(field, index)))
-            literals.learn(field, index, item.type)
-        if field.kind is not FieldKind.PAIRS:
-            return shown
-        return [f"[{a}, {b}]" for a, b in zip(shown[::2], shown[1::2], strict=True)]
-
-
-def _is(value: Any, default: Any) -> bool:
-    return type(value) is type(default) and value == default
-
-
-def _inputs(op: Op, plan: _Plan) -> Iterator[tuple[Any, int, Operand]]:
-    for field in plan.fields:
-        if field.kind in OPERAND_KINDS:
-            value = getattr(op, field.name)
-            if value is not None:
-                several = field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS)
-                yield from ((field, i, v) for i, v in enumerate(value if several else (value,)))
+    def _inputs(self, op: Op, plan: Plan) -> list[str]:
+        """Each input as text, literals with their type where it does not follow."""
+        inputs, names = op.inputs, self.names
+        if all([type(v) is Value for v in inputs]):  # noqa: C419 - faster
+            values = cast("tuple[Value, ...]", inputs)
+            return [names.get(v) or self.name(v) for v in values]
+        key = (
+            plan.mnemonic, tuple([v.type for v in op.results]),
+            tuple([(v.type, type(v) is Value) for v in inputs]),
+        )  # fmt: skip
+        bare = self._bare.get(key)
+        if bare is None:
+            bare = self._bare[key] = bare_types(op, plan)
+        return [self._operand(v, t) for v, t in zip(inputs, bare, strict=True)]

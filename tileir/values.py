@@ -107,9 +107,16 @@ _FORMATS: dict[str, tuple[int, int, str]] = {
 }
 
 
+_PACKED = {"f16": ">e", "f32": ">f", "f64": ">d"}
+"""Formats that `struct` rounds to as IEEE 754 does, within the largest finite number."""
+
+_LARGEST = {">e": 65504.0, ">f": float.fromhex("0x1.fffffep127"), ">d": math.inf}
+
+
 def _encode_float(element: Scalar, number: float) -> int:
-    if element.name == "f64":
-        return int.from_bytes(struct.pack(">d", number), "big")
+    code = _PACKED.get(element.name)
+    if code is not None and (abs(number) <= _LARGEST[code] or code == ">d"):
+        return int.from_bytes(struct.pack(code, number), "big")
     if element.name == "f8e8m0":
         return _encode_e8m0(number)
     exponent_bits, mantissa_bits, top = _FORMATS[element.name]
@@ -149,8 +156,9 @@ def _encode_e8m0(number: float) -> int:
 
 
 def _decode_float(element: Scalar, bits: int) -> float:
-    if element.name == "f64":
-        return struct.unpack(">d", bits.to_bytes(8, "big"))[0]
+    code = _PACKED.get(element.name)
+    if code is not None:
+        return struct.unpack(code, bits.to_bytes(element.bits // 8, "big"))[0]
     if element.name == "f8e8m0":
         return math.nan if bits == 255 else math.ldexp(1.0, bits - 127)
     exponent_bits, mantissa_bits, top = _FORMATS[element.name]

@@ -1,0 +1,155 @@
+"""A line means the same read by the short cut and by the whole grammar (invariant 11)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tileir.compare import structurally_equal
+from tileir.errors import TileirError
+from tileir.ir import Module
+from tileir.textual import parse, print_module
+from tileir.textual.fast import LINE, FastReader
+
+ROOT = Path(__file__).parents[2]
+FILES = [*ROOT.glob("examples/*.tir"), *ROOT.glob("tests/corpus/**/*.tir")]
+TEXTS = [p.read_text() for p in sorted(FILES) if ".printed" not in p.name]
+
+LINES = """
+%a = add i32 %n, 1
+%a = add i32 1, %n
+%a = add i32 1, 2
+@%c %a = add i32 %n, 1
+@true %a = add i32 %n, 1
+@%m %a = add i32<8> %t, %t {overflow = nsw}
+%a, %b = icmp (i1, i1) %n, 3 {predicate = slt}
+%a, _ = icmp (i1<8>, i1<8>) %t, 3 {predicate = slt}
+_, %a = icmp (i1<8>, i1<8>) %t, 3 {predicate = slt}
+_ = add i32 %n, 1
+%a = fadd f32<8> %v, 0x7fc00001
+%a = fadd f32<8> %v, nan
+%a = fadd f32<8> undef, -inf
+%a = load f32<8> %q
+%a = load f32<8> %q, %m
+%a = load f32<8> %q, %m, 0.0
+%a = load f32<8> %q, none
+store %q, %v
+store %q, %v, %m
+store %q, 1.5
+@%m store %q, %v {cache = cg}
+%a = call f32 @g, %n, 2.0
+%a = call f32 @g, %n, f32 2.0
+%a, %b = call (f32, i32) @two, %n
+call @none
+call @none2, %n, %v
+call @true, %n
+%a = psi i32<8> [%m, %t], [%m, %t]
+%a = psi i32<8> [%m, 0], [true, %t]
+%a = psi i32<8> [%m, %t]
+%a = psi i32<8> [%m, %t], [%m]
+%a = psi i32<8> [%m, %t, %m, %t]
+%a = psi i32<8> %m, %t
+%a = reduce f32 %v {combiner = fadd}
+%a, %b = reduce (f32, i32) %v, %t {combiner = @pick}
+%a = trans i32<8> %t {order = [0]}
+%a = splat i32<8> 5
+%a = make_range i32<8>
+%a = global_address f32* @x
+print %n
+print %n, %t {prefix = "a"}
+print
+%a = extract_slice f32<4> %v, %n
+%a = add i32 %n, 1 loc("k.py":3:4)
+%a = add i32 %n, 1 {overflow = nsw} loc("k.py":3:4)
+%a = add i32 %n, 1 loc("k\\".py":3:4)
+%a = add i32 %n,  1
+%a = add i32 %n, 1 ; comment
+%a = add i32 %no, 1
+%n = add i32 %n, 1
+%a, %a = icmp (i1, i1) %n, 3 {predicate = slt}
+%a = add i32 %n
+%a = add i32 %n, %n, %n
+%a = add i64 %n, %n
+%a = fneg f32 %n
+%a = nothing i32 %n
+@%n %a = add i32 %n, 1
+ret
+ret %n
+br next
+br 12
+br 0a
+br "next"
+cond_br %c, next, next
+cond_br true, next, 12
+cond_br %c, next
+""".strip().split("\n")
+
+
+def outcome(text: str) -> Module | list[tuple[str, str]]:
+    """The module, or code and place of its errors."""
+    try:
+        return parse(text, "k.tir", verify=False)
+    except TileirError as error:
+        return [(d.code, str(d.location)) for d in error.diagnostics]
+
+
+def alike(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = outcome(text)
+    with monkeypatch.context() as patch:
+        patch.setattr(FastReader, "read", lambda *_: None)
+        patch.setattr(FastReader, "phi", lambda *_: None)
+        whole = outcome(text)
+    if isinstance(short, list) or isinstance(whole, list):
+        assert short == whole
+        return
+    assert structurally_equal(short, whole) and print_module(short) == print_module(whole)
+    for name, function in short.functions.items():
+        other = whole.functions[name]
+        assert [op.location for op in function.ops] == [op.location for op in other.ops]
+        assert [op.comments for op in function.ops] == [op.comments for op in other.ops]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_files(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    alike(text, monkeypatch)
+
+
+HEAD = "tir 1.0\ndefine void @f(i32 %n, i1 %c, i32<8> %t, i1<8> %m, f32<8> %v, f32*<8> %q) {\n"
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_lines(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    alike(f"{HEAD}entry:\n  ; before\n  {line}\n  br next\nnext:\n  br 12\n12:\n  ret\n}}\n",
+          monkeypatch)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "phis",
+    [
+        "  %k = phi i32 [%n, entry]\n",
+        "  ; c\n  %k = phi i32 [1, entry]\n  %l = phi i1 [%c, entry]\n",
+        "  %k = phi i32 [%n, entry], [%n, entry]\n",
+        "  %k = phi i32 [%c, entry]\n",
+        "  %k = phi i32 [%n, other]\n",
+        "  %k = phi i32 [true, entry]\n",
+        "  %n = phi i32 [%n, entry]\n",
+        "  _ = phi i32 [%n, entry]\n",
+        "  %k, %l = phi (i32, i32) [%n, entry]\n",
+        "  %k = phi i32 [%n entry]\n",
+        "  %k = phi i32 [%z, entry]\n",
+        "  @%c %k = phi i32 [%n, entry]\n",
+        "  %k = phi i32 [%n, entry] {a = 1}\n",
+        '  %k = phi i32 [%n, entry] loc("a":1:2)\n',
+        "  %k = phi i32\n",
+        "  %z = add i32 %n, 1\n  %k = phi i32 [%n, entry]\n",
+    ],
+)
+def test_phis(phis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    alike(f"{HEAD}entry:\n  br next\nnext:\n{phis}  ret\n}}\n", monkeypatch)
+
+
+def test_most_lines_take_it() -> None:
+    lines = [line for text in TEXTS for line in text.split("\n") if line.startswith("  %")]
+    taken = [LINE.match(line + "\n") is not None for line in lines]
+    assert sum(taken) >= 0.9 * len(taken) > 100
