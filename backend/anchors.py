@@ -17,6 +17,7 @@ from tileir.types import Pointer, Tile, shape_of
 
 _VECTOR_BYTES = 16
 """The widest access of one thread (PTX ISA, ld: .v4.b32)."""
+_LANES = 32
 
 
 @attrs.define
@@ -32,8 +33,12 @@ class Anchors:
     num_warps: int
     _widths: dict[tuple[Vector, Vector], int] = attrs.field(init=False, factory=dict)
     _orders: dict[Vector, dict[Vector, int]] = attrs.field(init=False, factory=dict)
+    _reduced: set[Vector] = attrs.field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
+        self._reduced |= {
+            shape_of(op.inputs[0].type) for op in self.function.ops if op.mnemonic == "reduce"
+        }
         for op in accesses(self.function):
             shape, order, width = self._wish(op)
             found = self._orders.setdefault(shape, {})
@@ -64,7 +69,14 @@ class Anchors:
         )
 
     def _layout(self, shape: Vector, order: Vector) -> Layout:
-        return blocked(shape, order, self._widths.get((shape, order), 1), self.num_warps)
+        """As wide as accesses use, as long as that leaves every thread an element; tiles that are
+        reduced may be held by fewer warps, which then need not meet."""
+        width = self._widths.get((shape, order), 1)
+        while width > 1 and prod(shape) // width < _LANES * self.num_warps:
+            if shape in self._reduced and prod(shape) // width <= _LANES:
+                break
+            width //= 2
+        return blocked(shape, order, width, self.num_warps)
 
     def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
         """Shape of an access, its dimensions fastest first, and elements per thread access."""

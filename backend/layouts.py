@@ -10,13 +10,14 @@ moved by `gpu.convert_layout`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, cast
 
 import attrs
 
 from tileir.analysis.cfg import cfg
+from tileir.analysis.loops import Loops, loops
 from tileir.backend.anchors import Anchors
+from tileir.backend.choices import Choices
 from tileir.backend.dot_layouts import DotHomes, dot_homes
 from tileir.effects import Effects
 from tileir.field import FieldKind, Successor
@@ -38,7 +39,8 @@ def assign_layouts(function: Function, anchors: Anchors) -> Function:
 @attrs.define
 class _Assignment:
     """One run. `homes` are the layouts of values that are not cheap, `asked` the layouts in
-    which each value is needed, `made` the new value for an old one in a layout."""
+    which each value is needed and the blocks that need it so, `made` the new value for an old one
+    in a layout, `here` likewise where it was converted in the block that is being rewritten."""
 
     function: Function
     anchors: Anchors
@@ -47,54 +49,33 @@ class _Assignment:
     dots: DotHomes = attrs.field(init=False)
     cheap: set[Value] = attrs.field(init=False, factory=set)
     homes: dict[Value, Layout] = attrs.field(init=False, factory=dict)
-    asked: dict[Value, dict[Layout, None]] = attrs.field(init=False, factory=dict)
+    asked: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
+    around: Loops = attrs.field(init=False)
     made: dict[tuple[Value, Layout | None], Value] = attrs.field(init=False, factory=dict)
+    here: dict[tuple[Value, Layout | None], Value] = attrs.field(init=False, factory=dict)
 
     def run(self) -> Function:
-        self.order = cfg(self.function).order
+        self.order, self.around = cfg(self.function).order, loops(self.function)
         for op in self.function.ops:
             for edge in op.successors:
                 self.edges.setdefault(edge.label, []).append(edge)
         self.dots = dot_homes(self.function, self.anchors.num_warps)
         blocks = [self.function.blocks[label] for label in self.order]
         for block in blocks:
-            self._place_parameters(block)
             for op in block.ops:
-                self._place(op)
+                if any(_is_tile(r) for r in op.results) and self._is_cheap(op):
+                    self.cheap.update(op.results)
+        choices = Choices(self.function, self.anchors, self.dots, self.cheap)
+        self.homes = choices.homes(self.order, self.edges)
         for block in reversed(blocks):
             for op in reversed(block.ops):
-                self._ask(op)
+                self._ask(op, block.label)
         for parameter in self.function.parameters:
             self.made[parameter.value, None] = parameter.value
         new = {b.label: self._parameters(b) for b in blocks}
         return self.function.with_blocks({b.label: self._rewrite(b, new[b.label]) for b in blocks})
 
     # Where values live --------------------------------------------------------------------
-
-    def _place_parameters(self, block: Block) -> None:
-        for index, parameter in enumerate(block.parameters):
-            if parameter in self.dots.values:
-                self.homes[parameter] = self.dots.values[parameter]
-            elif isinstance(parameter.type, Tile):
-                incoming = self._incoming(block.label, index)
-                known = [self.homes[v] for v in incoming if v in self.homes]
-                home = known[0] if known else self.anchors.preferred(parameter.type)
-                self.homes[parameter] = home
-
-    def _incoming(self, label: str, index: int) -> Iterable[Value]:
-        for edge in self.edges.get(label, ()):
-            if type(argument := edge.arguments[index]) is Value:
-                yield argument
-
-    def _place(self, op: Op) -> None:
-        tiles = [r for r in op.results if isinstance(r.type, Tile)]
-        if not tiles:
-            return
-        if self._is_cheap(op):
-            self.cheap.update(tiles)
-            return
-        for result in tiles:
-            self.homes[result] = self._home(op, result)
 
     def _is_cheap(self, op: Op) -> bool:
         if _moves_nothing(op):
@@ -106,25 +87,6 @@ class _Assignment:
     def _cheap_operand(self, operand: Operand) -> bool:
         return type(operand) is not Value or operand in self.cheap or not _is_tile(operand)
 
-    def _home(self, op: Op, result: Value) -> Layout:
-        tile = cast(Tile, result.type)
-        anchor = self.anchors.of(op)
-        if anchor is not None:
-            return anchor
-        if result in self.dots.values:
-            return self.dots.values[result]
-        source = self._source(op)
-        if source is not None and (op.elementwise or op.mnemonic == "scan"):
-            return source
-        if op.mnemonic == "reduce":
-            operand = cast(Tile, op.inputs[0].type)
-            return (source or self.anchors.preferred(operand)).slice(cast(Any, op).axis)
-        if op.mnemonic == "reshape" and source is not None:
-            moved = source.reshape(shape_of(op.inputs[0].type), tile.shape)
-            if moved is not None:
-                return moved
-        return self.anchors.preferred(tile)
-
     def _source(self, op: Op) -> Layout | None:
         """Home of the first operand that has one and the shape of the first operand."""
         shape = shape_of(op.inputs[0].type) if op.inputs else ()
@@ -135,16 +97,20 @@ class _Assignment:
 
     # What is asked for ----------------------------------------------------------------------
 
-    def _ask(self, op: Op) -> None:
+    def _ask(self, op: Op, label: str) -> None:
         tiles = [r for r in op.results if isinstance(r.type, Tile)]
         if tiles and tiles[0] in self.cheap:
-            wanted: list[Layout | None] = list(self.asked.get(tiles[0], {}))
+            wanted: list[Layout | None] = self._wanted(tiles)
         else:
             wanted = [self.homes[tiles[0]] if tiles else None]
         for layout in wanted:
             for operand, needed in self._needs(op, layout):
                 if type(operand) is Value and needed is not None:
-                    self.asked.setdefault(operand, {})[needed] = None
+                    self.asked.setdefault(operand, {}).setdefault(needed, set()).add(label)
+
+    def _wanted(self, results: list[Value]) -> list[Layout | None]:
+        """The layouts that any of an op's results is asked for in."""
+        return list({layout: None for r in results for layout in self.asked.get(r, {})})
 
     def _needs(self, op: Op, layout: Layout | None) -> list[tuple[Operand, Layout | None]]:
         """Each operand of `op` with the layout it is needed in when the result has `layout`."""
@@ -208,8 +174,9 @@ class _Assignment:
 
     def _rewrite(self, block: Block, parameters: tuple[Value, ...]) -> Block:
         ops: list[Op] = []
+        self.here = {}
         for old in block.parameters:
-            self._convert(old, ops)
+            self._convert(old, block.label, ops)
         for op in block.ops:
             tiles = [r for r in op.results if isinstance(r.type, Tile)]
             if tiles and tiles[0] in self.cheap:
@@ -218,7 +185,7 @@ class _Assignment:
                 continue
             self._make(op, self.homes[tiles[0]] if tiles else None, ops)
             for result in tiles:
-                self._convert(result, ops)
+                self._convert(result, block.label, ops)
         return attrs.evolve(block, parameters=parameters, ops=tuple(ops))
 
     def _make(self, op: Op, layout: Layout | None, ops: list[Op]) -> None:
@@ -227,17 +194,17 @@ class _Assignment:
         for field in op.schema:
             old = getattr(op, field.name)
             if field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL):
-                changes[field.name] = None if old is None else self._operand(*next(needed))
+                changes[field.name] = None if old is None else self._operand(*next(needed), ops)
             elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
-                changes[field.name] = tuple([self._operand(*next(needed)) for _ in old])
+                changes[field.name] = tuple([self._operand(*next(needed), ops) for _ in old])
             elif field.kind is FieldKind.RESULT_TYPE and layout is not None:
                 changes[field.name] = _with_layout(old, layout)
         if op.predicate is not None:
-            changes["predicate"] = self._operand(*next(needed))
+            changes["predicate"] = self._operand(*next(needed), ops)
         for field in op.schema:
             if field.kind is FieldKind.SUCCESSOR:
                 edge = cast(Successor, getattr(op, field.name))
-                arguments = tuple([self._operand(*next(needed)) for _ in edge.arguments])
+                arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
                 changes[field.name] = Successor(edge.label, arguments)
         new = attrs.evolve(op, **changes, results=())
         named = tuple(map(self._result, new.results, op.results, (layout for _ in op.results)))
@@ -262,13 +229,16 @@ class _Assignment:
             value = self._converted(value, planned, ops)
         self.made[old, planned] = value
 
-    def _convert(self, old: Value, ops: list[Op]) -> None:
-        """Make `old`, which lives in its home, in every other layout it is asked for."""
+    def _convert(self, old: Value, label: str, ops: list[Op]) -> None:
+        """Make `old`, which lives in its home and is defined in block `label`, in every other
+        layout it is asked for; where that is outside of a loop around `label` alone, it is made
+        there."""
         home = self.homes.get(old)
         if home is None:
             return
-        for layout in self.asked.get(old, {}):
-            if layout != home:
+        depth = self.around.depth(label)
+        for layout, labels in self.asked.get(old, {}).items():
+            if layout != home and any(self.around.depth(other) >= depth for other in labels):
                 self.made[old, layout] = self._converted(self.made[old, home], layout, ops)
 
     def _converted(self, value: Value, layout: Layout, ops: list[Op]) -> Value:
@@ -277,9 +247,14 @@ class _Assignment:
         ops.append(named)
         return named.result
 
-    def _operand(self, operand: Operand, layout: Layout | None) -> Operand:
+    def _operand(self, operand: Operand, layout: Layout | None, ops: list[Op]) -> Operand:
         if type(operand) is Value:
-            return self.made[operand, layout]
+            found = self.made.get((operand, layout)) or self.here.get((operand, layout))
+            if found is None:
+                assert layout is not None
+                source = self.made[operand, self.homes[operand]]
+                found = self.here[operand, layout] = self._converted(source, layout, ops)
+            return found
         kind = operand.type if layout is None else _laid_out(operand.type, layout)
         if isinstance(operand, Constant):
             return Constant(kind, operand.bits)

@@ -1,0 +1,140 @@
+"""Layout assignment: where conversions are, and that there are no more than needed."""
+
+import pytest
+
+from tileir.backend.anchors import Anchors
+from tileir.backend.contiguity import Contiguity
+from tileir.backend.layouts import assign_layouts
+from tileir.backend.prepare import prepare
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.textual import parse
+
+
+def assigned(module, warps=4):
+    (name,) = module.functions
+    function = prepare(module, name).functions[name]
+    return assign_layouts(function, Anchors(function, Contiguity.of(function), warps))
+
+
+def conversions(function):
+    """Block and element type of each conversion, in order."""
+    return [
+        (label, str(op.result.type.element), op.result.type.shape)
+        for label, block in function.blocks.items()
+        for op in block.ops
+        if op.mnemonic == "gpu.convert_layout"
+    ]
+
+
+def kernel(body, element=F32, shape=(64, 64)):
+    """`body(builder, x, y, across, down)`: offsets row by row, and column by column."""
+    b = Builder()
+    buffers = {name: arg(pointer(element), aligned=16) for name in "xy"}
+    with b.kernel("k", **buffers) as (x, y):
+        rows, columns = (b.arange(n) for n in shape)
+        across = rows[:, None] * shape[1] + columns[None, :]
+        down = rows[:, None] + columns[None, :] * shape[0]
+        body(b, x, y, across, down)
+    return b.module()
+
+
+def test_softmax_needs_no_conversion():
+    def body(b, x, y, across, down):
+        v = (x + across).load()
+        e = (v - v.max(axis=1)[:, None]).exp()
+        (y + across).store(e / e.sum(axis=1)[:, None])
+
+    assert conversions(assigned(kernel(body))) == []
+
+
+@pytest.mark.parametrize("first", ["across", "down"])
+def test_a_sum_of_rows_and_columns_converts_what_is_not_stored_so(first):
+    def body(b, x, y, across, down):
+        a, c = (x + across).load(), (y + down).load()
+        (x + across).store(a + c if first == "across" else c + a)
+
+    assert len(conversions(assigned(kernel(body)))) == 1
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [(F32, F16), (F16, F32)])
+def test_the_narrow_side_of_a_cast_is_converted(wide, narrow):
+    """Loaded as F16, stored as F32 by columns, or the other way round: f16 moves."""
+    b = Builder()
+    source, target = arg(pointer(wide), aligned=16), arg(pointer(narrow), aligned=16)
+    with b.kernel("k", x=source, y=target) as (x, y):
+        i, j = b.arange(64), b.arange(64)
+        v = (x + (i[:, None] * 64 + j[None, :])).load().to(narrow)
+        (y + (i[:, None] + j[None, :] * 64)).store(v)
+    assert conversions(assigned(b.module())) == [("entry", "f16", (64, 64))]
+
+
+LOOP = """tir 1.0
+
+define kernel void @k(f32* aligned(16) %x, f32* aligned(16) %y, i32 %n) {
+entry:
+  %i = make_range i32<64>
+  %r = expand_dims i32<64, 1> %i {axis = 1}
+  %c = expand_dims i32<1, 64> %i {axis = 0}
+  %r64 = mul i32<64, 1> %r, 64
+  %c64 = mul i32<1, 64> %c, 64
+  %ra = broadcast i32<64, 64> %r64
+  %ca = broadcast i32<64, 64> %c
+  %across = add i32<64, 64> %ra, %ca
+  %rd = broadcast i32<64, 64> %r
+  %cd = broadcast i32<64, 64> %c64
+  %down = add i32<64, 64> %rd, %cd
+  %xs = splat f32*<64, 64> %x
+  %p = getelementptr f32*<64, 64> %xs, %down
+  %first = load f32<64, 64> %p
+  br loop
+loop:
+  %k = phi i32 [0, entry], [%k1, loop]
+  %sum = phi f32<64, 64> [%first, entry], [%next, loop]
+  %ks = splat i32<64, 64> %k
+  %offs = add i32<64, 64> %across, %ks
+  %q = getelementptr f32*<64, 64> %xs, %offs
+  %v = load f32<64, 64> %q
+  %next = fadd f32<64, 64> %sum, %v
+  %k1 = add i32 %k, 4096
+  %more, _ = icmp (i1, i1) %k1, %n {predicate = slt}
+  cond_br %more, loop, exit
+exit:
+  %ys = splat f32*<64, 64> %y
+  %o = getelementptr f32*<64, 64> %ys, %down
+  store %o, %next
+  ret
+}
+"""
+
+
+def test_conversions_stay_out_of_loops():
+    """Loaded and stored by columns, summed in a loop over rows: one conversion on either side."""
+    found = [label for label, *_ in conversions(assigned(parse(LOOP)))]
+    assert found == ["entry", "exit"] or (len(found) == 2 and "loop" not in found)
+
+
+def test_a_sum_is_converted_after_it_is_small():
+    def body(b, x, y, across, down):
+        total = (x + down).load().sum(axis=1)
+        (y + b.arange(64)).store(total)
+
+    assert all(shape == (64,) for _, _, shape in conversions(assigned(kernel(body))))
+
+
+def test_a_row_is_converted_before_it_is_broadcast():
+    def body(b, x, y, across, down):
+        bias = (x + b.arange(64)).load()
+        (y + across).store((x + across).load() + bias[None, :])
+
+    assert all(shape == (64,) for _, _, shape in conversions(assigned(kernel(body))))
+
+
+def test_small_tiles_leave_no_thread_without_an_element():
+    """Kernel 03b of seed 002: 128 elements for 128 threads are one each, not four for a warp."""
+    b = Builder()
+    buffers = {name: arg(pointer(F32), aligned=16) for name in "xy"}
+    with b.kernel("k", **buffers, n=arg(I32, multiple_of=16)) as (x, y, n):
+        i = b.arange(128)
+        (y + i).store((x + i).load(i < n), i < n)
+    (tile,) = {op.result.type for op in assigned(b.module()).ops if op.mnemonic == "load"}
+    assert tile.layout.size("register") == 1 and not tile.layout.free_bits("warp")
