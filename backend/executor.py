@@ -15,6 +15,7 @@ import numpy as np
 from tileir.backend.compile import Compiled, Options, compile, staged  # noqa: A004
 from tileir.backend.device import driver
 from tileir.backend.launch import Kernel
+from tileir.backend.spans import Span
 from tileir.backend.target import TARGETS, target
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Module
@@ -44,12 +45,12 @@ class GpuExecutor:
         cuda = driver()
         cuda.context()
         with ExitStack() as stack:
-            held = [_on_gpu(stack, v) if isinstance(v, np.ndarray) else v for v in values]
+            copies = {id(v): _on_gpu(stack, v) for v in values if isinstance(v, np.ndarray)}
+            held = [copies[id(v)].pointer if id(v) in copies else v for v in values]
             Kernel(compiled)[grid](*held)
             cuda.synchronize()
-            for value, address in zip(values, held, strict=True):
-                if isinstance(value, np.ndarray):
-                    _copy_back(value, address)
+            for copy in copies.values():
+                copy.bring_back()
         return compiled
 
 
@@ -108,17 +109,28 @@ def _ordered(
     return [arguments[name] for name in names]
 
 
-def _on_gpu(stack: ExitStack, array: np.ndarray[Any, Any]) -> int:
-    """A copy of `array` on the GPU, freed with `stack`; its address."""
-    cuda = driver()
-    address = cuda.allocate(max(array.nbytes, 1))
+@attrs.frozen(eq=False)
+class _Copy:
+    """The memory of an array of the host, on the GPU at `address`."""
+
+    span: Span
+    address: int
+
+    @property
+    def pointer(self) -> int:
+        """Where the array's first element is."""
+        return self.address + self.span.offset
+
+    def bring_back(self) -> None:
+        """Copy every element into the array."""
+        driver().to_host(self.span.data.ctypes.data, self.address, self.span.data.nbytes)
+        self.span.write_back()
+
+
+def _on_gpu(stack: ExitStack, array: np.ndarray[Any, Any]) -> _Copy:
+    """A copy of the memory of `array` on the GPU, freed with `stack`."""
+    cuda, span = driver(), Span.of(array)
+    address = cuda.allocate(max(span.data.nbytes, 1))
     stack.callback(cuda.free, address)
-    whole = np.ascontiguousarray(array)
-    cuda.to_device(address, whole.ctypes.data, whole.nbytes)
-    return address
-
-
-def _copy_back(array: np.ndarray[Any, Any], address: int) -> None:
-    whole = np.empty(array.shape, array.dtype)
-    driver().to_host(whole.ctypes.data, address, whole.nbytes)
-    array[...] = whole
+    cuda.to_device(address, span.data.ctypes.data, span.data.nbytes)
+    return _Copy(span, address)

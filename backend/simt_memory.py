@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
+from tileir.backend.spans import Span
+
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _GAP = 1 << 20
@@ -22,7 +24,7 @@ class Memory:
     """Buffers of one launch and the shared memory of the block that runs."""
 
     shared_bytes: int
-    buffers: list[tuple[int, Array, Array]] = attrs.field(init=False, factory=list)
+    buffers: list[tuple[int, Span]] = attrs.field(init=False, factory=list)
     shared: Array = attrs.field(init=False)
     writer: Array = attrs.field(init=False)
     reader: Array = attrs.field(init=False)
@@ -36,15 +38,15 @@ class Memory:
     def place(self, array: Array) -> int:
         """An address for `array`, aligned to 256 bytes."""
         last = self.buffers[-1] if self.buffers else None
-        base = _GAP if last is None else last[0] + -(-len(last[1]) // _GAP) * _GAP + _GAP
-        data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8).copy()
-        self.buffers.append((base, data, array))
-        return base
+        base = _GAP if last is None else last[0] + -(-len(last[1].data) // _GAP) * _GAP + _GAP
+        span = Span.of(array)
+        self.buffers.append((base, span))
+        return base + span.offset
 
     def write_back(self) -> None:
         """Copy every buffer into the array it was made from."""
-        for _, data, array in self.buffers:
-            array[...] = data.view(array.dtype).reshape(array.shape)
+        for _, span in self.buffers:
+            span.write_back()
 
     def check_aligned(self, address: Array, size: int, held: Array) -> None:
         """Every access must be aligned to its size, up to 16 bytes."""
@@ -68,7 +70,8 @@ class Memory:
 
     def _parts(self, address: Array, size: int, held: Array) -> Any:
         left = held.copy()
-        for base, data, _ in self.buffers:
+        for base, span in self.buffers:
+            data = span.data
             index = address - base
             where = left & (index >= 0) & (index + size <= len(data))
             if where.any():

@@ -1,0 +1,34 @@
+"""Arrays keep their memory's shape on the way to a kernel and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tileir.backend.spans import Span
+
+BASE = np.arange(24, dtype=np.float32).reshape(4, 6)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        BASE, BASE.T, BASE[::-1], BASE[:, ::2], BASE[1:3, ::-2], BASE[0], BASE[2, 3], BASE[:0],
+        np.broadcast_to(BASE[0], (3, 6)), np.full((), 7, np.float32),
+    ],
+)  # fmt: skip
+def test_every_element_is_where_its_strides_say(array: np.ndarray) -> None:
+    array = np.asarray(array)
+    span = Span.of(array)
+    assert (span.elements == array).all()
+    for index in np.ndindex(array.shape):
+        at = span.offset + sum(i * s for i, s in zip(index, array.strides, strict=True))
+        assert span.data[at : at + 4].view(np.float32)[0] == array[index]
+
+
+def test_only_elements_are_written_back() -> None:
+    whole = np.zeros((4, 6), np.float32)
+    span = Span.of(whole[:, ::2])
+    span.data[:] = np.frombuffer(np.float32(1).tobytes(), np.uint8)[np.arange(len(span.data)) % 4]
+    span.write_back()
+    assert (whole[:, ::2] == 1).all() and (whole[:, 1::2] == 0).all()
