@@ -109,7 +109,7 @@ def compile(
     done = staged(module, machine, chosen, kernel)
     text = emit(done.stages["barriers"], done.kernel, machine, done.memory, done.num_warps)
     ptx, optimized = to_ptx(text, machine, chosen.optimize)
-    plan = _metadata(done, machine)
+    plan = metadata(done, machine)
     return Compiled(done.stages, text, optimized, ptx, plan, chosen.libraries)
 
 
@@ -181,7 +181,8 @@ def _check_warps(function: Function, num_warps: int, machine: Target) -> None:
         raise CompileError(Diagnostic("TIR0708", message, function.location))
 
 
-def _metadata(done: Staged, machine: Target) -> Metadata:
+def metadata(done: Staged, machine: Target) -> Metadata:
+    """What a launcher needs of a kernel that was staged."""
     function, memory = done.stages["prepared"].functions[done.kernel], done.memory
     arguments = tuple(str(p.type) for p in function.parameters)
     return Metadata(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import attrs
 
 from tileir.backend.contiguity import Contiguity
-from tileir.backend.llvm_text import literal, llvm_type, memory_type
+from tileir.backend.llvm_text import global_name, literal, llvm_type, memory_type
 from tileir.backend.llvm_thread import LlvmThread
 from tileir.backend.lowering import Lowering
 from tileir.backend.rules import rules
@@ -16,53 +18,83 @@ from tileir.ir import Function, Global, Module, Parameter
 from tileir.types import Pointer, Scalar, Tile
 from tileir.values import Constant
 
-_ATTRIBUTES = """attributes #0 = {{ nounwind "nvvm.reqntid"="{threads}" }}
-attributes #1 = {{ nounwind }}
-attributes #2 = {{ nounwind memory(none) }}
-attributes #3 = {{ nounwind alwaysinline }}
-attributes #4 = {{ convergent nounwind }}
-attributes #5 = {{ convergent nounwind memory(none) }}"""
+_ATTRIBUTES = """attributes #1 = { nounwind }
+attributes #2 = { nounwind memory(none) }
+attributes #3 = { nounwind alwaysinline }
+attributes #4 = { convergent nounwind }
+attributes #5 = { convergent nounwind memory(none) }"""
+_FIRST = 8
+"""Number of the attributes of the first kernel; those of the others follow."""
+
+
+@attrs.frozen(eq=False)
+class Unit:
+    """A kernel at the last stage before code, with the plan of its shared memory."""
+
+    module: Module
+    kernel: str
+    memory: Plan
+    num_warps: int
 
 
 def emit(module: Module, kernel: str, target: Target, memory: Plan, num_warps: int) -> str:
     """LLVM IR text of `kernel`. Raises `CompileError` (TIR0706) at the op that has no lowering."""
-    function = module.functions[kernel]
-    reached = list(_reached(module, function))
-    bodies: list[str] = []
+    return assembled([written(Unit(module, kernel, memory, num_warps), target, 0)])
+
+
+@attrs.frozen(eq=False)
+class Written:
+    """The text of one kernel: declarations that others may share, and definitions of its own."""
+
+    declarations: tuple[str, ...]
+    definitions: tuple[str, ...]
+
+
+def written(unit: Unit, target: Target, index: int) -> Written:
+    """The text of kernel number `index` of a module, whose names no other number has.
+
+    Raises `CompileError` (TIR0706) at the op that has no lowering.
+    """
+    module, function = unit.module, unit.module.functions[unit.kernel]
+    scope = f"k{index}$" if index else ""
+    definitions = [
+        *_shared(unit.memory, scope),
+        *(_global(g, scope) for g in module.globals.values()),
+    ]
     declarations: dict[str, None] = {}
-    for found in (function, *reached):
-        thread = LlvmThread()
-        offsets = memory.offsets if found is function else {}
+    for found in (function, *_reached(module, function)):
+        thread = LlvmThread(scope=scope)
+        offsets = unit.memory.offsets if found is function else {}
         contiguity = Contiguity.of(found)
-        lowering = Lowering(module, found, target, thread, contiguity, offsets, rules(), num_warps)
-        bodies.append(_function(lowering))
-        declarations.update(thread.declarations)
-    return "\n".join(
-        (
-            'target triple = "nvptx64-nvidia-cuda"',
-            *_shared(memory),
-            *(_global(g) for g in module.globals.values()),
-            *declarations,
-            *bodies,
-            _ATTRIBUTES.format(threads=num_warps * target.lanes),
-            "",
+        lowering = Lowering(
+            module, found, target, thread, contiguity, offsets, rules(), unit.num_warps
         )
-    )
+        definitions.append(_function(lowering, _FIRST + index))
+        declarations.update(thread.declarations)
+    threads = unit.num_warps * target.lanes
+    definitions.append(f'attributes #{_FIRST + index} = {{ nounwind "nvvm.reqntid"="{threads}" }}')
+    return Written(tuple(declarations), tuple(definitions))
 
 
-def _function(lowering: Lowering) -> str:
+def assembled(parts: Sequence[Written]) -> str:
+    """One module of all `parts`."""
+    declarations = dict.fromkeys(d for part in parts for d in part.declarations)
+    definitions = (d for part in parts for d in part.definitions)
+    triple = 'target triple = "nvptx64-nvidia-cuda"'
+    return "\n".join((triple, *declarations, *definitions, _ATTRIBUTES, ""))
+
+
+def _function(lowering: Lowering, attributes: int) -> str:
     function, thread = lowering.function, lowering.thread
     header = [_parameter(lowering, i, p) for i, p in enumerate(function.parameters)]
     lowering.body()
     kinds = [llvm_type(t) for t in function.results]
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
-    kernel = function.kernel
-    convention = "ptx_kernel " if kernel else "internal "
-    name = function.name if kernel else f"f.{function.name}"
-    if kernel:
-        head = f"define ptx_kernel void @{name}({', '.join(header)}) #0 {{"
+    names = ", ".join(header)
+    if function.kernel:
+        head = f"define ptx_kernel void @{function.name}({names}) #{attributes} {{"
     else:
-        head = f"define {convention}{result} @{name}({', '.join(header)}) #3 {{"
+        head = f"define internal {result} @{thread.scope}f.{function.name}({names}) #3 {{"
     entry = ["entry:", *thread.at_entry, "  br label %bb0"]
     return "\n".join((head, *entry, *(x for x in thread.lines if x), "}"))
 
@@ -92,24 +124,24 @@ def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
     return " ".join((*words, name))
 
 
-def _shared(memory: Plan) -> Iterator[str]:
+def _shared(memory: Plan, scope: str) -> Iterator[str]:
     if memory.dynamic:
-        yield "@shared = external addrspace(3) global [0 x i8], align 16"
+        yield f"@{scope}shared = external addrspace(3) global [0 x i8], align 16"
     elif memory.size:
-        yield f"@shared = internal addrspace(3) global [{memory.size} x i8] undef, align 16"
+        yield f"@{scope}shared = internal addrspace(3) global [{memory.size} x i8] undef, align 16"
 
 
-def _global(found: Global) -> str:
+def _global(found: Global, scope: str) -> str:
     element = found.element
     assert isinstance(element, (Scalar, Pointer))
     kind, space = memory_type(element), int(found.space)
+    name = f"@{scope}{global_name(found.name)}"
     if found.external:
-        return f"@g.{found.name} = external addrspace({space}) global [{found.count} x {kind}]"
+        return f"{name} = external addrspace({space}) global [{found.count} x {kind}]"
     word = "constant" if found.constant else "global"
     align = found.alignment or element.bytes
-    values = _initial(found, kind)
-    array = f"[{found.count} x {kind}] {values}, align {align}"
-    return f"@g.{found.name} = addrspace({space}) {word} {array}"
+    array = f"[{found.count} x {kind}] {_initial(found, kind)}, align {align}"
+    return f"{name} = addrspace({space}) {word} {array}"
 
 
 def _initial(found: Global, kind: str) -> str:

@@ -11,20 +11,19 @@ from collections.abc import Sequence
 
 from tileir.backend.llvm_text import Body, llvm_type, memory_type
 from tileir.backend.thread import Access, Order
-from tileir.types import I8, I16, I32, I64, Element
+from tileir.types import I8, I16, I32, I64, AddressSpace, Element
 
 Handle = str
 
 _CLASSES = {"i1": "b", "i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h", "bfloat": "h",
             "float": "f", "double": "d"}  # fmt: skip
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+_SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const"}
 _SCOPES = {"cta": ' syncscope("block")', "gpu": ' syncscope("device")', "sys": ""}
 
 
 class LlvmMemory(Body):
     """Global, shared and atomic accesses; handles are LLVM operands without their type."""
-
-    shared_base = "@shared"
 
     def register_class(self, element: Element) -> str:
         """The inline assembly constraint of a value of `element`."""
@@ -40,7 +39,7 @@ class LlvmMemory(Body):
             return self._load(element, count, f"ptr addrspace({space}) {pointer}", access.volatile)
         word, number = _words(element.bytes, count)
         packed = None if other is None else self._pack(element, other, word, number)
-        words = self._load_asm(word, number, pointer, mask, packed, access)
+        words = self._load_asm(word, number, pointer, mask, packed, access, space)
         return self._unpack(element, count, word, words)
 
     def _load(self, element: Element, count: int, where: str, volatile: bool) -> list[Handle]:
@@ -58,12 +57,13 @@ class LlvmMemory(Body):
 
     def _load_asm(
         self, word: Element, number: int, pointer: Handle, mask: Handle | None,
-        other: list[Handle] | None, access: Access,
+        other: list[Handle] | None, access: Access, space: int,
     ) -> list[Handle]:  # fmt: skip
         kind, size = _register_type(word), max(word.bits, 8)
         moved = f"mov.b{max(size, 16)}"
         names = [f"${i}" for i in range(number)]
-        operands, constraints = [f"ptr addrspace(1) {pointer}"], ["l"]
+        operands = [f"ptr addrspace({space}) {pointer}"]
+        constraints = [_pointer_class(space)]
         text, guard = "", ""
         if mask not in (None, "true"):
             operands.append(f"i1 {mask}")
@@ -75,7 +75,7 @@ class LlvmMemory(Body):
             constraints += ["h" if size < 16 else self.register_class(word)] * number
         vector = f".v{number}" if number > 1 else ""
         target = f"{{{', '.join(names)}}}" if number > 1 else names[0]
-        text += f"{guard}ld{_operators(access)}{vector}.b{size} {target}, [${number}];"
+        text += f"{guard}ld{_operators(access, space)}{vector}.b{size} {target}, [${number}];"
         results = ",".join(["=" + ("h" if size < 16 else self.register_class(word))] * number)
         kinds = kind if number == 1 else f"{{{', '.join([kind] * number)}}}"
         whole = self.emit(
@@ -108,12 +108,12 @@ class LlvmMemory(Body):
         masked = mask not in (None, "true")
         guard = f"@${number + 1} " if masked else ""
         vector = f".v{number}" if number > 1 else ""
-        text = f"{guard}st{_operators(access)}{vector}.b{size} [$0], {source};"
+        text = f"{guard}st{_operators(access, space)}{vector}.b{size} [$0], {source};"
         operands = [
-            f"ptr addrspace(1) {pointer}",
+            f"ptr addrspace({space}) {pointer}",
             *(f"{_register_type(word)} {self._in_register(word, x)}" for x in packed),
         ]
-        constraints = ["l", *[constraint] * number]
+        constraints = [_pointer_class(space), *[constraint] * number]
         if masked:
             operands.append(f"i1 {mask}")
             constraints.append("b")
@@ -150,7 +150,7 @@ class LlvmMemory(Body):
         self._store(element, f"ptr addrspace(3) {self._shared(offset)}", values, False)
 
     def _shared(self, offset: Handle) -> Handle:
-        return self.emit(f"getelementptr i8, ptr addrspace(3) {self.shared_base}, i32 {offset}")
+        return self.emit(f"getelementptr i8, ptr addrspace(3) @{self.scope}shared, i32 {offset}")
 
     # Atomics ------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class LlvmMemory(Body):
     ) -> Handle:
         kind = llvm_type(element)
         return self.emit(
-            f"atomicrmw {name} ptr addrspace(1) {pointer}, {kind} {value}"
+            f"atomicrmw {name} ptr addrspace({order.space}) {pointer}, {kind} {value}"
             f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
         )
 
@@ -172,7 +172,7 @@ class LlvmMemory(Body):
             order.semantics, _ORDERS[order.semantics]
         )
         pair = self.emit(
-            f"cmpxchg ptr addrspace(1) {pointer}, {kind} {old}, {kind} {new}"
+            f"cmpxchg ptr addrspace({order.space}) {pointer}, {kind} {old}, {kind} {new}"
             f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]} {failure}, align {element.bytes}"
         )
         found = self.emit(f"extractvalue {{{kind}, i1}} {pair}, 0")
@@ -181,15 +181,15 @@ class LlvmMemory(Body):
     def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
         kind = "i64" if llvm_type(element).startswith("ptr") else f"i{element.bits}"
         found = self.emit(
-            f"load atomic {kind}, ptr addrspace(1) {pointer}{_SCOPES[order.scope]} "
-            f"{_ORDERS[order.semantics]}, align {element.bytes}"
+            f"load atomic {kind}, ptr addrspace({order.space}) {pointer}"
+            f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
         )
         return self._from_integer(element, found)
 
     def store_atomic(self, element: Element, pointer: Handle, value: Handle, order: Order) -> None:
         bits = self._integer(element, value)
         self.line(
-            f"store atomic i{element.bytes * 8} {bits}, ptr addrspace(1) {pointer}"
+            f"store atomic i{element.bytes * 8} {bits}, ptr addrspace({order.space}) {pointer}"
             f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
         )
 
@@ -297,9 +297,18 @@ def _register_type(word: Element) -> str:
     return "i16" if word is I8 else llvm_type(word)
 
 
-def _operators(access: Access) -> str:
-    """State space and operators of a global access, in PTX's order."""
+def _operators(access: Access, space: int) -> str:
+    """State space and operators of an access, in PTX's order. Constant memory has no policy."""
+    if space == AddressSpace.CONSTANT:
+        return ".const"
+    where = _SPACES[space]
     if access.volatile:
-        return ".volatile.global"
+        return f".volatile{where}"
     eviction = f".L1::{access.eviction}" if access.eviction else ""
-    return ".global" + (f".{access.cache}" if access.cache else "") + eviction
+    return where + (f".{access.cache}" if access.cache else "") + eviction
+
+
+def _pointer_class(space: int) -> str:
+    """The inline assembly constraint of a pointer: those to shared and constant memory are of 32
+    bits (LLVM's option `nvptx-short-ptr`)."""
+    return "l" if space in (AddressSpace.GENERIC, AddressSpace.GLOBAL) else "r"

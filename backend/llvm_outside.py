@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 
 from tileir.backend.llvm_memory import LlvmMemory
-from tileir.backend.llvm_text import llvm_type
+from tileir.backend.llvm_text import global_name, llvm_type
 from tileir.backend.thread import Number
 from tileir.types import F32, F64, I32, I64, Element, Pointer
 
@@ -22,7 +22,7 @@ class LlvmOutside(LlvmMemory):
     """Printing, failing, inline assembly and external functions."""
 
     def global_address(self, kind: Pointer, name: str) -> Handle:
-        return f"@g.{name}"
+        return f"@{self.scope}{global_name(name)}"
 
     def say(self, parts: Sequence[str | Number]) -> None:
         form, arguments = "", list[tuple[str, Handle]]()

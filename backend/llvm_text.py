@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 
@@ -18,6 +19,11 @@ def llvm_type(type: Type) -> str:
     if isinstance(type, Scalar):
         return _FLOATS.get(type.name, f"i{type.bits}")
     raise TypeError(f"{type} is no machine type")
+
+
+def global_name(name: str) -> str:
+    """The name of a global in PTX, whose identifiers have no dots (PTX ISA, "Identifiers")."""
+    return "g$" + re.sub(r"[^A-Za-z0-9_$]", "_$_", name)
 
 
 def memory_type(type: Element) -> str:
@@ -60,7 +66,9 @@ def _widened(element: Scalar, bits: int) -> int:
 class Body:
     """Instructions of one function, in order, with labels and fresh names."""
 
-    def __init__(self, prefix: str = "t") -> None:
+    def __init__(self, prefix: str = "t", scope: str = "") -> None:
+        self.scope = scope
+        """What the names of this kernel's own functions and globals begin with."""
         self.lines: list[str] = []
         self.declarations: dict[str, None] = {}
         self.label = "entry"

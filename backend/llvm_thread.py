@@ -55,7 +55,7 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
         kinds = [llvm_type(t) for t in results]
         kind = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
         arguments = ", ".join(f"{llvm_type(t)} {x}" for t, x in operands)
-        text = f"call {kind} @{name}({arguments})"
+        text = f"call {kind} @{self.scope}{name}({arguments})"
         if not kinds:
             self.line(text)
             return []

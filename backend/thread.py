@@ -40,6 +40,8 @@ class Order:
 
     semantics: str
     scope: str
+    space: int = 1
+    """The address space of what is accessed."""
 
 
 @attrs.frozen(eq=False)

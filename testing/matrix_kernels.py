@@ -202,7 +202,7 @@ class Case:
         assert isinstance(kind, Pointer)
         constant_ = kind.space is AddressSpace.CONSTANT
         one = Constant(kind.pointee, 1)
-        return {"symbol": Global("symbol", kind.pointee, 1, constant_, (one,))}
+        return {"symbol": Global("symbol", kind.pointee, 1, constant_, (one,), space=kind.space)}
 
 
 _OPERANDS = (FieldKind.OPERAND, FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS)

@@ -10,7 +10,7 @@ from tileir.backend.conversion import load_tile, store_tile
 from tileir.backend.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.rules.memory import combined
 from tileir.backend.thread import Order
-from tileir.types import Element, Tile
+from tileir.types import AddressSpace, Element, Pointer, Tile
 
 _NAMES = {
     "smax": "max", "smin": "min", "fmax": "fmax", "fmin": "fmin", "inc": "uinc_wrap",
@@ -125,7 +125,9 @@ def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _order(op: Any) -> Order:
-    return Order(op.sem.value, op.scope.value)
+    kind = scalar_of(op.pointer.type) if op.inputs else None
+    space = kind.space if isinstance(kind, Pointer) else AddressSpace.GLOBAL
+    return Order(op.sem.value, op.scope.value, int(space))
 
 
 RULES: dict[str, Rule] = {

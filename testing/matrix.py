@@ -1,0 +1,206 @@
+"""The op by type by shape matrix, lowered: threads against the interpreter, assembly for targets,
+and the GPU.
+
+    python -m tileir.testing.matrix                 a fixed sample
+    python -m tileir.testing.matrix --all           every cell; --out writes the table
+    python -m tileir.testing.matrix --on gpu        on the GPU too, many kernels a module
+    python -m tileir.testing.matrix --only fadd,exp
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+import tileir
+from tileir.errors import CompileError, TileirError
+from tileir.op import Op, all_ops
+from tileir.ops.matrix import SHAPES, cells
+from tileir.testing.matrix_compare import differences
+from tileir.testing.matrix_kernels import Case
+
+WARPS = (1, 2, 4, 8)
+TARGETS = ("sm_80", "sm_90")
+BATCH = 128
+"""Kernels per module of machine code."""
+SAMPLE = 10
+"""A sample is one cell of this many, and the first of every op at every shape."""
+
+
+@attrs.define
+class Tally:
+    """What became of the cells of one op."""
+
+    cells: int = 0
+    refused: int = 0
+    agree: int = 0
+    assembled: dict[str, int] = attrs.field(factory=dict)
+    on_gpu: int = 0
+    failures: list[str] = attrs.field(factory=list)
+
+
+def chosen(name: str, number: int, first: bool, every: bool) -> bool:
+    """Whether a cell is in the sample: fixed by the op's name and the cell's number."""
+    return every or first or zlib.crc32(f"{name} {number}".encode()) % SAMPLE == 0
+
+
+def cases(only: Sequence[str], every: bool) -> Iterator[Case]:
+    """The cells that have a meaning in the interpreter, each as a kernel of its own name."""
+    total = 0
+    for kind in all_ops():
+        if kind.mnemonic.startswith("gpu.") or (only and kind.mnemonic not in only):
+            continue
+        number = 0
+        for shape in SHAPES:
+            for index, op in enumerate(cells(kind, shape)):
+                number += 1
+                if chosen(kind.mnemonic, number, index == 0, every) and _means_something(op):
+                    total += 1
+                    yield Case(op, number, f"cell{total}")
+
+
+def _means_something(op: Op) -> bool:
+    """A function of libdevice has its own types only."""
+    from tileir.backend.rules.math import libdevice  # LLVM is not needed to name cells
+
+    return op.mnemonic != "extern_elementwise" or libdevice(op) is not None
+
+
+def interpreted(case: Case) -> list[Any]:
+    """What the interpreter leaves in the arguments."""
+    arguments = case.arguments()
+    tileir.interpret(case.module(), case.kernel, (1,), arguments, allow_undef=True)
+    return arguments
+
+
+def threaded(case: Case, warps: int) -> str:
+    """How the threads differ from the interpreter, "" for not at all."""
+    from tileir.backend.executor import SimtExecutor
+
+    found = case.arguments()
+    SimtExecutor().launch(case.module(), case.kernel, 1, found, num_warps=warps)
+    return differences(case, interpreted(case), found)
+
+
+def warps_of(case: Case) -> int:
+    """The warps of a cell where it runs with one number of them only."""
+    return WARPS[case.number % len(WARPS)]
+
+
+def check(case: Case, tally: Tally, warps: Sequence[int]) -> None:
+    """Count one cell."""
+    tally.cells += 1
+    try:
+        found = [f"{n} warps: {d}" for n in warps if (d := threaded(case, n))]
+    except CompileError as error:
+        tally.refused += 1
+        found = [str(error).splitlines()[0]]
+    except (TileirError, AssertionError) as error:
+        found = [f"{type(error).__name__}: {error}"]
+    tally.agree += not found
+    tally.failures += [f"{case.name}: {text}" for text in found[:1]]
+
+
+def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> list[Any]:
+    """Compile a batch for `target` and count what assembles; the batch, or the halves of one that
+    does not, less the kernels that are why."""
+    from tileir.backend.batch import compile_batch
+    from tileir.backend.compile import Options
+
+    options = [Options(num_warps=warps_of(c)) for c in batch]
+    try:
+        made = compile_batch([c.module() for c in batch], target, options)
+        assert not made.plans or len(made.assembled.cubin) > 0
+    except CompileError as error:
+        if len(batch) == 1:
+            text = f"{batch[0].name} for {target}: {str(error)[:300]}"
+            tallies[batch[0].op.mnemonic].failures.append(text)
+            return []
+        middle = len(batch) // 2
+        parts = (batch[:middle], batch[middle:])
+        return [made for part in parts for made in assemble(part, tallies, target)]
+    for case in batch:
+        counts = tallies[case.op.mnemonic].assembled
+        counts[target] = counts.get(target, 0) + (case.kernel in made.plans)
+    return [made]
+
+
+def on_gpu(batch: Sequence[Case], tallies: dict[str, Tally]) -> None:
+    """Run a batch on the GPU and count what agrees."""
+    from tileir.backend.batch import Loaded
+    from tileir.backend.executor import gpu_target
+
+    for loaded in map(Loaded, assemble(batch, tallies, gpu_target())):
+        for case in (c for c in batch if c.kernel in loaded.batch.plans):
+            found = case.arguments()
+            loaded.launch(case.kernel, (1,), found)
+            text = differences(case, interpreted(case), found)
+            tally = tallies[case.op.mnemonic]
+            tally.on_gpu += not text
+            tally.failures += [f"{case.name} on the GPU: {text}"] if text else []
+
+
+def campaign(arguments: argparse.Namespace) -> dict[str, Tally]:
+    """Every chosen cell through everything that was asked for."""
+    tallies: dict[str, Tally] = {}
+    batch: list[Case] = []
+    start = time.monotonic()
+    only = [n for n in arguments.only.split(",") if n]
+    for count, case in enumerate(cases(only, arguments.all), 1):
+        tally = tallies.setdefault(case.op.mnemonic, Tally())
+        if "simt" in arguments.on:
+            check(case, tally, WARPS if arguments.all_warps else (warps_of(case),))
+        else:
+            tally.cells += 1
+        batch.append(case)
+        if len(batch) == BATCH:
+            _finish(batch, tallies, arguments)
+            batch = []
+        if count % 1000 == 0:
+            print(f"{count} cells, {time.monotonic() - start:.0f} s", file=sys.stderr)
+    if batch:
+        _finish(batch, tallies, arguments)
+    return tallies
+
+
+def _finish(batch: list[Case], tallies: dict[str, Tally], arguments: argparse.Namespace) -> None:
+    if "assemble" in arguments.on:
+        for target in TARGETS:
+            assemble(batch, tallies, target)
+    if "gpu" in arguments.on:
+        on_gpu(batch, tallies)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; 1 where anything fails."""
+    parser = argparse.ArgumentParser(prog="tileir.testing.matrix", description=__doc__)
+    parser.add_argument("--all", action="store_true", help="every cell, not a sample")
+    parser.add_argument("--all-warps", action="store_true", help="every number of warps per cell")
+    parser.add_argument("--only", default="", help="mnemonics, with commas between")
+    parser.add_argument("--on", default="simt,assemble", help="of simt, assemble, gpu")
+    parser.add_argument("--out", type=Path, help="write the table as JSON")
+    arguments = parser.parse_args(argv)
+    with np.errstate(all="ignore"):
+        tallies = campaign(arguments)
+    report = {name: attrs.asdict(tally) for name, tally in sorted(tallies.items())}
+    if arguments.out:
+        arguments.out.write_text(json.dumps(report, indent=1) + "\n")
+    failures = [text for tally in tallies.values() for text in tally.failures]
+    print("\n".join(failures[:100]))
+    total = sum(t.cells for t in tallies.values())
+    agree = sum(t.agree for t in tallies.values())
+    print(f"{total} cells, {agree} agree, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
