@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 import attrs
 
@@ -28,6 +28,10 @@ _GLOBAL_WORDS: dict[str, tuple[str, Any]] = {
     "declare": ("external", True),
 }
 _GLOBAL_WORDS["external"] = ("linkage", Linkage.EXTERNAL)
+_UNKNOWN = ("TIR0003", "TIR0004", "TIR0009", "TIR0023")
+"""Codes of errors that what a later version adds can cause."""
+
+_MOST_NOTES = 8
 STARTS = ("define", "declare", "metadata", "global", "constant", "align", *_GLOBAL_WORDS)
 
 
@@ -98,11 +102,7 @@ class ModuleReader:
             self.findings.extend(error.diagnostics)
             raise ParseError(*self.findings) from None
         header = cursor.take_comments()
-        while True:
-            cursor.skip_newlines()
-            if cursor.token.kind == "end":
-                break
-            self._item()
+        self._items()
         if self.findings:
             raise ParseError(*self.findings)
         module = Module(
@@ -110,6 +110,12 @@ class ModuleReader:
             cursor.take_comments(), header,
         )  # fmt: skip
         return module, tuple(self.remarks)
+
+    def _items(self) -> None:
+        cursor = self.cursor
+        cursor.skip_newlines()
+        while cursor.token.kind != "end":
+            self._item()
 
     def _version(self) -> tuple[int, int]:
         cursor = self.cursor
@@ -126,14 +132,26 @@ class ModuleReader:
             cursor.fail("TIR0002", "a version's numbers have at most 6 digits")
         version = (int(parts[0]), int(parts[1]))
         if version > VERSION:
-            newest = ".".join(map(str, VERSION))
-            message = f"the module needs version {token.text}; this reader knows up to {newest}"
-            cursor.fail("TIR0402", message)
+            self._refuse(token, cursor.location())
         if version < (1, 0):
             cursor.fail("TIR0002", "the first version is 1.0")
         cursor.next()
         self._end_of_line()
         return version
+
+    def _refuse(self, token: Token, at: Location) -> NoReturn:
+        """Refuse a module of a newer version, naming what this reader does not know in it."""
+        self.cursor.next()
+        self.cursor.skip_line()
+        with suppress(ErrorLimitError):
+            self._items()
+        unknown = tuple(d for d in self.findings if d.code in _UNKNOWN)[:_MOST_NOTES]
+        self.findings.clear()
+        newest = ".".join(map(str, VERSION))
+        message = f"the module needs version {token.text}; this reader knows up to {newest}"
+        first = f", so that it has {unknown[0].message}" if unknown else ""
+        length = len(token.text)
+        raise ParseError(Diagnostic("TIR0402", message + first, at, notes=unknown, length=length))
 
     def _end_of_line(self) -> None:
         if self.cursor.token.kind not in ("newline", "end"):

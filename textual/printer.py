@@ -29,12 +29,19 @@ from tileir.textual.literals import format_bits
 from tileir.textual.plan import Plan, attributes_text, bare_types, field_texts, leading, plan_of
 from tileir.types import I1, Buffer, Descriptor, Tile, Type, element_of
 from tileir.values import Constant, Operand, Value
+from tileir.versions import written_for
 
 _BAD = re.compile(r"[^\w.$-]", re.ASCII)
 
 
-def print_module(module: Module) -> str:
-    """The canonical text of `module`."""
+def print_module(module: Module, version: tuple[int, int] | None = None) -> str:
+    """The canonical text of `module`, in its own version of the language or in `version`.
+
+    Raises VerifyError: TIR0401 at every op that `version` does not have, or not with an attribute,
+    value or type used; TIR0402 for a version that there is not.
+    """
+    if version is not None:
+        module = written_for(module, version)
     layouts = _layout_aliases(module)
     lines = [*_comments(module.header_comments), f"tir {'.'.join(map(str, module.version))}"]
     if module.stage is not None:

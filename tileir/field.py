@@ -37,6 +37,8 @@ class Field:
     default: Any
     second: Pattern | None = None
     """Of `PAIRS`: the pattern of each pair's second operand; `pattern` is the first's."""
+    since: tuple[int, int] = (1, 0)
+    """The version of the language that an attribute appeared in."""
 
     @property
     def spelling(self) -> str:
@@ -56,6 +58,8 @@ class AttributeKind:
 
     form: str
     enum: type[Enum] | None = None
+    since: Mapping[Enum, tuple[int, int]] = attrs.field(factory=dict, eq=False)
+    """The version that a value appeared in, where that is later than its attribute."""
 
 
 INT, BOOL_ATTRIBUTE, FLOAT, STRING = (AttributeKind(f) for f in ("int", "bool", "float", "string"))
@@ -63,14 +67,16 @@ INTS, STRINGS, SYMBOL = (AttributeKind(f) for f in ("ints", "strings", "symbol")
 TYPE, LAYOUT = (AttributeKind(f) for f in ("type", "layout"))
 
 
-def one_of(enum: type[Enum]) -> AttributeKind:
+def one_of(enum: type[Enum], since: Mapping[Enum, tuple[int, int]] | None = None) -> AttributeKind:
     """An attribute written as one bare word, the value of a member of `enum`."""
-    return AttributeKind("enum", enum)
+    return AttributeKind("enum", enum, since or {})
 
 
-def combiner(enum: type[Enum]) -> AttributeKind:
+def combiner(
+    enum: type[Enum], since: Mapping[Enum, tuple[int, int]] | None = None
+) -> AttributeKind:
     """A bare word of `enum`, or `@name` of a function in the module (then a `str`)."""
-    return AttributeKind("combiner", enum)
+    return AttributeKind("combiner", enum, since or {})
 
 
 def operand(pattern: Pattern) -> Any:
@@ -118,11 +124,12 @@ def result_types() -> Any:
 
 
 def attribute(
-    kind: AttributeKind, default: Any = attrs.NOTHING, *, kw_only: Literal[True] = True
-) -> Any:
+    kind: AttributeKind, default: Any = attrs.NOTHING, *, since: tuple[int, int] = (1, 0),
+    kw_only: Literal[True] = True,
+) -> Any:  # fmt: skip
     """A compile-time property, written `{name = value}`; omitted where it equals `default`.
     Constructors take it by name, which `kw_only` tells type checkers."""
-    meta = {"kind": FieldKind.ATTRIBUTE, "attribute": kind}
+    meta = {"kind": FieldKind.ATTRIBUTE, "attribute": kind, "since": since}
     return attrs.field(default=default, kw_only=kw_only, metadata=meta)
 
 

@@ -384,7 +384,7 @@ def _derive(cls: Any) -> None:
     cls.schema = tuple(
         Field(
             a.name, a.metadata["kind"], a.metadata.get("pattern"), a.metadata.get("attribute"),
-            a.default, a.metadata.get("second"),
+            a.default, a.metadata.get("second"), a.metadata.get("since", (1, 0)),
         )
         for a in attrs.fields(cls)
         if "kind" in a.metadata

@@ -14,6 +14,7 @@ from tileir.types import Tile, Type
 from tileir.values import Operand, Value
 from tileir.verify.structure import place
 from tileir.verify.traits import traits
+from tileir.versions import TYPES, newer_fields, newer_in
 
 
 @attrs.frozen
@@ -106,7 +107,7 @@ def _walk_ops(walker: _Walker, block: Block) -> None:
             visible.update(op.results)
         cls = type(op)
         if cls not in ordinary:
-            ordinary[cls] = traits(cls).plain and _objection(walker.module, cls) is None
+            ordinary[cls] = _is_ordinary(walker.module, cls)
         if not ordinary[cls]:
             _note(walker, op)
     for edge in block.successors:
@@ -115,23 +116,25 @@ def _walk_ops(walker: _Walker, block: Block) -> None:
                 _report_use(walker, block.terminator, block, operand)
 
 
-def _objection(module: Module, cls: type[Op]) -> tuple[str, str] | None:
-    """Why ops of `cls` may not be in `module`: code and message."""
-    if cls.since > module.version:
-        since, version = (".".join(map(str, v)) for v in (cls.since, module.version))
-        return "TIR0401", f"{cls.mnemonic} needs tir {since}; the module is tir {version}"
-    if module.stage is None and cls.mnemonic.startswith("gpu."):
-        return "TIR0224", f"{cls.mnemonic} belongs to a module with a stage line"
-    return None
+def _is_ordinary(module: Module, cls: type[Op]) -> bool:
+    """Whether nothing but its operands is to be checked of ops of `cls` in `module`."""
+    new = cls.since > module.version or newer_fields(cls, module.version) or TYPES
+    return traits(cls).plain and not new and not _is_staged(module, cls)
+
+
+def _is_staged(module: Module, cls: type[Op]) -> bool:
+    return module.stage is None and cls.mnemonic.startswith("gpu.")
 
 
 def _note(walker: _Walker, op: Op) -> None:
-    known, objection = traits(type(op)), _objection(walker.module, type(op))
+    known = traits(type(op))
     walker.predicated |= known.merges
     if known.names_symbols:
         walker.naming.append(op)
-    if objection:
-        walker.findings.append(Diagnostic(*objection, location=op.location))
+    if _is_staged(walker.module, type(op)):
+        message = f"{op.mnemonic} belongs to a module with a stage line"
+        walker.findings.append(Diagnostic("TIR0224", message, op.location))
+    walker.findings.extend(newer_in(op, walker.module.version))
 
 
 def _report_use(walker: _Walker, op: Op, block: Block, operand: Value) -> None:
