@@ -145,7 +145,9 @@ class _Assignment:
             return self._stored(op) or anchor
         if (factor := self.dots.operand(op, index)) is not None:
             return factor
-        if name in ("reduce", "scan"):
+        if name == "scan":
+            return layout
+        if name == "reduce":
             return self._source(op) or self.anchors.preferred(operand.type)
         if type(operand) is Value and operand in self.homes:
             return self.homes[operand]

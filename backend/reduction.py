@@ -138,7 +138,7 @@ def _shuffled(lowering: Lowering, elements: Sequence[Element], item: Item, mask:
 
 
 @attrs.frozen
-class _Partials:
+class Partials:
     """Where the partial results of warps lie: for each operand, for each result element, one per
     warp along the axis, side by side."""
 
@@ -157,28 +157,29 @@ def _across_warps(
     for element in elements:
         bases.append(base)
         base += _aligned(count * warps * element.bytes)
-    place = _Partials(tuple(bases), warps, tuple(elements))
-    indices = [_element_index(lowering, result, r) for r in range(len(items))]
+    place = Partials(tuple(bases), warps, tuple(elements))
+    indices = [element_index(lowering, result, r) for r in range(len(items))]
     which = lowering.offset(_warp_index(source, op.axis), 0)
     assert which is not None
 
     def write() -> list[str]:
         for index, item in zip(indices, items, strict=True):
             for i, (element, handle) in enumerate(zip(elements, item, strict=True)):
-                at = _partial(lowering, place, i, index, which)
+                at = partial(lowering, place, i, index, which)
                 thread.store_shared(element, at, [handle])
         return []
 
     thread.when(_writers(lowering, source, op.axis), (), write)
     thread.barrier()
-    return [tree(_read(lowering, place, index), join) for index in indices]
+    return [tree(read_partials(lowering, place, index), join) for index in indices]
 
 
-def _read(lowering: Lowering, place: _Partials, index: str) -> list[Item]:
+def read_partials(lowering: Lowering, place: Partials, index: str) -> list[Item]:
+    """What every warp wrote for one result element, in the order of warps."""
     columns: list[list[str]] = []
     for i, element in enumerate(place.elements):
         width = _load_width(place.warps, element.bytes)
-        at = _partial(lowering, place, i, index, None)
+        at = partial(lowering, place, i, index, None)
         column: list[str] = []
         for start in range(0, place.warps, width):
             moved = lowering.thread.binary(
@@ -197,9 +198,7 @@ def _load_width(warps: int, size: int) -> int:
     return width
 
 
-def _partial(
-    lowering: Lowering, place: _Partials, operand: int, index: str, warp: str | None
-) -> str:
+def partial(lowering: Lowering, place: Partials, operand: int, index: str, warp: str | None) -> str:
     """Byte offset of the partial of result element `index`, of `warp` or the first."""
     thread, size = lowering.thread, place.elements[operand].bytes
     row = thread.binary("mul", I32, index, thread.integer(place.warps * size), "nsw nuw")
@@ -210,7 +209,7 @@ def _partial(
     return thread.binary("add", I32, at, step, "nsw nuw")
 
 
-def _element_index(lowering: Lowering, result: Layout, register: int) -> str:
+def element_index(lowering: Lowering, result: Layout, register: int) -> str:
     """Row-major index of a result element in the extents covered: an i32."""
     thread, total = lowering.thread, lowering.thread.integer(0)
     for dim, extent in enumerate(result.extents):
