@@ -163,6 +163,30 @@ class LlvmMemory(Body):
             f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
         )
 
+    def add_vector(
+        self, element: Element, pointer: Handle, values: Sequence[Handle], order: Order
+    ) -> list[Handle]:
+        word, number = _words(element.bytes, len(values))
+        packed = self._pack(element, values, word, number) if element.bits < 32 else list(values)
+        kind, register = ("float", "f") if element.bits == 32 else ("i32", "r")
+        names = [f"${i}" for i in range(2 * number + 1)]
+        targets, sources = (_braced(part) for part in (names[:number], names[number + 1 :]))
+        flush = "" if element.bits == 32 else ".noftz"
+        vector = f".v{number}" if number > 1 else ""
+        name = f"{element.name}x2" if element.bits == 16 else element.name
+        text = (
+            f"atom.{order.semantics}.{order.scope}.global.add{flush}{vector}.{name} "
+            f"{targets}, [${number}], {sources};"
+        )
+        constraints = ",".join([f"={register}"] * number + ["l"] + [register] * number)
+        operands = ", ".join([f"ptr addrspace(1) {pointer}", *(f"{kind} {x}" for x in packed)])
+        kinds = kind if number == 1 else f"{{{', '.join([kind] * number)}}}"
+        whole = self.emit(f'call {kinds} asm sideeffect "{text}", "{constraints}"({operands}) #1')
+        found = [whole]
+        if number > 1:
+            found = [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
+        return found if element.bits == 32 else self._unpack(element, len(values), word, found)
+
     def compare_exchange(
         self, element: Element, pointer: Handle, expected: Handle, desired: Handle, order: Order
     ) -> Handle:
@@ -282,6 +306,11 @@ class LlvmMemory(Body):
             return self._from_integer(element, self.emit(f"or i64 {low}, {shifted}"))
         whole = words[0] if size == 32 else self.emit(f"trunc i32 {words[0]} to i{size}")
         return self._from_integer(element, whole)
+
+
+def _braced(names: Sequence[str]) -> str:
+    """One operand, or a vector of them."""
+    return f"{{{', '.join(names)}}}" if len(names) > 1 else names[0]
 
 
 def _words(size: int, count: int) -> tuple[Element, int]:

@@ -78,10 +78,16 @@ def plan(function: Function, target: Target) -> Plan:
     return Plan(offsets, sizes, end)
 
 
+ATOMICS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load"})
+"""Ops whose old values nobody needs to be told where nobody reads them."""
+
+
 def _needs(function: Function) -> Iterator[tuple[Op, int]]:
+    read = {value for op in function.ops for value in op.operands}
     for op in function.ops:
         need = NEEDS.get(op.mnemonic)
-        size = 0 if need is None else need(op)
+        unread = op.mnemonic in ATOMICS and op.results[0] not in read
+        size = 0 if need is None or unread else need(op)
         if size:
             yield op, _aligned(size)
 

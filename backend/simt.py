@@ -205,6 +205,16 @@ class SimtThread(Matrices, Copies, Numbers):
             self.memory.store(place, new, one)
         return Lanes(old)
 
+    def add_vector(
+        self, element: Element, pointer: Lanes, values: Sequence[Lanes], order: Order
+    ) -> list[Lanes]:
+        self.memory.check_aligned(pointer.array, element.bytes * len(values), self.active)
+        places = [Lanes(pointer.array + i * element.bytes) for i in range(len(values))]
+        return [
+            self.atomic("fadd", element, place, value, order)
+            for place, value in zip(places, values, strict=True)
+        ]
+
     def compare_exchange(
         self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: Order
     ) -> Lanes:

@@ -12,7 +12,7 @@ reach memory that does not overlap within one program instance, as everywhere in
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -92,9 +92,15 @@ def _hazard(op: Op, state: State, memory: Plan, bases: dict[Value, Base]) -> boo
     if span is not None and any(a < span[1] and span[0] < b for a, b in state.read):
         return True
     pointers = _pointers(op, bases)
-    if op.effects & (Effects.SYNC) and (state.stored or state.loaded):
-        return True
+    if op.effects & Effects.SYNC:
+        touched = state.stored | state.loaded
+        return bool(touched) and (_orders(op) or _meet(pointers, touched))
     return bool(op.effects & (Effects.READ | Effects.WRITE)) and _meet(pointers, state.stored)
+
+
+def _orders(op: Any) -> bool:
+    """Whether an op that synchronises orders accesses beside its own."""
+    return getattr(getattr(op, "sem", None), "value", "") != "relaxed"
 
 
 def _meet(mine: frozenset[Base], theirs: frozenset[Base]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tileir.errors import CompileError, Diagnostic
+from tileir.types import BF16, F16, F32, Element
 
 
 @attrs.frozen
@@ -12,21 +13,48 @@ class Target:
     """One GPU architecture: what it can do, and the PTX version its code is written in.
 
     `ptx` is the oldest PTX ISA version that has everything the target is used for, so that old
-    drivers load the code (PTX ISA, "Release Notes"). Sizes are in bytes.
+    drivers load the code (PTX ISA, "Release Notes"). Sizes are in bytes. Limits are those of the
+    CUDA C++ Programming Guide, "Compute Capabilities".
     """
 
     name: str
     ptx: int
     shared_bytes: int
     """Shared memory one block may have, with the opt-in above 48 KiB."""
+    shared_per_processor: int
+    threads_per_processor: int
+    blocks_per_processor: int
     max_threads: int = 1024
+    """Threads of one block."""
+    max_registers: int = 255
+    """Registers of 32 bits of one thread."""
+    registers_per_processor: int = 65536
     lanes: int = 32
+    max_cluster: int = 1
+    """Blocks of a cluster, where it needs no opt-in."""
+    mma: frozenset[str] = frozenset({"f16", "bf16", "tf32", "f64", "i8"})
+    """Factors of `mma.sync` (PTX ISA, "Warp Level Matrix Instructions"); `i4` is left out, which
+    newer targets emulate."""
+    ldmatrix: bool = True
+    stmatrix: bool = False
+    cp_async: bool = True
+    redux: bool = True
+    """`redux.sync` of integers."""
     bf16_arithmetic: bool = True
     """add, sub, mul on bf16 (PTX ISA: sm_90 and up; fma from sm_80)."""
     f8_conversion: bool = True
     """cvt to and from e4m3x2 and e5m2x2 (sm_89 and up)."""
+    bf16_atomics: bool = False
+    """`atom.add.noftz.bf16` and its pairs."""
+    vector_atomics: bool = False
+    """`atom.add` of vectors (PTX ISA 8.1, sm_90 and up)."""
+    clusters: bool = False
     wgmma: bool = False
+    """wgmma and setmaxnreg."""
     tma: bool = False
+    """cp.async.bulk, tensor maps and mbarriers with transaction counts."""
+    tcgen05: bool = False
+    """Tensor memory and its products."""
 
     @property
     def processor(self) -> str:
@@ -38,19 +66,48 @@ class Target:
         """LLVM's feature string, which pins the PTX version."""
         return f"+ptx{self.ptx}"
 
+    @property
+    def max_warps(self) -> int:
+        """Warps of one block."""
+        return self.max_threads // self.lanes
+
+    def atomic_width(self, element: Element) -> int:
+        """How many neighbours of `element` one atomic addition takes."""
+        if element is F32:
+            return 4 if self.vector_atomics else 1
+        if element is F16 or (element is BF16 and self.bf16_atomics):
+            return 8 if self.vector_atomics else 2
+        return 1
+
+
+_AMPERE = Target("sm_80", 80, 166912, 167936, 2048, 32, bf16_arithmetic=False, f8_conversion=False)
+_HOPPER = Target(
+    "sm_90", 81, 232448, 233472, 2048, 32, max_cluster=8, stmatrix=True, bf16_atomics=True,
+    mma=_AMPERE.mma | {"f8"}, vector_atomics=True, clusters=True, tma=True,
+)  # fmt: skip
 
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
-        Target("sm_80", 80, 166912, bf16_arithmetic=False, f8_conversion=False),
-        Target("sm_86", 80, 101376, bf16_arithmetic=False, f8_conversion=False),
-        Target("sm_89", 81, 101376, bf16_arithmetic=False),
-        Target("sm_90", 80, 232448, tma=True),
-        Target("sm_90a", 80, 232448, tma=True, wgmma=True),
-        Target("sm_100", 86, 232448, tma=True),
-        Target("sm_120", 87, 101376, tma=True),
+        _AMPERE,
+        attrs.evolve(
+            _AMPERE, name="sm_86", shared_bytes=101376, shared_per_processor=102400,
+            threads_per_processor=1536, blocks_per_processor=16,
+        ),
+        attrs.evolve(
+            _AMPERE, name="sm_89", ptx=81, shared_bytes=101376, shared_per_processor=102400,
+            threads_per_processor=1536, blocks_per_processor=24, f8_conversion=True,
+            mma=_HOPPER.mma,
+        ),
+        _HOPPER,
+        attrs.evolve(_HOPPER, name="sm_90a", wgmma=True),
+        attrs.evolve(_HOPPER, name="sm_100", ptx=86),
+        attrs.evolve(
+            _HOPPER, name="sm_120", ptx=87, shared_bytes=101376, shared_per_processor=102400,
+            threads_per_processor=1536, blocks_per_processor=24,
+        ),
     )
-}
+}  # fmt: skip
 """Every supported target by name."""
 
 

@@ -149,6 +149,13 @@ class Thread(Protocol):
         """Read-modify-write `name` (LLVM's `atomicrmw`); the old value."""
         ...
 
+    def add_vector(
+        self, element: Element, pointer: Handle, values: Sequence[Handle], order: Order
+    ) -> list[Handle]:
+        """Add floats to neighbours in global memory, aligned to all of them, each atomically; the
+        old values."""
+        ...
+
     def compare_exchange(
         self, element: Element, pointer: Handle, expected: Handle, desired: Handle, order: Order
     ) -> Handle:

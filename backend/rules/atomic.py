@@ -1,14 +1,16 @@
-"""Atomic accesses. Of threads that hold the same element one makes the access; a scalar's is made
-by thread 0, which tells the others through shared memory."""
+"""Atomic accesses. Floats are added several at a time where the target can. Of threads that hold
+the same element one makes the access; a scalar's is made by thread 0, which tells the others
+through shared memory where anybody reads the old value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from tileir.backend.conversion import load_tile, store_tile
 from tileir.backend.lowering import Fragment, Lowering, Rule, scalar_of
-from tileir.backend.rules.memory import combined
+from tileir.backend.rules.memory import combined, groups
 from tileir.backend.thread import Order
 from tileir.types import AddressSpace, Element, Pointer, Tile
 
@@ -22,11 +24,33 @@ def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
     kind: str = op.op.value
     name, order = _NAMES.get(kind, kind), _order(op)
     values, element = lowering.fragment(op.value), scalar_of(op.value.type)
+    thread = lowering.thread
 
     def access(register: int, pointer: str) -> list[str]:
-        return [lowering.thread.atomic(name, element, pointer, values[register], order)]
+        return [thread.atomic(name, element, pointer, values[register], order)]
 
-    return _each_lane(lowering, op, element, access)
+    def together(group: range, pointer: str) -> list[str]:
+        return thread.add_vector(element, pointer, [values[r] for r in group], order)
+
+    most = lowering.target.atomic_width(element) if kind == "fadd" else 1
+    if most == 1 or order.space != AddressSpace.GLOBAL:
+        return _each_lane(lowering, op, element, access)
+    found: Fragment = []
+    pointers = lowering.fragment(op.pointer)
+    for group in _pieces(lowering, op, most):
+        first = group.start
+        if len(group) == 1:
+            make = partial(access, first, pointers[first])
+        else:
+            make = partial(together, group, pointers[first])
+        found += _when(lowering, op, first, (element,) * len(group), make)
+    return [found] if op not in lowering.scratch else [_told(lowering, op, found)]
+
+
+def _pieces(lowering: Lowering, op: Any, most: int) -> Iterator[range]:
+    """Registers that are neighbours in memory under one mask, at most `most` together."""
+    for group in groups(lowering, op):
+        yield from (group[i : i + most] for i in range(0, len(group), most))
 
 
 def _cas(lowering: Lowering, op: Any) -> list[Fragment]:
