@@ -115,6 +115,8 @@ TYPES: list[Case] = [
     ("make_range", (t(F32, 8),), {}, "TIR0101", "to"),
     ("make_range", (I32,), {}, "TIR0101", "to"),
     ("global_address", (F32, "x"), {}, "TIR0101", "to"),
+    ("global_address", (pointer(F32, 0), "x"), {}, "TIR0101", "to"),
+    ("global_address", (pointer(F32, 3), "x"), {}, "TIR0101", "to"),
     ("dot", (v(F32, 4, 4), v(F32, 4, 4), v(BF16, 4, 4)), {}, "TIR0101", "c"),
     ("dot", (v(I32, 4, 4), v(I32, 4, 4), v(I32, 4, 4)), {}, "TIR0101", "a"),
 ]

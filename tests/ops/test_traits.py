@@ -144,7 +144,7 @@ CELLS = {
     "fcmp": 640, "fdiv": 230, "fence": 50, "floor": 40, "fma": 110, "fmaximum": 40, "fmaxnum":
     40, "fminimum": 40, "fminnum": 40, "fmul": 230, "fneg": 40, "fpcast": 2800, "fpext": 50,
     "fptosi": 400, "fptoui": 400, "fptrunc": 250, "frem": 40, "frint": 40, "fround": 40, "fsub":
-    230, "ftrunc": 40, "gather": 840, "getelementptr": 520, "global_address": 130,
+    230, "ftrunc": 40, "gather": 840, "getelementptr": 520, "global_address": 120,
     "globaltimer": 10, "histogram": 288, "iabs": 50, "icmp": 560, "insert_slice": 270,
     "inttoptr": 520, "join": 150, "load": 3510, "log": 160, "log10": 160, "log1p": 160, "log2":
     160, "lshr": 50, "make_descriptor": 2772, "make_range": 20, "mul": 200, "multiple_of": 50,

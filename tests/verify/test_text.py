@@ -113,7 +113,7 @@ SYMBOLS = [
     ("TIR0304", TABLE, "  «%p = global_address i32* @table\n  ret\n"),
     ("TIR0304", TABLE, "  «%p = global_address f32** @table\n  ret\n"),
     ("TIR0304", TABLE, "  «%p = global_address f32 addrspace(4)* @table\n  ret\n"),
-    ("TIR0304", TABLE, "  «%p = global_address f32 addrspace(0)* @table\n  ret\n"),
+    ("TIR0101", TABLE, "  %p = global_address «f32 addrspace(0)* @table\n  ret\n"),
     ("TIR0304", CONSTANT, "  «%p = global_address f32* @table\n  ret\n"),
     ("TIR0304", PLACED, "  «%p = global_address f32 addrspace(4)* @table\n  ret\n"),
     ("TIR0305", "define f32 @mix(f32 %a, i32 %b) {\nentry:\n  ret %a\n}\n",

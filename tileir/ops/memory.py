@@ -18,7 +18,7 @@ from tileir.op import (
     symbol,
 )
 from tileir.signature import POINTERS, PointeeOf, Shaped, Var
-from tileir.types import I1, Type
+from tileir.types import I1, AddressSpace, Type
 from tileir.values import Operand
 
 P = Var("P", POINTERS)
@@ -128,7 +128,7 @@ class Store(Op):
 
 @op("global_address")
 class GlobalAddress(Op):
-    """The address of a global of the module.
+    """The address of a global of the module, in global memory or the constant address space.
 
     `%p = global_address f32 addrspace(4)* @table`
     """
@@ -136,6 +136,10 @@ class GlobalAddress(Op):
     to: Type = result_type(Var("P", POINTERS, scalar=True))
     name: str = symbol()
     results_ = (Var("P", POINTERS, scalar=True),)
+
+    def verify(self) -> None:
+        if self.to.space not in (AddressSpace.GLOBAL, AddressSpace.CONSTANT):  # type: ignore[union-attr]
+            raise self.fail("TIR0101", f"no global lies where {self.to} points", "to")
 
     def evaluate(self, machine: Any) -> Any:
         return machine.global_address(self.name)
