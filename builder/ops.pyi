@@ -913,7 +913,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """The address of a global of the module."""
+        """The address of a global of the module, in global memory or the constant address
+        space."""
 
     def globaltimer(
         self,

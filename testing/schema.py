@@ -1,0 +1,134 @@
+"""The signatures of all ops as data: what a release promises not to change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+import attrs
+
+from tileir.field import AttributeKind, Field
+from tileir.op import Op, all_ops
+from tileir.types import Type
+
+FIRST = (1, 0)
+
+
+def schema(version: tuple[int, int] | None = None) -> dict[str, Any]:
+    """Per op of the language in `version` (all that there is): fields in order, results, and
+    whether it takes a predicate. Later fields and values of attributes are left out."""
+    return {
+        cls.mnemonic: _op(cls, version) for cls in all_ops()
+        if "." not in cls.mnemonic and (version is None or cls.since <= version)
+    }  # fmt: skip
+
+
+def schema_hash(found: dict[str, Any]) -> str:
+    """A hash of a schema, in hexadecimal."""
+    text = json.dumps(found, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What of the schema `old`, which is released, `new` does not keep. It may have more ops, more
+    types where one is asked for, more values of attributes, and more attributes with defaults."""
+    found: list[str] = []
+    for name, was in old.items():
+        now = new.get(name)
+        if now is None:
+            found.append(f"{name} is gone")
+        else:
+            found += [f"{name}: {what}" for what in _changed(was, now)]
+    return found
+
+
+def _changed(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    for key in ("since", "predicable"):
+        if was[key] != now[key]:
+            yield f"{key} was {was[key]} and is {now[key]}"
+    if not _covers(now["results"], was["results"]):
+        yield "its results have other types"
+    ours, theirs = ([f for f in op["fields"] if f["kind"] != "attribute"] for op in (was, now))
+    if [(f["name"], f["kind"]) for f in ours] != [(f["name"], f["kind"]) for f in theirs]:
+        yield "it has other operands"
+    fields = {f["name"]: f for f in now["fields"]}
+    for field in was["fields"]:
+        if field["name"] in fields and not _keeps(fields[field["name"]], field):
+            yield f"{field['name']} is declared otherwise"
+        elif field["name"] not in fields:
+            yield f"{field['name']} is gone"
+    known = {f["name"] for f in was["fields"]}
+    for field in now["fields"]:
+        if field["name"] not in known and field.get("default") == "required":
+            yield f"{field['name']} is new and has no default"
+
+
+def _keeps(now: dict[str, Any], was: dict[str, Any]) -> bool:
+    same = all(now.get(key) == was.get(key) for key in ("kind", "form", "default"))
+    words = set(was.get("words", ())) <= set(now.get("words", ()))
+    types = all(_covers(now.get(key), was.get(key)) for key in ("type", "second"))
+    return same and words and types
+
+
+def _covers(now: Any, was: Any) -> bool:
+    """Whether a pattern takes what another does: equal, but for sets that have grown."""
+    if isinstance(was, list) and was[:1] == ["Elements"]:
+        bound = isinstance(now, list) and now[:1] == ["Elements"]
+        return bound and set(was[2]) <= set(now[2]) and was[3] <= now[3]
+    if isinstance(was, list) and isinstance(now, list):
+        return len(was) == len(now) and all(map(_covers, now, was))
+    return now == was
+
+
+def _op(cls: type[Op], version: tuple[int, int] | None) -> dict[str, Any]:
+    fields = [f for f in cls.schema if version is None or f.since <= version]
+    return {
+        "since": list(cls.since),
+        "fields": [_field(f, version) for f in fields],
+        "results": [_pattern(p) for p in cls.results_],
+        "predicable": cls.predicable,
+    }
+
+
+def _field(field: Field, version: tuple[int, int] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": field.spelling, "kind": field.kind.value}
+    if field.pattern is not None:
+        found["type"] = _pattern(field.pattern)
+    if field.second is not None:
+        found["second"] = _pattern(field.second)
+    if field.attribute is not None:
+        found["form"] = field.attribute.form
+        found["words"] = _words(field.attribute, version)
+        required = field.default is attrs.NOTHING
+        found["default"] = "required" if required else _word(field.default)
+    return found
+
+
+def _pattern(found: Any) -> Any:
+    """A type pattern as nested lists; sets of types in the order of their names."""
+    if isinstance(found, frozenset):
+        return sorted(map(str, found))
+    if isinstance(found, Type):
+        return str(found)
+    if isinstance(found, type):
+        return found.__name__
+    if isinstance(found, tuple):
+        return [_pattern(item) for item in found]
+    if attrs.has(type(found)):
+        parts = [_pattern(getattr(found, f.name)) for f in attrs.fields(type(found))]
+        return [type(found).__name__, *parts]
+    return found
+
+
+def _words(kind: AttributeKind, version: tuple[int, int] | None) -> list[str]:
+    return [
+        _word(m) for m in kind.enum or ()
+        if version is None or kind.since.get(m, FIRST) <= version
+    ]  # fmt: skip
+
+
+def _word(value: Any) -> str:
+    return str(value.value) if isinstance(value, Enum) else repr(value)

@@ -1,0 +1,186 @@
+"""What a release is held to for ever: programs, their recorded results, and the schema of all ops.
+
+    python -m tileir.testing.stability record FOLDER     # for a release; files never change after
+    python -m tileir.testing.stability check FOLDER
+
+A folder holds `programs.tir.gz` (modules between lines `; -----`: one for every op by attribute
+value by element type, of `tileir.ops.matrix`), `language.tir` (by hand: what is no op), for both
+`results.json.gz` (per module and kernel the arguments, and what a run left of them or the code of
+its error), and `schema.json`. The promise they keep is in docs/stability.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tileir.errors import TileirError
+from tileir.interp import interpret
+from tileir.interp.arguments import dtype_of
+from tileir.ir import Function, Module
+from tileir.op import all_ops
+from tileir.ops.matrix import cells
+from tileir.testing.matrix_kernels import UNSEEN, Case
+from tileir.testing.schema import schema
+from tileir.textual import parse, parse_many, print_module
+from tileir.types import Pointer, Scalar
+
+Array = np.ndarray[Any, Any]
+Record = dict[str, Any]
+
+SEPARATOR = "; -----\n"
+SHAPES = ((2, 3), (5,), ())
+"""The first that an op takes is recorded."""
+
+GRID = (2,)
+ROOM = 64
+"""Elements of each array that a kernel of `language.tir` is given."""
+
+
+def record(folder: Path) -> None:
+    """Write the corpus of this release; `language.tir` is there already."""
+    cases = list(programs())
+    texts = [print_module(case.module()) for case in cases]
+    results = {
+        "programs": [[executed(parse(t), "cell", c.arguments(), (1,))] for t, c in
+                     zip(texts, cases, strict=True)],
+        "language": recorded_language(folder),
+    }  # fmt: skip
+    _write(folder / "programs.tir.gz", SEPARATOR.join(texts))
+    _write(folder / "results.json.gz", json.dumps(results, separators=(",", ":")))
+    (folder / "schema.json").write_text(json.dumps(schema(), indent=1) + "\n")
+
+
+def programs() -> Iterator[Case]:
+    """A kernel for every op at every value of its attributes and every element type."""
+    for cls in all_ops():
+        if "." in cls.mnemonic or cls.mnemonic in UNSEEN:
+            continue
+        found = next((c for s in SHAPES if (c := list(cells(cls, s)))), [])
+        yield from (Case(op, number) for number, op in enumerate(found))
+
+
+def check(folder: Path) -> list[str]:
+    """What this release does otherwise than the one that wrote `folder`."""
+    results = json.loads(_read(folder / "results.json.gz"))
+    text = programs_of(folder)
+    modules = parse_many(text)
+    wrong = reprinted(modules, text)
+    for number, (module, runs) in enumerate(zip(modules, results["programs"], strict=True)):
+        wrong += [f"program {number}: {w}" for run in runs for w in differences(module, run)]
+    language = (folder / "language.tir").read_text()
+    module = parse(language)
+    if print_module(module) != language:
+        wrong.append("language.tir is printed otherwise")
+    wrong += [w for run in results["language"] for w in differences(module, run)]
+    return wrong
+
+
+def programs_of(folder: Path) -> str:
+    """The text of `programs.tir.gz`."""
+    return _read(folder / "programs.tir.gz")
+
+
+def schema_of(folder: Path) -> dict[str, Any]:
+    """The schema recorded in `folder`."""
+    return json.loads((folder / "schema.json").read_text())
+
+
+def reprinted(modules: Sequence[Module], text: str) -> list[str]:
+    """Which of the modules that `text` spells are printed otherwise."""
+    texts = text.split(SEPARATOR)
+    pairs = zip(modules, texts, strict=True)
+    return [f"printed otherwise: program {n}" for n, (m, t) in enumerate(pairs)
+            if print_module(m) != t]  # fmt: skip
+
+
+def recorded_language(folder: Path) -> list[Record]:
+    """What the kernels of `language.tir` do."""
+    module = parse((folder / "language.tir").read_text(), "language.tir")
+    kernels = [f for f in module.functions.values() if f.kernel]
+    return [executed(module, k.name, usual_arguments(k), GRID) for k in kernels]
+
+
+def usual_arguments(kernel: Function) -> list[Any]:
+    """For pointers arrays of small numbers, for scalars 5."""
+    found: list[Any] = []
+    for parameter in kernel.parameters:
+        kind = parameter.type
+        if isinstance(kind, Pointer):
+            found.append(np.arange(ROOM).astype(_dtype(kind)))
+        else:
+            found.append(5)
+    return found
+
+
+def executed(
+    module: Module, kernel: str, arguments: Sequence[Any], grid: tuple[int, ...]
+) -> Record:
+    """The arguments of a run, and what it left of those it changed, or the code of its error."""
+    given = [_hex(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    outcome = run(module, kernel, given, grid)
+    return {"kernel": kernel, "grid": grid, "arguments": given, **outcome}
+
+
+def run(module: Module, kernel: str, given: Sequence[Any], grid: Sequence[int]) -> Record:
+    """What a run leaves of the arguments that it changes, by place; or its error's code."""
+    function = module.functions[kernel]
+    arguments = [
+        _array(text, p.type) if isinstance(p.type, Pointer) else text
+        for text, p in zip(given, function.parameters, strict=True)
+    ]
+    try:
+        interpret(module, kernel, tuple(grid), arguments)
+    except TileirError as error:
+        return {"error": error.code}
+    after = [_hex(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    pairs = enumerate(zip(given, after, strict=True))
+    return {"left": {str(i): new for i, (old, new) in pairs if new != old}}
+
+
+def differences(module: Module, recorded: Record) -> list[str]:
+    """How a run of `module` differs from the recorded one."""
+    now = run(module, recorded["kernel"], recorded["arguments"], recorded["grid"])
+    was = {key: recorded[key] for key in ("error", "left") if key in recorded}
+    return [] if now == was else [f"@{recorded['kernel']}: {was} became {now}"]
+
+
+def _dtype(kind: Pointer) -> Any:
+    return dtype_of(kind.pointee) if isinstance(kind.pointee, Scalar) else np.dtype(np.uint64)
+
+
+def _array(text: str, kind: Pointer) -> Array:
+    return np.frombuffer(bytes.fromhex(text), np.uint8).copy().view(_dtype(kind))
+
+
+def _hex(array: Array) -> str:
+    return array.tobytes().hex()
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _read(path: Path) -> str:
+    return gzip.decompress(path.read_bytes()).decode()
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the command line `words`; 1 where something differs."""
+    command, folder = words[0], Path(words[1])
+    if command == "record":
+        record(folder)
+        return 0
+    wrong = check(folder)
+    print("\n".join(wrong) or "the same")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
