@@ -11,10 +11,11 @@ from tileir.backend.expand_scaled import expand_scaled
 from tileir.backend.expand_scans import expand_scans
 from tileir.ir import Module
 
-_DISGUISED = frozenset(
+DISGUISED = frozenset(
     {"make_descriptor", "descriptor_load", "descriptor_store", "descriptor_reduce",
-     "descriptor_gather", "descriptor_scatter", "dot_scaled", "scan"}
+     "descriptor_gather", "descriptor_scatter", "dot_scaled"}
 )  # fmt: skip
+"""Ops that no lowering rule sees."""
 
 
 def expand(module: Module, kernel: str) -> Module:
@@ -23,7 +24,7 @@ def expand(module: Module, kernel: str) -> Module:
     Raises `CompileError` (TIR0706) for a descriptor that is a parameter of the kernel.
     """
     function = module.functions[kernel]
-    if not any(op.mnemonic in _DISGUISED for op in function.ops):
+    if not any(op.mnemonic in DISGUISED or op.mnemonic == "scan" for op in function.ops):
         return module
     changed = expand_scaled(expand_descriptors(function))
     if changed is not function:

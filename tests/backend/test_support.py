@@ -1,0 +1,69 @@
+"""The targets and what they support: the table answers, and agrees with what code is written."""
+
+import pytest
+
+from tileir.backend import TARGETS, How, compile as compile_kernel, supports
+from tileir.builder import BF16, F32, F64, I32, Builder, pointer
+from tileir.errors import CompileError
+from tileir.op import all_ops
+from tileir.types import F8E4M3, I8
+
+NAMES = [o.mnemonic for o in all_ops() if not o.mnemonic.startswith("gpu.")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_op_runs_on_every_target(name):
+    assert all(supports(name, None, target) for target in TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("op", "element", "target", "attributes", "how"),
+    [
+        ("fadd", BF16, "sm_80", {}, How.EMULATED),
+        ("fadd", BF16, "sm_90", {}, How.NATIVE),
+        ("fadd", F32, "sm_80", {}, How.NATIVE),
+        ("atomic_rmw", BF16, "sm_89", {"op": "fadd"}, How.EMULATED),
+        ("atomic_rmw", BF16, "sm_90", {"op": "fadd"}, How.NATIVE),
+        ("atomic_rmw", F32, "sm_90", {"op": "fmax"}, How.EMULATED),
+        ("atomic_rmw", I32, "sm_90", {"op": "smax"}, How.NATIVE),
+        ("dot", F8E4M3, "sm_90", {}, How.EMULATED),
+        ("dot", I8, "sm_80", {}, How.NATIVE),
+        ("descriptor_load", F32, "sm_90", {}, How.EMULATED),
+        ("inline_asm", I32, "sm_90", {}, How.PERMITTED),
+        ("no_such_op", I32, "sm_90", {}, How.NONE),
+    ],
+)
+def test_the_table_answers(op, element, target, attributes, how):
+    assert supports(op, element, target, **attributes).how is how
+
+
+def test_an_unknown_target_is_refused():
+    with pytest.raises(CompileError, match="TIR0702"):
+        supports("fadd", F32, "sm_42")
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+@pytest.mark.parametrize("element", [BF16, F64])
+def test_the_code_is_what_the_table_says(element, target):
+    b = Builder()
+    with b.kernel("k", x=pointer(element)) as (x,):
+        at = b.arange(32)
+        value = (x + at).load()
+        b.atomic_rmw(x + at, value + value, op="fadd", sem="relaxed")
+    compiled = compile_kernel(b.module(), target)
+    swaps = supports("atomic_rmw", element, target, op="fadd").how is How.EMULATED
+    assert ("atom" in compiled.ptx and ".cas." in compiled.ptx) == swaps
+    native = supports("fadd", element, target).how is How.NATIVE
+    kind = {BF16: "bf16", F64: "f64"}[element]
+    assert (f"add.rn.{kind}" in compiled.ptx) == native
+    assert len(compiled.cubin) > 0
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_limits_are_consistent(name):
+    found = TARGETS[name]
+    assert found.shared_bytes < found.shared_per_processor
+    assert found.max_threads <= found.threads_per_processor
+    assert found.max_warps == 32 and found.max_registers == 255
+    assert {"f16", "bf16", "tf32", "f64", "i8"} <= found.mma
+    assert ("f8" in found.mma) == found.f8_conversion
