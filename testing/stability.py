@@ -178,7 +178,7 @@ def main(words: Sequence[str]) -> int:
         record(folder)
         return 0
     wrong = check(folder)
-    print("\n".join(wrong) or "the same")
+    sys.stdout.write("\n".join(wrong or ["the same"]) + "\n")
     return int(bool(wrong))
 
 
