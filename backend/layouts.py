@@ -200,7 +200,7 @@ class _Assignment:
             elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
                 changes[field.name] = tuple([self._operand(*next(needed), ops) for _ in old])
             elif field.kind is FieldKind.RESULT_TYPE and layout is not None:
-                changes[field.name] = _with_layout(old, layout)
+                changes[field.name] = with_layout(old, layout)
         if op.predicate is not None:
             changes["predicate"] = self._operand(*next(needed), ops)
         for field in op.schema:
@@ -299,7 +299,8 @@ def _laid_out(type: Type, layout: Layout) -> Type:
     return Tile(type.element, type.shape, layout) if isinstance(type, Tile) else type
 
 
-def _with_layout(stated: Any, layout: Layout) -> Any:
+def with_layout(stated: Any, layout: Layout) -> Any:
+    """A type, or each of several, its tiles in `layout`."""
     if isinstance(stated, tuple):
         return tuple([_laid_out(cast(Type, t), layout) for t in stated])
     return _laid_out(stated, layout)
