@@ -31,7 +31,7 @@ OUTSIDE = {
     "textual": {"attrs"},
     "builder": {"attrs", "numpy", "ml_dtypes"},
     "backend": {"attrs", "numpy", "ml_dtypes", "llvmlite", "cuda", "platformdirs"},
-    "frontends": {"attrs", "lark", "numpy"},
+    "frontends": {"attrs", "lark", "numpy", "pcpp"},
     "testing": {"attrs", "numpy", "ml_dtypes", "hypothesis", "pytest"},
     "tools": {"attrs", "numpy", "ml_dtypes", "rich", "platformdirs"},
 }

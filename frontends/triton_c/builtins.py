@@ -1,0 +1,192 @@
+"""The functions of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from tileir.frontends.triton_c import ctypes, values
+from tileir.frontends.triton_c.errors import ProgramError
+from tileir.frontends.triton_c.frame import Frame
+from tileir.frontends.triton_c.values import Item, Value, described
+from tileir.types import tile
+
+Size: TypeAlias = "tuple[int, ...] | None"
+Builtin: TypeAlias = Callable[[Frame, list[Item], Size], Item]
+
+
+def _axis(items: list[Item], index: int = 0) -> int:
+    found = items[index] if len(items) > index else None
+    if not isinstance(found, int):
+        raise ProgramError("an axis is a constant", "TIR1004")
+    return found
+
+
+def _count(items: list[Item], least: int, most: int) -> None:
+    if not least <= len(items) <= most:
+        expected = least if least == most else f"{least} to {most}"
+        raise ProgramError(f"{expected} arguments are needed, not {len(items)}")
+
+
+def _global_range(frame: Frame, items: list[Item], size: Size) -> Item:
+    """`program id * size + 0 ... size`, of the size stated or of what it initializes."""
+    shape = size or frame.expected
+    if shape is None or len(shape) != 1:
+        raise ProgramError("the size of a global range is not known: get_global_range[N](axis)")
+    b, (extent,) = frame.b, shape
+    start = Value(b.program_id(axis=_axis(items)), ctypes.INT)
+    first = values.BINARY["*"](b, start, extent)
+    return values.BINARY["+"](b, first, Value(b.arange(extent), ctypes.INT))
+
+
+def _program(name: str) -> Builtin:
+    def apply(frame: Frame, items: list[Item], size: Size) -> Item:
+        return Value(getattr(frame.b, name)(axis=_axis(items)), ctypes.INT)
+
+    return apply
+
+
+def _dot(frame: Frame, items: list[Item], size: Size) -> Item:
+    """`dot(a, b)` or `dot(a, b, c)`: a product, onto c."""
+    _count(items, 2, 3)
+    left, right = (values.value_of(frame.b, item) for item in items[:2])
+    if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[0]:
+        raise ProgramError(f"dot of {described(left)} and {described(right)}")
+    kind = ctypes.usual(left.kind, right.kind)
+    left, right = values.convert(frame.b, left, kind), values.convert(frame.b, right, kind)
+    total = ctypes.FLOAT if kind is ctypes.HALF else kind
+    shape = (left.shape[0], right.shape[1])
+    start = values.fit(values.convert(frame.b, items[2] if len(items) == 3 else 0, total), shape)
+    return Value(frame.b.dot(left.expr, right.expr, start.expr), total)
+
+
+def _trans(frame: Frame, items: list[Item], size: Size) -> Item:
+    """Dimensions exchanged, or in the order given."""
+    value = values.value_of(frame.b, items[0])
+    order = tuple(_axis(items, i) for i in range(1, len(items)))
+    order = order or tuple(reversed(range(len(value.shape))))
+    if sorted(order) != list(range(len(value.shape))) or len(order) < 2:
+        raise ProgramError(f"{order} is no order of the dimensions of {described(value)}")
+    return Value(value.expr.permute(*order), value.kind)
+
+
+def _extremum(largest: bool) -> Builtin:
+    def apply(frame: Frame, items: list[Item], size: Size) -> Item:
+        _count(items, 2, 2)
+        left, right = values.common(frame.b, *items)
+        word = "max" if largest else "min"
+        sign = "s" if left.kind.signed else "u"
+        op = f"f{word}num" if left.kind.is_float else f"{sign}{word}"
+        return Value(getattr(frame.b, op)(left.expr, right.expr), left.kind)
+
+    return apply
+
+
+def _select(frame: Frame, items: list[Item], size: Size) -> Item:
+    _count(items, 3, 3)
+    return values.select(frame.b, *items)
+
+
+def _function(op: str) -> Builtin:
+    def apply(frame: Frame, items: list[Item], size: Size) -> Item:
+        _count(items, 1, 1)
+        value = values.value_of(frame.b, items[0])
+        if not value.kind.is_float:
+            value = values.convert(frame.b, value, ctypes.FLOAT)
+        return Value(getattr(frame.b, op)(value.expr), value.kind)
+
+    return apply
+
+
+def _absolute(frame: Frame, items: list[Item], size: Size) -> Item:
+    _count(items, 1, 1)
+    value = values.value_of(frame.b, items[0])
+    op = frame.b.fabs if value.kind.is_float else frame.b.iabs
+    return Value(op(value.expr), value.kind)
+
+
+def _sum(frame: Frame, items: list[Item], size: Size) -> Item:
+    """`sum(x, axis)`."""
+    _count(items, 2, 2)
+    value = values.value_of(frame.b, items[0])
+    combiner = "fadd" if value.kind.is_float else "add"
+    axis = _axis(items, 1)
+    if not 0 <= axis < len(value.shape):
+        raise ProgramError(f"{described(value)} has no axis {axis}")
+    return Value(frame.b.reduce([value.expr], axis=axis, combiner=combiner), value.kind)
+
+
+def _reshape(frame: Frame, items: list[Item], size: Size) -> Item:
+    value = values.value_of(frame.b, items[0])
+    shape = tuple(_axis(items, i) for i in range(1, len(items)))
+    return Value(value.expr.reshape(*shape), value.kind)
+
+
+def _bitcast(frame: Frame, items: list[Item], size: Size) -> Item:
+    """`bitcast(x)`: the bits of a float as an integer of its width, or the other way."""
+    value = values.value_of(frame.b, items[0])
+    other = {
+        ctypes.FLOAT: ctypes.INT, ctypes.INT: ctypes.FLOAT, ctypes.HALF: ctypes.SHORT,
+        ctypes.SHORT: ctypes.HALF, ctypes.DOUBLE: ctypes.LONG, ctypes.LONG: ctypes.DOUBLE,
+    }.get(value.kind)  # fmt: skip
+    if other is None:
+        raise ProgramError(f"bits of {described(value)} are not seen as another type")
+    return Value(frame.b.bitcast(value.expr, tile(other.element, value.shape)), other)
+
+
+def _atomic(operation: Callable[[Any], str]) -> Builtin:
+    def apply(frame: Frame, items: list[Item], size: Size) -> Item:
+        _count(items, 2, 3)
+        pointer = items[0]
+        if not isinstance(pointer, Value) or pointer.kind.pointee is None:
+            raise ProgramError("an atomic access needs a pointer")
+        kind, mask = pointer.kind.pointee, frame.predicate
+        if len(items) == 3:
+            given = values.condition(frame.b, items[2])
+            mask = given if mask is None else frame.both(mask, given)
+        new = values.convert(frame.b, items[1], kind)
+        if mask is None:
+            place, new = values.together(pointer, new)
+        else:
+            place, new, mask = values.together(pointer, new, mask)
+        held = None if mask is None else mask.expr
+        return Value(frame.b.atomic_rmw(place.expr, new.expr, held, op=operation(kind)), kind)
+
+    return apply
+
+
+def _compare_exchange(frame: Frame, items: list[Item], size: Size) -> Item:
+    """`atomic_cas(p, old, new)`: what was there."""
+    _count(items, 3, 3)
+    pointer = items[0]
+    if not isinstance(pointer, Value) or pointer.kind.pointee is None:
+        raise ProgramError("an atomic access needs a pointer")
+    kind = pointer.kind.pointee
+    place, old, new = values.together(
+        pointer, values.convert(frame.b, items[1], kind), values.convert(frame.b, items[2], kind)
+    )
+    return Value(frame.b.atomic_cas(place.expr, old.expr, new.expr), kind)
+
+
+def _barrier(frame: Frame, items: list[Item], size: Size) -> Item:
+    frame.b.barrier()
+    return 0
+
+
+_EXCHANGE = _atomic(lambda kind: "xchg")
+_ADD = _atomic(lambda kind: "fadd" if kind.is_float else "add")
+
+BUILTINS: dict[str, Builtin] = {
+    "get_global_range": _global_range, "get_program_id": _program("program_id"),
+    "get_range_id": _program("program_id"), "get_num_programs": _program("num_programs"),
+    "get_num_program": _program("num_programs"), "dot": _dot, "trans": _trans,
+    "max": _extremum(largest=True), "min": _extremum(largest=False), "select": _select,
+    "sqrt": _function("sqrt"), "sqrtf": _function("sqrt"), "exp": _function("exp"),
+    "log": _function("log"), "sin": _function("sin"), "cos": _function("cos"),
+    "tanh": _function("tanh"), "floor": _function("floor"), "ceil": _function("ceil"),
+    "abs": _absolute, "fabs": _absolute, "sum": _sum, "__sum": _sum, "reshape": _reshape,
+    "__reshape": _reshape, "bitcast": _bitcast, "atomic_add": _ADD, "__atomic_add": _ADD,
+    "atomic_xchg": _EXCHANGE, "__atomic_exch": _EXCHANGE, "atomic_cas": _compare_exchange,
+    "__atomic_cas": _compare_exchange, "__debug_barrier": _barrier,
+}  # fmt: skip
+"""Functions by name: given the frame, the arguments and the size in brackets."""

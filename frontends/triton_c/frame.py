@@ -1,0 +1,140 @@
+"""One function being compiled, and its names in their blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from tileir.builder import Builder, BuildError, Var
+from tileir.errors import Diagnostic
+from tileir.frontends.triton_c.ctypes import CType
+from tileir.frontends.triton_c.errors import CompilationError, ProgramError, wrong
+from tileir.frontends.triton_c.reading import Text
+from tileir.frontends.triton_c.values import Item, Value, convert, fit, select, together
+
+
+@attrs.frozen(eq=False)
+class Variable:
+    """A declared name: its type, shape, and the SSA variable that holds it."""
+
+    kind: CType
+    shape: tuple[int, ...]
+    var: Var
+
+
+@attrs.frozen
+class Loop:
+    """Where `continue` and `break` go."""
+
+    again: Any
+    done: Any
+
+
+@attrs.define(eq=False)
+class Frame:
+    """A function: `functions` are those it may call, `known` the numbers known while compiling
+    (tunables). `predicate` guards what is stored and assigned, `guard` what is loaded."""
+
+    b: Builder
+    text: Text
+    functions: Mapping[str, Any]
+    known: Mapping[str, Any]
+    result: CType | None = None
+    exit: Any = None
+    scopes: list[dict[str, Variable]] = attrs.field(factory=lambda: [{}])
+    loops: list[Loop] = attrs.field(factory=list[Loop])
+    predicate: Value | None = None
+    guard: Value | None = None
+    expected: tuple[int, ...] | None = None
+    """The shape of what is being initialized."""
+    depth: int = 0
+
+    # Names ------------------------------------------------------------------------------------
+
+    def declare(self, name: str, kind: CType, shape: tuple[int, ...], initial: Value) -> None:
+        """A new name in this block. Raises ProgramError where it is taken."""
+        if name in self.scopes[-1]:
+            raise ProgramError(f"{name} is declared twice", "TIR1002")
+        var = self.b.var(initial.expr, name=name)
+        self.scopes[-1][name] = Variable(kind, shape, var)
+
+    def variable(self, name: str) -> Variable:
+        """The innermost declaration of `name`. Raises ProgramError."""
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        raise ProgramError(f"{name} is not declared", "TIR1002")
+
+    def read(self, name: str) -> Item:
+        """What `name` is now. Raises ProgramError."""
+        try:
+            found = self.variable(name)
+        except ProgramError:
+            if name in self.known:
+                return self.known[name]
+            raise
+        return Value(found.var.get(), found.kind)
+
+    def assign(self, name: str, item: Item) -> Value:
+        """`name = item`, where the predicate holds. Raises ProgramError."""
+        if name in self.known and not any(name in scope for scope in self.scopes):
+            raise ProgramError(f"{name} is constant", "TIR1004")
+        target = self.variable(name)
+        new = fit(convert(self.b, item, target.kind), target.shape)
+        if self.predicate is not None:
+            old = Value(target.var.get(), target.kind)
+            new = fit(select(self.b, self.predicate, new, old), target.shape)
+        target.var.set(new.expr)
+        return new
+
+    @contextmanager
+    def block(self) -> Generator[None, None, None]:
+        """Names declared inside are gone after."""
+        self.scopes.append({})
+        yield
+        self.scopes.pop()
+
+    # Guards -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def guarded(self, held: Value) -> Generator[None, None, None]:
+        """Loads inside are made only where `held`."""
+        before = self.guard
+        self.guard = held if before is None else self.both(before, held)
+        yield
+        self.guard = before
+
+    @contextmanager
+    def predicated(self, held: Value) -> Generator[None, None, None]:
+        """All that is loaded, stored and assigned inside is so only where `held`."""
+        before = self.predicate
+        self.predicate = held if before is None else self.both(before, held)
+        with self.guarded(held):
+            yield
+        self.predicate = before
+
+    def both(self, x: Value, y: Value) -> Value:
+        """Both conditions."""
+        left, right = together(x, y)
+        return Value(self.b.and_(left.expr, right.expr), x.kind)
+
+    # Places -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def at(self, node: Any) -> Generator[None, None, None]:
+        """Ops made inside are located at `node`, and so is what is wrong."""
+        meta = node.meta if hasattr(node, "meta") else node
+        place = self.text.place(getattr(meta, "line", 1), getattr(meta, "column", 1))
+        try:
+            with self.b.located(place):
+                yield
+        except CompilationError:
+            raise
+        except ProgramError as error:
+            raise wrong(error.message, place, error.code) from None
+        except BuildError as error:
+            found = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
+            raise CompilationError(*found) from None

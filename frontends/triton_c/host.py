@@ -1,0 +1,175 @@
+"""Statements outside of functions: the host runs them, to fill constants (MAPL'19, Listing 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from tileir.frontends.triton_c import numbers
+from tileir.frontends.triton_c.errors import CompilationError, ProgramError, wrong
+from tileir.frontends.triton_c.reading import Text
+
+_MOST_ROUNDS = 1 << 24
+"""Rounds of a host's loop before it is taken to be endless."""
+
+
+@attrs.define(eq=False)
+class Host:
+    """The host's names: numbers, and arrays that can be indexed."""
+
+    text: Text
+    names: dict[str, Any]
+    rounds: int = 0
+
+    def run(self, node: Any) -> None:
+        """Carry out a statement. Raises CompilationError."""
+        self._placed(node, _STATEMENTS.get(node.data))
+
+    def value(self, node: Any) -> Any:
+        """The value of an expression. Raises CompilationError."""
+        return self._placed(node, _EXPRESSIONS.get(node.data))
+
+    def _placed(self, node: Any, rule: Callable[[Host, Any], Any] | None) -> Any:
+        place = self.text.place(getattr(node.meta, "line", 1), getattr(node.meta, "column", 1))
+        try:
+            if rule is None:
+                raise ProgramError("the host does not do this", "TIR1001")
+            return rule(self, node)
+        except CompilationError:
+            raise
+        except ProgramError as error:
+            raise wrong(error.message, place, error.code) from None
+        except (IndexError, TypeError) as error:
+            raise wrong(str(error), place, "TIR1003") from None
+
+    def look_up(self, name: str) -> Any:
+        """What `name` is. Raises ProgramError."""
+        if name not in self.names:
+            raise ProgramError(f"the host has no {name}; give it as constants={{...}}", "TIR1002")
+        return self.names[name]
+
+
+def filled(text: Text, statements: list[Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """The host's names after `statements`. Raises CompilationError."""
+    host = Host(text, dict(names))
+    for statement in statements:
+        host.run(statement)
+    return host.names
+
+
+def _plain(host: Host, node: Any) -> None:
+    if node.children and node.children[0] is not None:
+        host.value(node.children[0])
+
+
+def _block(host: Host, node: Any) -> None:
+    for statement in node.children:
+        host.run(statement)
+
+
+def _declaration(host: Host, node: Any) -> None:
+    for declarator in node.children[0].children:
+        if declarator.data == "declarator":
+            _, name, _, initial = declarator.children
+            host.names[str(name)] = 0 if initial is None else host.value(initial)
+
+
+def _if(host: Host, node: Any) -> None:
+    test, then, *otherwise = node.children
+    for taken in [then] if host.value(test) else otherwise:
+        host.run(taken)
+
+
+def _while(host: Host, node: Any) -> None:
+    test, body = node.children
+    while host.value(test):
+        _round(host)
+        host.run(body)
+
+
+def _for(host: Host, node: Any) -> None:
+    first, test, step, body = node.children
+    for inner in first.children:
+        if inner is not None:
+            if inner.data == "variable":
+                _declaration(host, first)
+            else:
+                host.value(inner)
+    while test is None or host.value(test):
+        _round(host)
+        host.run(body)
+        if step is not None:
+            host.value(step)
+
+
+def _round(host: Host) -> None:
+    host.rounds += 1
+    if host.rounds > _MOST_ROUNDS:
+        raise ProgramError(f"more than {_MOST_ROUNDS} rounds on the host", "TIR1001")
+
+
+def _assign(host: Host, node: Any) -> Any:
+    target, sign, source = node.children
+    new, op = host.value(source), str(sign)[:-1]
+    if op:
+        new = numbers.binary(op, host.value(target), new)
+    if target.data == "name":
+        host.names[str(target.children[0])] = new
+    elif target.data == "subscript":
+        array, index = _element(host, target)
+        array[index] = new
+    else:
+        raise ProgramError("the host assigns to names and elements of arrays", "TIR1001")
+    return new
+
+
+def _element(host: Host, node: Any) -> tuple[Any, int]:
+    array, items = host.value(node.children[0]), node.children[1].children
+    index = host.value(items[0])
+    if len(items) != 1 or not 0 <= index < len(array):
+        raise ProgramError(f"there is no element {index} of {len(array)}")
+    return array, index
+
+
+def _subscript(host: Host, node: Any) -> Any:
+    array, index = _element(host, node)
+    return array[index].item() if hasattr(array[index], "item") else array[index]
+
+
+def _binary(host: Host, node: Any) -> Any:
+    left, sign, right = node.children
+    return numbers.binary(str(sign), host.value(left), host.value(right))
+
+
+def _unary(host: Host, node: Any) -> Any:
+    return numbers.unary(str(node.children[0]), host.value(node.children[1]))
+
+
+def _conditional(host: Host, node: Any) -> Any:
+    test, then, otherwise = node.children
+    return host.value(then if host.value(test) else otherwise)
+
+
+def _step(host: Host, node: Any) -> Any:
+    before = node.data == "before"
+    target, sign = (node.children[1], node.children[0]) if before else node.children
+    name = str(target.children[0])
+    old = host.look_up(name)
+    host.names[name] = numbers.binary(str(sign)[0], old, 1)
+    return host.names[name] if before else old
+
+
+_STATEMENTS: dict[str, Callable[[Host, Any], None]] = {
+    "plain": _plain, "block": _block, "declaration": _declaration, "if_": _if, "if_else": _if,
+    "while_": _while, "for_": _for,
+}  # fmt: skip
+
+_EXPRESSIONS: dict[str, Callable[[Host, Any], Any]] = {
+    "number": lambda host, node: numbers.parsed(str(node.children[0])),
+    "truth": lambda host, node: node.children[0] == "true",
+    "name": lambda host, node: host.look_up(str(node.children[0])),
+    "assign": _assign, "subscript": _subscript, "binary": _binary, "unary": _unary,
+    "conditional": _conditional, "before": _step, "after": _step,
+}  # fmt: skip

@@ -1,0 +1,61 @@
+"""C's operators on numbers known while compiling, and on the host."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tileir.frontends.triton_c.errors import ProgramError
+
+
+def _quotient(x: float, y: float) -> float:
+    """Rounded to zero where both are integers."""
+    if not isinstance(x, int) or not isinstance(y, int):
+        return x / y
+    found = abs(x) // abs(y)
+    return found if (x < 0) == (y < 0) else -found
+
+
+def _remainder(x: float, y: float) -> float:
+    return x - _quotient(x, y) * y if isinstance(x, int) and isinstance(y, int) else x % y
+
+
+_BINARY: dict[str, Callable[..., float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _quotient, "%": _remainder,
+    "&&": lambda x, y: bool(x) and bool(y), "||": lambda x, y: bool(x) or bool(y),
+    "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift,
+    ">>": operator.rshift, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+_UNARY: dict[str, Callable[..., Any]] = {
+    "-": operator.neg, "+": operator.pos, "!": operator.not_, "~": operator.invert,
+}  # fmt: skip
+
+
+def binary(sign: str, x: float, y: float) -> float:
+    """`x sign y`. Raises ProgramError."""
+    try:
+        return _BINARY[sign](x, y)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise ProgramError(f"{x} {sign} {y}: {error}") from None
+
+
+def unary(sign: str, x: float) -> float:
+    """`sign x`. Raises ProgramError."""
+    try:
+        return _UNARY[sign](x)
+    except TypeError as error:
+        raise ProgramError(f"{sign}{x}: {error}") from None
+
+
+def parsed(text: str) -> float:
+    """The number that C's spelling stands for."""
+    body = text.lower()
+    if body.startswith("0x"):
+        return int(body.rstrip("ul"), 16)
+    if "." in body or "e" in body or body[-1] in "fh":
+        return float(body.rstrip("fhl"))
+    digits = body.rstrip("ul")
+    return int(digits, 8) if len(digits) > 1 and digits[0] == "0" else int(digits)

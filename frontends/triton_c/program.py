@@ -1,0 +1,264 @@
+"""A program: its tunables, constants and functions, and the modules made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from tileir import Module
+from tileir.builder import Builder, arg
+from tileir.executor import executor
+from tileir.frontends.triton_c import ctypes, host, reading, values
+from tileir.frontends.triton_c.ctypes import CType, named, pointer_to
+from tileir.frontends.triton_c.errors import ProgramError, refused, wrong
+from tileir.frontends.triton_c.expressions import known, type_of
+from tileir.frontends.triton_c.frame import Frame
+from tileir.frontends.triton_c.statements import run
+from tileir.frontends.triton_c.values import Item, Value, described
+from tileir.types import AddressSpace
+
+_DEEPEST = 40
+"""Calls within calls that are inlined."""
+
+_PROMISES = {
+    "restrict": "noalias", "__restrict__": "noalias", "__noalias": "noalias",
+    "read_only": "readonly", "__readonly": "readonly", "write_only": "writeonly",
+    "__writeonly": "writeonly",
+}  # fmt: skip
+
+
+@attrs.frozen(slots=False, eq=False)
+class Program:
+    """A program that has been read."""
+
+    text: reading.Text
+    tree: Any
+
+    def _items(self, kind: str) -> list[Any]:
+        return [node for node in self.tree.children if node.data == kind]
+
+    @cached_property
+    def tunables(self) -> dict[str, tuple[int, ...]]:
+        """The values that each `tunable` may have."""
+        frame = Frame(Builder(), self.text, {}, {})
+        return {
+            str(name): tuple(known(frame, n) for n in choices.children)
+            for _, name, choices in (node.children for node in self._items("tunable"))
+        }
+
+    @cached_property
+    def functions(self) -> dict[str, Any]:
+        """Definitions by name."""
+        return {_name(node): node for node in self._items("function")}
+
+    @cached_property
+    def _allocations(self) -> dict[str, tuple[CType, Any]]:
+        """Constants: their element types, and the nodes of their sizes."""
+        found: dict[str, tuple[CType, Any]] = {}
+        for node in self._items("declaration"):
+            for declarator in node.children[0].children:
+                initial = declarator.children[3] if declarator.data == "declarator" else None
+                if initial is not None and initial.data == "allocation":
+                    words, size = initial.children
+                    kind = named(tuple(map(str, words.children)))
+                    found[str(declarator.children[1])] = kind, size
+        return found
+
+    @property
+    def _host_statements(self) -> list[Any]:
+        taken = ("tunable", "function")
+        return [
+            node for node in self.tree.children if node.data not in taken and not _allocates(node)
+        ]
+
+    def kernel(self, name: str | None = None) -> Kernel:
+        """The kernel called `name`, or the only one: functions that are marked `kernel`, or where
+        none is, those that return nothing. Raises LaunchError."""
+        free = [n for n, f in self.functions.items() if _result(self, f) is ctypes.VOID]
+        kernels = [n for n in free if _is_marked(self.functions[n])] or free
+        if name is None and len(kernels) == 1:
+            (name,) = kernels
+        if name not in kernels:
+            raise refused(f"there is no kernel {name}; there are: {', '.join(kernels)}")
+        return Kernel(self, name)
+
+    def module(
+        self, name: str | None = None, constants: Mapping[str, Any] | None = None, **tunables: int
+    ) -> Module:
+        """The module with a kernel, for values of its tunables (where left out, their first) and
+        numbers that the host knows. Raises CompilationError and LaunchError."""
+        kernel = self.kernel(name)
+        chosen = self._chosen(tunables)
+        names = {**chosen, **(constants or {})}
+        b = Builder()
+        sizes = {n: self._size(node, names) for n, (_, node) in self._allocations.items()}
+        memory = {n: [0] * size for n, size in sizes.items()}
+        after = host.filled(self.text, self._host_statements, {**names, **memory})
+        for constant, (kind, _) in self._allocations.items():
+            content = [after[constant][i] for i in range(sizes[constant])]
+            b.global_(constant, kind.element, sizes[constant], content, constant=True)
+        _compile_kernel(self, b, self.functions[kernel.name], names)
+        return b.module()
+
+    def _chosen(self, given: Mapping[str, int]) -> dict[str, int]:
+        unknown = given.keys() - self.tunables.keys()
+        if unknown:
+            raise refused(f"there is no tunable {', '.join(sorted(unknown))}")
+        return {name: given.get(name, choices[0]) for name, choices in self.tunables.items()}
+
+    def _size(self, node: Any, names: Mapping[str, Any]) -> int:
+        return known(Frame(Builder(), self.text, {}, names), node)
+
+
+@attrs.frozen(eq=False)
+class Kernel:
+    """A kernel of a program: `kernel[grid](*arguments, TM=32)`."""
+
+    program: Program
+    name: str
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """The launcher for `grid`: numbers, or a function from tunables to numbers."""
+
+        def launch(
+            *arguments: Any, on: str = "interpreter", constants: Any = None, **tunables: int
+        ) -> Any:
+            module = self.program.module(self.name, constants, **tunables)
+            chosen = self.program._chosen(tunables)  # pyright: ignore[reportPrivateUsage]
+            extents: Any = grid(chosen) if callable(grid) else grid
+            return executor(on).launch(module, self.name, extents, arguments)
+
+        return launch
+
+    def module(self, constants: Mapping[str, Any] | None = None, **tunables: int) -> Module:
+        """The module with this kernel."""
+        return self.program.module(self.name, constants, **tunables)
+
+
+def parse(
+    source: str, file: str = "<string>", defines: Mapping[str, object] | None = None
+) -> Program:
+    """Read a program; `defines` are as `#define` at its top. Raises CompilationError."""
+    text = reading.preprocess(source, file, defines or {})
+    return Program(text, reading.parse(text))
+
+
+def _name(node: Any) -> str:
+    return str(next(n for n in node.children if n.data == "declared_name").children[0])
+
+
+def _result(program: Program, node: Any) -> CType:
+    words = next(n for n in node.children if n.data == "type_name")
+    stars = next(n for n in node.children if n.data == "stars")
+    with Frame(Builder(), program.text, {}, {}).at(words):
+        return type_of(named(tuple(map(str, words.children))), stars)
+
+
+def _is_marked(node: Any) -> bool:
+    words = [n.children[0] for n in node.children if n.data == "specifier"]
+    return any(word in ("kernel", "__global__") for word in words)
+
+
+def _allocates(node: Any) -> bool:
+    if node.data != "declaration":
+        return False
+    parts = [d.children[3] for d in node.children[0].children if d.data == "declarator"]
+    return any(part is not None and part.data == "allocation" for part in parts)
+
+
+# Functions ----------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Parameter:
+    name: str
+    kind: CType
+    attributes: dict[str, Any]
+
+
+def _parameters(program: Program, node: Any, names: Mapping[str, Any]) -> list[_Parameter]:
+    listed = next(n for n in node.children if n.data == "parameters").children
+    frame = Frame(Builder(), program.text, {}, names)
+    return [_parameter(frame, item) for item in listed if item is not None]
+
+
+def _parameter(frame: Frame, node: Any) -> _Parameter:
+    *specifiers, words, stars, name = node.children
+    with frame.at(node):
+        kind = type_of(named(tuple(map(str, words.children))), stars)
+        if kind is ctypes.VOID:
+            raise ProgramError("no parameter is of type void")
+    promised: dict[str, Any] = {"aligned": 16} if kind.is_pointer else {}
+    for specifier in specifiers:
+        if specifier.data == "specifier":
+            word = str(specifier.children[0])
+            if word in _PROMISES:
+                promised[_PROMISES[word]] = True
+            elif word == "__constant__" and kind.pointee is not None:
+                kind = pointer_to(kind.pointee, AddressSpace.CONSTANT)
+        else:
+            what = "aligned" if specifier.data == "aligned" else "multiple_of"
+            promised[what] = known(frame, specifier.children[0])
+    return _Parameter(str(name), kind, promised)
+
+
+def _compile_kernel(program: Program, b: Builder, node: Any, names: Mapping[str, Any]) -> None:
+    parameters = _parameters(program, node, names)
+    types = {p.name: arg(p.kind.element, **p.attributes) for p in parameters}
+    if len(types) != len(parameters):
+        place = program.text.place(node.meta.line, node.meta.column)
+        raise wrong("two parameters have one name", place, "TIR1002")
+    with b.kernel(_name(node), **types) as given:
+        frame = Frame(b, program.text, _callables(program), names)
+        with frame.at(node):
+            _declare_constants(program, frame)
+            frame.scopes.append({})
+            for parameter, value in zip(parameters, given, strict=True):
+                frame.declare(parameter.name, parameter.kind, (), Value(value, parameter.kind))
+        run(frame, node.children[-1])
+
+
+def _declare_constants(program: Program, frame: Frame) -> None:
+    for name, (kind, _) in program._allocations.items():  # pyright: ignore[reportPrivateUsage]
+        pointer = pointer_to(kind, AddressSpace.CONSTANT)
+        address = frame.b.global_address(pointer.element, name)
+        frame.declare(name, pointer, (), Value(address, pointer))
+
+
+def _callables(program: Program) -> dict[str, Callable[..., Any]]:
+    def caller(node: Any) -> Callable[[Frame, list[Item]], Item]:
+        return lambda frame, items: _inlined(program, frame, node, items)
+
+    return {name: caller(node) for name, node in program.functions.items()}
+
+
+def _inlined(program: Program, outer: Frame, node: Any, items: list[Item]) -> Item:
+    """A function in place of its call."""
+    if outer.depth >= _DEEPEST:
+        raise ProgramError(f"calls of {_name(node)} are more than {_DEEPEST} deep")
+    parameters, result, b = _parameters(program, node, outer.known), _result(program, node), outer.b
+    if len(items) != len(parameters):
+        raise ProgramError(f"{_name(node)} takes {len(parameters)} arguments, not {len(items)}")
+    if outer.predicate is not None:
+        raise ProgramError("functions are not called under a predicate", "TIR1001")
+    returned = b.block("returned", *([] if result is ctypes.VOID else [result.element]))
+    frame = Frame(
+        b, program.text, outer.functions, outer.known, result, returned, depth=outer.depth + 1
+    )
+    frame.scopes = [outer.scopes[0], {}]
+    for parameter, item in zip(parameters, items, strict=True):
+        value = values.convert(b, item, parameter.kind)
+        if value.shape:
+            raise ProgramError(f"parameter {parameter.name} is no tile, as {described(value)} is")
+        frame.declare(parameter.name, parameter.kind, (), value)
+    if run(frame, node.children[-1]):
+        if result is not ctypes.VOID:
+            raise ProgramError(f"{_name(node)} can end without a value")
+        b.br(returned)
+    elif b.current.block is not None:
+        b.unreachable()
+    b.enter(returned)
+    return 0 if result is ctypes.VOID else Value(returned.parameters[0], result)

@@ -1,0 +1,99 @@
+"""From the text of a program to its tree: the preprocessor, then the grammar."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import attrs
+import lark
+import pcpp
+
+from tileir import Location
+from tileir.frontends.triton_c.errors import wrong
+
+
+@attrs.frozen
+class Text:
+    """A preprocessed program: `lines` gives the file and line that each of its lines is from."""
+
+    text: str
+    lines: tuple[tuple[str, int], ...]
+
+    def place(self, line: int, column: int) -> Location:
+        """Where a line (from 1) and column of the preprocessed text are in the user's file."""
+        if not self.lines:
+            return Location("<string>", 1, 1)
+        file, number = self.lines[min(line, len(self.lines)) - 1]
+        return Location(file, number, column)
+
+
+class _Preprocessor(pcpp.Preprocessor):
+    """pcpp, with errors kept instead of printed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.problems: list[tuple[str, int, str]] = []
+
+    def on_error(self, file: str, line: int, msg: str) -> None:
+        self.problems.append((file, line, msg))
+
+    def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
+        raise OSError("programs include nothing")
+
+
+def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
+    """`source` with `#define`, `#if` and the like carried out, after `defines`. Raises
+    CompilationError."""
+    machine = _Preprocessor()
+    for name, value in defines.items():
+        machine.define(f"{name} {value}")
+    machine.parse(source, file)
+    out = io.StringIO()
+    machine.write(out)
+    if machine.problems:
+        where, line, message = machine.problems[0]
+        raise wrong(f"the preprocessor: {message}", Location(where or file, line, 1))
+    return _mapped(out.getvalue(), file)
+
+
+def _mapped(text: str, file: str) -> Text:
+    """The text without `#line` directives, and what they said."""
+    kept: list[str] = []
+    places: list[tuple[str, int]] = []
+    name, number = file, 1
+    for line in text.split("\n"):
+        found = re.match(r'#line (\d+)(?: "(.*)")?', line)
+        if found:
+            number, name = int(found[1]), found[2] or name
+            continue
+        if not line.lstrip().startswith("#"):
+            kept.append(line)
+            places.append((name, number))
+        number += 1
+    return Text("\n".join(kept), tuple(places))
+
+
+@cache
+def _grammar() -> lark.Lark:
+    text = files("tileir.frontends.triton_c").joinpath("grammar.lark").read_text()
+    return lark.Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+
+
+def parse(text: Text) -> Any:
+    """The tree of a program. Raises CompilationError at what does not belong."""
+    try:
+        return _grammar().parse(text.text)
+    except lark.UnexpectedToken as error:
+        found = "the end" if error.token.type == "$END" else f"`{error.token}`"
+        place = text.place(error.line, error.column)
+        if error.token.type == "$END":
+            place = text.place(len(text.lines), 1)
+        raise wrong(f"{found} does not belong here", place) from None
+    except lark.UnexpectedCharacters as error:
+        place = text.place(error.line, error.column)
+        raise wrong(f"`{error.char}` is nothing in this language", place) from None

@@ -1,0 +1,202 @@
+"""Statements of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tileir.frontends.triton_c import ctypes, values
+from tileir.frontends.triton_c.ctypes import CType, named, pointer_to
+from tileir.frontends.triton_c.errors import ProgramError
+from tileir.frontends.triton_c.expressions import evaluate, extents, type_of
+from tileir.frontends.triton_c.frame import Frame, Loop
+from tileir.frontends.triton_c.values import Value, described
+from tileir.types import AddressSpace, tile
+
+
+def run(frame: Frame, node: Any) -> bool:
+    """Compile a statement; whether control comes out at its end. Raises CompilationError."""
+    rule = _RULES.get(node.data)
+    with frame.at(node):
+        if rule is None:
+            raise ProgramError("this does not belong into a function", "TIR1001")
+        return rule(frame, node) is not False
+
+
+def run_all(frame: Frame, nodes: Any) -> bool:
+    """Compile statements up to the first that control does not come out of."""
+    return all(run(frame, node) for node in nodes)
+
+
+def _block(frame: Frame, node: Any) -> bool:
+    with frame.block():
+        return run_all(frame, node.children)
+
+
+def _plain(frame: Frame, node: Any) -> None:
+    if node.children and node.children[0] is not None:
+        evaluate(frame, node.children[0])
+
+
+# Declarations -------------------------------------------------------------------------------
+
+
+def _declaration(frame: Frame, node: Any) -> None:
+    declared(frame, node.children[0])
+
+
+def declared(frame: Frame, node: Any) -> None:
+    """`int a[16], *p = x;`"""
+    *rest, words = [n for n in node.children if n.data != "declarator"]
+    constant = any(str(s.children[0]) == "__constant__" for s in rest if s.children)
+    base = named(tuple(map(str, words.children)))
+    for declarator in node.children:
+        if declarator.data == "declarator":
+            with frame.at(declarator):
+                _declare(frame, base, declarator, constant)
+
+
+def _declare(frame: Frame, base: CType, node: Any, constant: bool) -> None:
+    stars, name, shape_node, initial = node.children
+    kind, shape = type_of(base, stars), extents(frame, shape_node)
+    if constant and kind.pointee is not None:
+        kind = pointer_to(kind.pointee, AddressSpace.CONSTANT)
+    if kind is ctypes.VOID:
+        raise ProgramError("no value is of type void")
+    if initial is None:
+        value = Value(frame.b.undef(tile(kind.element, shape)), kind)
+    else:
+        frame.expected = shape
+        given = evaluate(frame, initial)
+        frame.expected = None
+        value = values.fit(values.convert(frame.b, given, kind), shape)
+    frame.declare(str(name), kind, shape, value)
+
+
+# Branches -----------------------------------------------------------------------------------
+
+
+def _scalar(frame: Frame, node: Any) -> Value | bool:
+    """A condition that control depends on. Raises ProgramError for a tile."""
+    found = evaluate(frame, node)
+    if not isinstance(found, Value):
+        return bool(found)
+    held = values.condition(frame.b, found)
+    if held.shape:
+        raise ProgramError(f"control cannot follow {described(held)}; predicate with @")
+    return held
+
+
+def _if(frame: Frame, node: Any) -> bool:
+    test, then, *otherwise = node.children
+    chosen = _scalar(frame, test)
+    if isinstance(chosen, bool):
+        taken = [then] if chosen else otherwise
+        return run_all(frame, taken)
+    with frame.b.if_(chosen.expr), frame.block():
+        through = run(frame, then)
+    if not otherwise:
+        return True
+    with frame.b.else_(), frame.block():
+        other = run(frame, otherwise[0])
+    return through or other
+
+
+def _predicated(frame: Frame, node: Any) -> bool:
+    mask, body = node.children
+    held = values.condition(frame.b, evaluate(frame, mask))
+    with frame.predicated(held):
+        if not run(frame, body):
+            raise ProgramError("control cannot leave under a predicate", "TIR1001")
+    return True
+
+
+# Loops --------------------------------------------------------------------------------------
+
+
+def _loop(frame: Frame, test: Any, body: Any, step: Any, *, test_first: bool = True) -> bool:
+    b = frame.b
+    header, inside = b.block("loop"), b.block("body")
+    again, done = b.block("latch"), b.block("done")
+    b.br(header if test_first else inside)
+    b.enter(header)
+    chosen = True if test is None else _scalar(frame, test)
+    b.cond_br(chosen.expr if isinstance(chosen, Value) else chosen, inside, done)
+    b.enter(inside)
+    frame.loops.append(Loop(again, done))
+    if run(frame, body):
+        b.br(again)
+    elif b.current.block is not None:
+        b.unreachable()
+    frame.loops.pop()
+    b.enter(again)
+    if step is not None:
+        evaluate(frame, step)
+    b.br(header)
+    b.enter(done)
+    return True
+
+
+def _while(frame: Frame, node: Any) -> bool:
+    test, body = node.children
+    return _loop(frame, test, body, None)
+
+
+def _do_while(frame: Frame, node: Any) -> bool:
+    body, test = node.children
+    return _loop(frame, test, body, None, test_first=False)
+
+
+def _for(frame: Frame, node: Any) -> bool:
+    first, test, step, body = node.children
+    with frame.block():
+        if first.children and first.children[0] is not None:
+            (inner,) = first.children
+            if inner.data == "variable":
+                declared(frame, inner)
+            else:
+                evaluate(frame, inner)
+        return _loop(frame, test, body, step)
+
+
+def _jump(where: str) -> Callable[[Frame, Any], bool]:
+    def apply(frame: Frame, node: Any) -> bool:
+        if not frame.loops:
+            raise ProgramError("there is no loop to leave", "TIR1001")
+        if frame.predicate is not None:
+            raise ProgramError("control cannot leave under a predicate", "TIR1001")
+        frame.b.br(getattr(frame.loops[-1], where))
+        return False
+
+    return apply
+
+
+def _return(frame: Frame, node: Any) -> bool:
+    value = node.children[0] if node.children else None
+    if frame.predicate is not None:
+        raise ProgramError("control cannot leave under a predicate", "TIR1001")
+    if frame.exit is None:
+        if value is not None:
+            raise ProgramError("a kernel returns nothing", "TIR1001")
+        frame.b.ret()
+        return False
+    if frame.result in (None, ctypes.VOID):
+        if value is not None:
+            raise ProgramError("this function returns nothing")
+        frame.b.br(frame.exit)
+        return False
+    if value is None:
+        raise ProgramError(f"this function returns {frame.result}")
+    assert frame.result is not None
+    found = values.convert(frame.b, evaluate(frame, value), frame.result)
+    if found.shape:
+        raise ProgramError(f"this function returns {frame.result}, not {described(found)}")
+    frame.b.br(frame.exit(found.expr))
+    return False
+
+
+_RULES: dict[str, Callable[[Frame, Any], Any]] = {
+    "block": _block, "plain": _plain, "declaration": _declaration, "if_": _if, "if_else": _if,
+    "predicated": _predicated, "while_": _while, "do_while": _do_while, "for_": _for,
+    "break_": _jump("done"), "continue_": _jump("again"), "return_": _return,
+}  # fmt: skip

@@ -1,0 +1,247 @@
+"""Values of a program and C's operators on them, elementwise, with broadcasting (MAPL'19 3.2.2).
+
+Numbers written in the program take the type of what they meet, and have C's where they meet
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import attrs
+
+from tileir.builder import Builder, Expr
+from tileir.frontends.triton_c import ctypes
+from tileir.frontends.triton_c.ctypes import CType
+from tileir.frontends.triton_c.errors import ProgramError
+from tileir.types import tile
+
+
+@attrs.frozen(eq=False)
+class Value:
+    """A scalar or tile of elements of type `kind`."""
+
+    expr: Expr
+    kind: CType
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents; none for a scalar."""
+        return self.expr.shape
+
+
+Item: TypeAlias = "Value | int | float"
+"""A value of run time, or a number known while compiling."""
+
+
+def described(item: Item) -> str:
+    """As messages name it."""
+    if not isinstance(item, Value):
+        return str(item)
+    return f"{item.kind}[{', '.join(map(str, item.shape))}]" if item.shape else str(item.kind)
+
+
+def own_type(number: float) -> CType:
+    """The type of a number that meets nothing."""
+    if isinstance(number, bool):
+        return ctypes.BOOL
+    if isinstance(number, float):
+        return ctypes.FLOAT
+    return ctypes.INT if -(1 << 31) <= number < 1 << 31 else ctypes.LONG
+
+
+def literal(b: Builder, number: float, kind: CType, shape: tuple[int, ...] = ()) -> Value:
+    """`number` everywhere. Raises ProgramError."""
+    if kind.is_pointer:
+        raise ProgramError(f"{number} is no pointer")
+    whole = tile(kind.element, shape)
+    if kind.is_float:
+        return Value(b.constant(whole, float(number)), kind)
+    if kind is ctypes.BOOL:
+        return Value(b.constant(whole, bool(number)), kind)
+    wrapped = int(number) & ((1 << kind.bits) - 1)
+    return Value(b.constant(whole, wrapped - ((wrapped >> kind.bits - 1) << kind.bits)), kind)
+
+
+def value_of(b: Builder, item: Item) -> Value:
+    """A number as a value of its own type."""
+    return item if isinstance(item, Value) else literal(b, item, own_type(item))
+
+
+def convert(b: Builder, item: Item, kind: CType) -> Value:
+    """`item` with elements of `kind`. Raises ProgramError."""
+    if not isinstance(item, Value):
+        return literal(b, item, kind)
+    if item.kind == kind:
+        return item
+    if item.kind.is_pointer != kind.is_pointer:
+        raise ProgramError(f"{item.kind} is not converted to {kind}")
+    if item.kind.element is kind.element:
+        return Value(item.expr, kind)
+    signed = item.kind.signed if item.kind.is_integer else kind.signed
+    return Value(item.expr.to(kind.element, signed=signed), kind)
+
+
+def shape_of_all(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """What they broadcast to. Raises ProgramError."""
+    rank = max(map(len, shapes))
+    found: list[int] = []
+    for extents in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
+        wide = {n for n in extents if n != 1}
+        if len(wide) > 1:
+            listed = " and ".join(f"[{', '.join(map(str, s))}]" for s in shapes)
+            raise ProgramError(f"tiles of shapes {listed} do not broadcast")
+        found.append(wide.pop() if wide else 1)
+    return tuple(found)
+
+
+def fit(value: Value, shape: tuple[int, ...]) -> Value:
+    """`value` broadcast to `shape`. Raises ProgramError."""
+    if value.shape == shape:
+        return value
+    if shape_of_all(value.shape, shape) != shape:
+        extents = ", ".join(map(str, shape))
+        raise ProgramError(f"{described(value)} does not fit a tile of shape [{extents}]")
+    return Value(value.expr.broadcast_to(*shape), value.kind)
+
+
+def together(*values: Value) -> tuple[Value, ...]:
+    """All at one shape."""
+    shape = shape_of_all(*(v.shape for v in values))
+    return tuple(fit(v, shape) for v in values)
+
+
+def common(b: Builder, x: Item, y: Item) -> tuple[Value, Value]:
+    """Both at one type and shape. Raises ProgramError."""
+    kind = _meeting(x, y)
+    left, right = together(convert(b, x, kind), convert(b, y, kind))
+    return left, right
+
+
+def _meeting(x: Item, y: Item) -> CType:
+    if isinstance(x, Value) and isinstance(y, Value):
+        return ctypes.usual(x.kind, y.kind)
+    value, number = (x, y) if isinstance(x, Value) else (y, x)
+    if not isinstance(value, Value):
+        return ctypes.usual(own_type(x), own_type(y))  # type: ignore[arg-type]
+    if isinstance(number, float) and not value.kind.is_float:
+        return ctypes.FLOAT
+    return value.kind if value.kind.is_float else ctypes.usual(value.kind, own_type(number))  # type: ignore[arg-type]
+
+
+# Operators ----------------------------------------------------------------------------------
+
+
+def condition(b: Builder, item: Item) -> Value:
+    """Whether `item` is not 0."""
+    value = value_of(b, item)
+    if value.kind is ctypes.BOOL:
+        return value
+    if value.kind.is_pointer:
+        raise ProgramError("a pointer is no condition")
+    return Value(value.expr.to(ctypes.BOOL.element), ctypes.BOOL)
+
+
+def _logical(name: str) -> Callable[[Builder, Item, Item], Value]:
+    def apply(b: Builder, x: Item, y: Item) -> Value:
+        left, right = together(condition(b, x), condition(b, y))
+        return Value(getattr(b, name)(left.expr, right.expr), ctypes.BOOL)
+
+    return apply
+
+
+def _compare(name: str) -> Callable[[Builder, Item, Item], Value]:
+    def apply(b: Builder, x: Item, y: Item) -> Value:
+        left, right = common(b, x, y)
+        if left.kind.is_float:
+            relation = "une" if name == "ne" else f"o{name}"
+            return Value(b.fcmp(left.expr, right.expr, predicate=relation)[0], ctypes.BOOL)
+        sign = "" if name in ("eq", "ne") else "s" if left.kind.signed else "u"
+        found = b.icmp(left.expr, right.expr, predicate=f"{sign}{name}")[0]
+        return Value(found, ctypes.BOOL)
+
+    return apply
+
+
+def _arithmetic(name: str) -> Callable[[Builder, Item, Item], Value]:
+    def apply(b: Builder, x: Item, y: Item) -> Value:
+        moved = _pointer(b, name, x, y)
+        if moved is not None:
+            return moved
+        left, right = common(b, x, y)
+        if left.kind.is_pointer:
+            raise ProgramError(f"pointers are not operands of {name}")
+        if left.kind.is_float:
+            op = {"div": "fdiv", "rem": "frem"}.get(name, f"f{name}")
+            return Value(getattr(b, op)(left.expr, right.expr), left.kind)
+        if name in ("div", "rem"):
+            op = f"{'s' if left.kind.signed else 'u'}{name}"
+            return Value(getattr(b, op)(left.expr, right.expr), left.kind)
+        wraps = "nsw" if left.kind.signed else "none"
+        return Value(getattr(b, name)(left.expr, right.expr, overflow=wraps), left.kind)
+
+    return apply
+
+
+def _pointer(b: Builder, name: str, x: Item, y: Item) -> Value | None:
+    """A pointer moved by so many elements; None where no pointer is concerned."""
+    if isinstance(y, Value) and y.kind.is_pointer and name == "add":
+        x, y = y, x
+    if not isinstance(x, Value) or not x.kind.is_pointer or name not in ("add", "sub"):
+        return None
+    index = value_of(b, y)
+    if not index.kind.is_integer:
+        raise ProgramError(f"a pointer moves by integers, not by {described(index)}")
+    wide = index.kind if index.kind in (ctypes.INT, ctypes.LONG) else ctypes.LONG
+    index = convert(b, index, wide)
+    if name == "sub":
+        index = Value(b.neg(index.expr), wide)
+    place, index = together(x, index)
+    return Value(b.getelementptr(place.expr, index.expr), x.kind)
+
+
+def _bits(name: str) -> Callable[[Builder, Item, Item], Value]:
+    def apply(b: Builder, x: Item, y: Item) -> Value:
+        left, right = common(b, x, y)
+        if not left.kind.is_integer:
+            raise ProgramError(f"bits of {described(left)} are not combined")
+        op = "ashr" if name == "lshr" and left.kind.signed else name
+        return Value(getattr(b, op)(left.expr, right.expr), left.kind)
+
+    return apply
+
+
+BINARY: dict[str, Callable[[Builder, Item, Item], Value]] = {
+    "+": _arithmetic("add"), "-": _arithmetic("sub"), "*": _arithmetic("mul"),
+    "/": _arithmetic("div"), "%": _arithmetic("rem"), "&&": _logical("and_"),
+    "||": _logical("or_"), "&": _bits("and_"), "|": _bits("or_"), "^": _bits("xor"),
+    "<<": _bits("shl"), ">>": _bits("lshr"), "<": _compare("lt"), "<=": _compare("le"),
+    ">": _compare("gt"), ">=": _compare("ge"), "==": _compare("eq"), "!=": _compare("ne"),
+}  # fmt: skip
+"""The operators of two operands."""
+
+
+def unary(b: Builder, sign: str, item: Item) -> Value:
+    """`-x`, `+x`, `!x`, `~x`. Raises ProgramError."""
+    if sign == "!":
+        held = condition(b, item)
+        return Value(b.xor(held.expr, literal(b, 1, ctypes.BOOL, held.shape).expr), ctypes.BOOL)
+    value = value_of(b, item)
+    if value.kind.is_pointer or (sign == "~" and value.kind.is_float):
+        raise ProgramError(f"{sign} is not of {described(value)}")
+    if value.kind.is_integer:
+        value = convert(b, value, ctypes.usual(value.kind, ctypes.INT))
+    if sign == "+":
+        return value
+    if sign == "~":
+        ones = literal(b, -1, value.kind, value.shape)
+        return Value(b.xor(value.expr, ones.expr), value.kind)
+    return Value((b.fneg if value.kind.is_float else b.neg)(value.expr), value.kind)
+
+
+def select(b: Builder, chosen: Item, x: Item, y: Item) -> Value:
+    """`x` where `chosen`, else `y`."""
+    left, right = common(b, x, y)
+    which, left, right = together(condition(b, chosen), left, right)
+    return Value(b.select(which.expr, left.expr, right.expr), left.kind)

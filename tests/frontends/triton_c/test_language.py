@@ -1,0 +1,182 @@
+"""The language: C's types, operators, control and functions, tiles, predication, macros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir import TileirError
+from tileir.frontends.triton_c import parse
+
+
+def result(body: str, *arguments: Any, out: Any = None, head: str = "", **options: Any) -> Any:
+    """What a kernel `k(int n, float* x, int* out)` with this body leaves in `out`."""
+    out = np.zeros(8, np.int32) if out is None else out
+    program = parse(f"{head}\nkernel void k(int n, float* x, int* out) {{ {body} }}")
+    n, x = arguments or (0, np.zeros(1, np.float32))
+    program.kernel()[(1,)](n, x, out, **options)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("-7 / 2", -3), ("n / 2", -3), ("n % 3", -1), ("n >> 1", -4), ("(unsigned int)n >> 28", 15),
+        ("n < 0 && n > -10", 1), ("!n", 0), ("~n", 6), ("n == -7 ? 3 : 4", 3), ("1 << 4 | 3", 19),
+        ("2 + 3 * 4 - 1", 13), ("(char)300", 44), ("(int)2.9", 2), ("0x1F + 010", 39),
+        ("max(n, 3) + min(n, 3)", -4), ("abs(n)", 7), ("(unsigned char)n", 249), ("+n", -7),
+        ("true + n", -6), ("n ^ 1", -8),
+    ],
+)  # fmt: skip
+def test_operators_are_those_of_c(expression: str, value: int) -> None:
+    assert result(f"*out = {expression};", -7, np.zeros(1, np.float32))[0] == value
+
+
+def test_loops_breaks_and_steps() -> None:
+    body = """
+      int total = 0;
+      for (int i = 0; i < n; i++) { if (i == 3) continue; if (i == 7) break; total += i; }
+      int steps = 0;
+      while (n > 1) { if (n % 2) n = 3 * n + 1; else n /= 2; ++steps; }
+      do { steps--; } while (steps > 100);
+      *out = total; *(out + 1) = steps; *(out + 2) = total++; *(out + 3) = total;
+    """
+    found = result(body, 27, np.zeros(1, np.float32))
+    assert list(found[:4]) == [0 + 1 + 2 + 4 + 5 + 6, 100, 18, 19]
+
+
+def test_functions_are_inlined_with_early_returns() -> None:
+    head = """
+      int gcd(int a, int b) { while (b) { int t = a % b; a = b; b = t; } return a; }
+      int sign(int a) { if (a < 0) return -1; if (a > 0) return 1; return 0; }
+      void put(int* p, int v) { if (v == 0) return; *p = v; }
+    """
+    body = "*out = gcd(n, 36); *(out + 1) = sign(-n); put(out + 2, 0); put(out + 3, sign(n));"
+    assert list(result(body, 48, np.zeros(1, np.float32), head=head)[:4]) == [12, -1, 0, 1]
+
+
+def test_predicates_guard_stores_assignments_and_loads() -> None:
+    body = """
+      int i[8] = 0 ... 8;
+      bool low[8] = i < n;
+      int v[8] = i;
+      @low v = v * 10;
+      @(i < 6) { @(i > 0) *(out + i) = v; v += 1; }
+      float y[8] = low ? *(x + i) : 7;
+      @(i == 7) *(out + i) = sum(y, 0);
+    """
+    found = result(body, 3, np.arange(3, dtype=np.float32))
+    assert list(found) == [0, 10, 20, 3, 4, 5, 0, 0 + 1 + 2 + 5 * 7]
+
+
+def test_the_preprocessor_and_macros_carry_lines() -> None:
+    source = """
+    #define N 8
+    #define SQUARE(a) ((a) * (a))
+    #if WIDE
+    typo here
+    #else
+    kernel void k(int* out) { int i[N] = 0 ... N; *(out + i) = SQUARE(i + START); }
+    #endif
+    """
+    out = np.zeros(8, np.int32)
+    program = parse(source, defines={"START": 2, "WIDE": 0})
+    program.kernel()[(1,)](out)
+    assert (out == (np.arange(8) + 2) ** 2).all()
+    with pytest.raises(TileirError) as caught:
+        parse(source, "shift.c", {"WIDE": 1})
+    assert (caught.value.location.file, caught.value.line) == ("shift.c", 5)
+
+
+def test_restrict_and_the_like_are_promises() -> None:
+    source = """kernel void k(restrict read_only align(16) float* x, multiple_of(4) int n,
+                              write_only float* y) { *y = *(x + n); }"""
+    first, n, last = (p.attributes for p in parse(source).module().kernel("k").parameters)
+    assert first.noalias and first.readonly and first.aligned == 16
+    assert n.multiple_of == 4
+    assert last.writeonly
+
+
+def test_tunables_choose_among_their_values() -> None:
+    program = parse("const tunable int N = {4, 8}; kernel void k(int* out) { int i[N] = 0 ... N; "
+                    "*(out + i) = i; }")  # fmt: skip
+    assert "make_range i32<4>" in _text(program.module())
+    assert "make_range i32<8>" in _text(program.module(N=8))
+    with pytest.raises(TileirError):
+        program.module(M=3)
+
+
+def _text(module: Any) -> str:
+    return "\n".join(
+        f"{op.mnemonic} {op.results[0].type}" for op in module.kernel().ops if op.results
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "column"),
+    [
+        ("*out = m;", "TIR1002", 8),
+        ("n = 1.5 ... 3;", "TIR1004", 5),
+        ("int i[4] = 0 ... 5;", "TIR1003", 5),
+        ("int i[4] = 0 ... 4; n = i[2];", "TIR1003", 25),
+        ("int i[4] = 0 ... 4; if (i > 1) n = 1;", "TIR1003", 21),
+        ("int i[n];", "TIR1004", 7),
+        ("int n = 1; int n = 2;", "TIR1002", 16),
+        ("*n = 1;", "TIR1003", 1),
+        ("x % 2;", "TIR1003", 1),
+        ("frob(n);", "TIR1002", 1),
+        ("break;", "TIR1001", 1),
+        ("return 1;", "TIR1001", 1),
+        ("dot(n, n);", "TIR1003", 1),
+        ("1 = n;", "TIR1001", 1),
+        ("int i[0];", "TIR1003", 6),
+        ("n + ;", "TIR1001", 5),
+        ("n $ 1;", "TIR1001", 3),
+        ("int i[8] = 0 ... 8; int j[4] = 0 ... 4; i + j;", "TIR1003", 41),
+        ("void v;", "TIR1003", 6),
+        ("x = (float*)n;", "TIR1003", 5),
+    ],
+)
+def test_errors_are_at_their_place(body: str, code: str, column: int) -> None:
+    with pytest.raises(TileirError) as caught:
+        parse(f"kernel void k(int n, float* x, int* out) {{\n{body}\n}}", "bad.c").module()
+    found = caught.value
+    assert (found.code, found.location.file, found.line, found.column) == (code, "bad.c", 2, column)
+
+
+def test_the_host_refuses_what_it_does_not_know() -> None:
+    source = """__constant__ int* d = alloc_const int[4];
+for (int i = 0; i < M; i++) d[i] = i;
+kernel void k(int* out) { *out = *d; }"""
+    for constants in ({}, {"M": 5}):
+        with pytest.raises(TileirError) as caught:
+            parse(source, "host.c").module(constants=constants)
+        assert caught.value.line == 2
+    out = np.zeros(1, np.int32)
+    parse(source).kernel()[(1,)](out, constants={"M": 4})
+
+
+def test_random_text_gives_errors_and_nothing_else() -> None:
+    source = (
+        "tunable int N = {4}; int f(int a) { return a + 1; } kernel void k(int n, float* x) { "
+        "int i[4] = 0 ... 4; for (int j = 0; j < n; j++) { @(i < j) *(x + i) = f(j) ? 1 : 2.0; } }"
+    )
+    rng = np.random.default_rng(0)
+    words = source.split(" ")
+    for _ in range(300):
+        changed = list(words)
+        for _ in range(rng.integers(1, 4)):
+            at = rng.integers(len(changed))
+            kind = rng.integers(3)
+            if kind == 0:
+                del changed[at]
+            elif kind == 1:
+                changed.insert(at, str(rng.choice(words)))
+            else:
+                changed[at] = changed[at][: rng.integers(len(changed[at]) + 1)]
+        try:
+            parse(" ".join(changed)).module()
+        except TileirError as error:
+            assert error.line is not None or error.code == "TIR1005"
