@@ -18,6 +18,7 @@ import attrs
 from tileir.analysis.loops import loops
 from tileir.backend.anchors import Anchors
 from tileir.backend.dot_layouts import DotHomes
+from tileir.backend.halves import HALVES, after
 from tileir.field import Successor
 from tileir.ir import Function
 from tileir.layout import Layout
@@ -121,7 +122,9 @@ class Choices:
         elif op.mnemonic == "reduce":
             for result in results:
                 self.reductions.setdefault(self._root(result), []).append((op, weight))
-        elif op.mnemonic == "reshape" and self._counts(op.inputs[0]):
+        elif (op.mnemonic == "reshape" or op.mnemonic in HALVES) and self._counts(op.inputs[0]):
+            for result in results[1:]:
+                self._join(results[0], result)
             self.reductions.setdefault(self._root(results[0]), []).append((op, weight))
 
     def _see_access(self, op: Op, anchor: Layout, results: list[Value], weight: int) -> None:
@@ -190,4 +193,6 @@ class Choices:
             home = self.fixed.get(value) or self._layout(value)
         if op.mnemonic == "reduce":
             return home.slice(cast(Any, op).axis)
+        if op.mnemonic in HALVES:
+            return after(op, home)
         return home.reshape(tile.shape, shape_of(op.results[0].type))

@@ -19,6 +19,7 @@ from tileir.analysis.loops import Loops, loops
 from tileir.backend.anchors import Anchors
 from tileir.backend.choices import Choices
 from tileir.backend.dot_layouts import DotHomes, dot_homes
+from tileir.backend.halves import HALVES, before
 from tileir.effects import Effects
 from tileir.field import FieldKind, Successor
 from tileir.ir import Block, Function
@@ -147,6 +148,8 @@ class _Assignment:
             return factor
         if name == "scan":
             return layout
+        if name in HALVES and layout is not None and (half := before(op, layout)) is not None:
+            return half
         if name == "reduce":
             return self._source(op) or self.anchors.preferred(operand.type)
         if type(operand) is Value and operand in self.homes:

@@ -13,6 +13,7 @@ import attrs
 
 from tileir.backend.conversion import conversion_bytes, placement
 from tileir.backend.dot_staging import staging
+from tileir.backend.halves import stays
 from tileir.backend.reduction import reduction_bytes
 from tileir.backend.scan import scan_bytes
 from tileir.backend.shared import SharedTile
@@ -150,9 +151,9 @@ NEEDS: dict[str, Callable[[Any], int]] = {
     "reshape": _reshape,
     "atomic_rmw": _atomic,
     "atomic_cas": _atomic,
-    "join": _result,
-    "split": _operand,
-    "cat": _result,
+    "join": lambda op: 0 if stays(op) else _result(op),
+    "split": lambda op: 0 if stays(op) else _operand(op),
+    "cat": lambda op: 0 if stays(op) else _result(op),
     "gather": _operand,
     "extract_slice": _operand,
     "insert_slice": _operand,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tileir.backend.conversion import Placement, placement
+from tileir.backend.halves import origin, stays
 from tileir.backend.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.layout import Vector
 from tileir.types import I1, I32, Tile
@@ -89,7 +90,20 @@ def dense(tile: Tile, base: int) -> Placement:
     return Placement(tile.element, tuple(reversed(strides)), base, step)
 
 
+def _renamed(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Halves that every thread puts together, or takes apart, of registers."""
+    fragments = [lowering.fragment(v) for v in op.inputs]
+    where = {v: r for r, v in enumerate(op.inputs[0].type.layout.registers)}
+    found: list[Fragment] = []
+    for half, result in enumerate(op.results):
+        places = [origin(op, half, v) for v in result.type.layout.registers]
+        found.append([fragments[part][where[v]] for part, v in places])
+    return found
+
+
 def _join(lowering: Lowering, op: Any) -> list[Fragment]:
+    if stays(op):
+        return _renamed(lowering, op)
     tile, thread = op.result.type, lowering.thread
     place = placement(tile, lowering.scratch[op])
     for half, value in enumerate((op.low, op.high)):
@@ -104,6 +118,8 @@ def _join(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _split(lowering: Lowering, op: Any) -> list[Fragment]:
+    if stays(op):
+        return _renamed(lowering, op)
     source, thread = op.value.type, lowering.thread
     place = placement(source, lowering.scratch[op])
     scatter(lowering, lowering.fragment(op.value), source, place, list)
@@ -121,6 +137,8 @@ def _split(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _cat(lowering: Lowering, op: Any) -> list[Fragment]:
+    if stays(op):
+        return _renamed(lowering, op)
     tile, thread = op.result.type, lowering.thread
     place = placement(tile, lowering.scratch[op])
     shift = thread.integer(op.low.type.shape[op.axis])

@@ -1,9 +1,13 @@
 """Layout assignment: where conversions are, and that there are no more than needed."""
 
+import numpy as np
 import pytest
 
+import tileir
 from tileir.backend.anchors import Anchors
 from tileir.backend.contiguity import Contiguity
+from tileir.backend.executor import SimtExecutor
+from tileir.backend.halves import stays
 from tileir.backend.layouts import assign_layouts
 from tileir.backend.prepare import prepare
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
@@ -138,3 +142,33 @@ def test_small_tiles_leave_no_thread_without_an_element():
         (y + i).store((x + i).load(i < n), i < n)
     (tile,) = {op.result.type for op in assigned(b.module()).ops if op.mnemonic == "load"}
     assert tile.layout.size("register") == 1 and not tile.layout.free_bits("warp")
+
+
+def interleaved(n):
+    """Pairs of neighbours summed and subtracted: split, then joined again, then one after the
+    other."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(F32), aligned=16), y=arg(pointer(F32), aligned=16)) as (x, y):
+        pairs = b.arange(n)[:, None] * 2 + b.arange(2)[None, :]
+        low, high = b.split((x + pairs).load())
+        (y + pairs).store(b.join(low + high, low - high))
+        whole = b.cat(low, high, axis=0)
+        (y + b.arange(2 * n) + 2 * n).store(whole)
+    return b.module()
+
+
+@pytest.mark.parametrize(("n", "free"), [(512, True), (64, False), (7, False), (100, False)])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_halves_stay_in_registers(n, free, warps):
+    module = interleaved(n)
+    x = np.arange(2 * n, dtype=np.float32) ** 2
+    found = []
+    for launch in (SimtExecutor().launch, tileir.interpret):
+        y = np.zeros(4 * n, np.float32)
+        more = {"num_warps": warps} if launch is not tileir.interpret else {}
+        launch(module, None, 1, [x, y], **more)
+        found.append(y)
+    np.testing.assert_array_equal(*found)
+    if free:
+        function = assigned(module, warps)
+        assert all(stays(op) for op in function.ops if op.mnemonic in ("join", "split", "cat"))
