@@ -3,38 +3,79 @@
 program = tileir.testing.sample(seed=7)            one random program
 @given(tileir.testing.programs())                  hypothesis: many, and small ones
 difference(run(changed), run(program))             None where every output bit agrees
+check(case("licm", seed=7))                        one program against one pass
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if __name__ != "tileir.testing":
     raise ImportError(f"import this package as tileir.testing, not as {__name__}")
 
-from tileir.testing.decode import decode, random_statements, sample
+from tileir.testing.decode import (
+    Freedom,
+    Statement,
+    decode,
+    drawn,
+    names,
+    random_statements,
+    sample,
+    single,
+)
+from tileir.testing.policies import Policy, policy_of
 from tileir.testing.program import Buffer, Program, difference, run
 
 if TYPE_CHECKING:
+    from tileir.testing.checking import Case, Verdict, case, check
+    from tileir.testing.executors import Found, interpreter, launcher, violation
+    from tileir.testing.shrinking import shrink
     from tileir.testing.strategies import programs, statements
 
 __all__ = [
     "Buffer",
+    "Case",
+    "Found",
+    "Freedom",
+    "Policy",
     "Program",
+    "Statement",
+    "Verdict",
+    "case",
+    "check",
     "decode",
     "difference",
+    "drawn",
+    "interpreter",
+    "launcher",
+    "names",
+    "policy_of",
     "programs",
     "random_statements",
     "run",
     "sample",
+    "shrink",
+    "single",
     "statements",
+    "violation",
 ]
+
+_LATER = {
+    "programs": "strategies",
+    "statements": "strategies",
+    **dict.fromkeys(("Case", "Verdict", "case", "check"), "checking"),
+    **dict.fromkeys(("Found", "interpreter", "launcher", "violation"), "executors"),
+    "shrink": "shrinking",
+}
+"""What is imported on first use, by the module it is in: strategies need hypothesis."""
 
 
 def __getattr__(name: str) -> Any:
-    """The strategies, which need hypothesis, on first use."""
-    if name not in ("programs", "statements"):
+    """What most users do not need, on first use."""
+    if name not in _LATER:
         raise AttributeError(f"module 'tileir.testing' has no attribute {name!r}")
-    from tileir.testing import strategies
-
-    return getattr(strategies, name)
+    module = importlib.import_module(f"tileir.testing.{_LATER[name]}")
+    found = getattr(module, name)
+    globals()[name] = found
+    return found

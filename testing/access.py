@@ -11,8 +11,8 @@ from tileir.ops.memory import Load, Store
 from tileir.ops.shape import GetElementPtr, MakeRange, Reshape, Splat
 from tileir.testing.shapes import LARGEST
 from tileir.testing.writer import Writer, literal
-from tileir.types import I1, I32, Scalar, Tile, Type, element_of, pointer, shape_of, tile
-from tileir.values import Operand, Value, constant
+from tileir.types import I32, Scalar, Tile, Type, element_of, pointer, shape_of, tile
+from tileir.values import Value, constant
 
 SLOTS = 4
 """Tiles a program instance can keep in its scratch memory."""
@@ -33,8 +33,8 @@ class Base:
 
 def load_input(writer: Writer, base: Base, shape: tuple[int, ...], offset: int) -> None:
     """A tile (or scalar) of an input, all of it in bounds."""
-    address = _address(writer, base, REGION, offset % (REGION - LARGEST), shape)
-    writer.emit(Load(address))
+    where = address(writer, base, REGION, offset % (REGION - LARGEST), shape)
+    writer.emit(Load(where))
 
 
 def store_scratch(writer: Writer, base: Base, back: int, slot: int, mask: int) -> None:
@@ -43,26 +43,26 @@ def store_scratch(writer: Writer, base: Base, back: int, slot: int, mask: int) -
     value = writer.pick(back, lambda t: element_of(t) is element)
     if value is None:
         return
-    where = _address(writer, base, REGION, slot % SLOTS * LARGEST, shape_of(value.type))
-    writer.emit(Store(where, value, _mask(writer, value.type, mask)))
+    where = address(writer, base, REGION, slot % SLOTS * LARGEST, shape_of(value.type))
+    writer.emit(Store(where, value, writer.mask(value.type, mask)))
 
 
 def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], slot: int, mask: int) -> None:
     """What a slot holds; lanes that are masked off get a literal."""
-    where = _address(writer, base, REGION, slot % SLOTS * LARGEST, shape)
-    flags = _mask(writer, where.type, mask)
-    if flags is None:
-        writer.emit(Load(where))
-    else:
-        element = base.pointer.type.pointee  # type: ignore[union-attr]
-        writer.emit(Load(where, flags, literal(tile(element, shape), mask)))
+    where = address(writer, base, REGION, slot % SLOTS * LARGEST, shape)
+    flags = writer.mask(where.type, mask)
+    element = base.pointer.type.pointee  # type: ignore[union-attr]
+    other = None if flags is None else literal(tile(element, shape), mask)
+    found = writer.emit(Load(where, flags, other))
+    if writer.undef:
+        writer.taint(found)
 
 
 def count(writer: Writer, base: Base, back: int, slot: int) -> None:
     """Add a scalar to a counter that all instances share; what it was before stays unused, so
     that their order does not matter."""
     where = writer.hide(GetElementPtr(base.pointer, constant(I32, slot % COUNTERS)))
-    value = writer.of_type(I32, back)
+    value = writer.of_type(I32, back, clean=True)
     writer.ops.append(AtomicRMW(where, value, op=AtomicKind.ADD))
 
 
@@ -72,17 +72,12 @@ def store_output(writer: Writer, name: str, instance: Value, value: Value) -> Va
     assert isinstance(element, Scalar)
     parameter = Value(pointer(element), name)
     base = Base(parameter, instance)
-    where = _address(writer, base, size_of(value.type), 0, shape_of(value.type))
+    where = address(writer, base, size_of(value.type), 0, shape_of(value.type))
     writer.ops.append(Store(where, value))
     return parameter
 
 
-def size_of(type: Type) -> int:
-    """Number of elements; 1 for scalars."""
-    return type.size if isinstance(type, Tile) else 1
-
-
-def _address(writer: Writer, base: Base, region: int, offset: int, shape: tuple[int, ...]) -> Value:
+def address(writer: Writer, base: Base, region: int, offset: int, shape: tuple[int, ...]) -> Value:
     """Pointers to consecutive elements of the instance's region, in row-major order."""
     start = writer.hide(Mul(base.instance, constant(I32, region)))
     index = writer.hide(Add(start, constant(I32, offset)))
@@ -97,7 +92,6 @@ def _address(writer: Writer, base: Base, region: int, offset: int, shape: tuple[
     return writer.hide(GetElementPtr(everywhere, steps))
 
 
-def _mask(writer: Writer, like: Type, digit: int) -> Operand | None:
-    """A live mask of the shape of `like`, for an odd digit and where there is one."""
-    wanted = tile(I1, shape_of(like))
-    return writer.pick(digit // 2, lambda t: t is wanted) if digit % 2 else None
+def size_of(type: Type) -> int:
+    """Number of elements; 1 for scalars."""
+    return type.size if isinstance(type, Tile) else 1

@@ -20,7 +20,7 @@ _COMBINERS = {
 def reduce(writer: Writer, back: int, axis: int, which: int) -> None:
     """One dimension of a tile combined into one element."""
     value = writer.tile(back)
-    if value is None or (how := _combiner(value, which)) is None:
+    if value is None or (how := _combiner(writer, value, which)) is None:
         return
     writer.emit(Reduce((value,), axis=axis % len(shape_of(value.type)), combiner=how))
 
@@ -28,7 +28,7 @@ def reduce(writer: Writer, back: int, axis: int, which: int) -> None:
 def scan(writer: Writer, back: int, axis: int, which: int) -> None:
     """Prefixes along one dimension of a tile."""
     value = writer.tile(back)
-    if value is None or (how := _combiner(value, which)) is None:
+    if value is None or (how := _combiner(writer, value, which)) is None:
         return
     at, reverse = axis % len(shape_of(value.type)), which % 2 == 1
     writer.emit(Scan((value,), axis=at, combiner=how, reverse=reverse))
@@ -50,21 +50,23 @@ def _complements(writer: Writer, value: Value, digit: int) -> tuple[Value, Value
     """A predicate of `value`'s shape and its complement, or scalar ones for an odd digit."""
     kind = value.type
     if digit % 2 and isinstance(kind, Tile):
-        flag = writer.pick(digit // 2, lambda t: t is I1)
+        flag = writer.flag(digit // 2)
         if flag is not None:
             test = ICmp(flag, constant(I1, True), predicate_=IntegerPredicate.EQ)
-            writer.ops.append(test)
+            writer.append(test)
             return test.results[0], test.results[1]
     test = ICmp(value, writer.of_type(kind, digit), predicate_=IntegerPredicate.SLT)
-    writer.ops.append(test)
+    writer.append(test)
     return test.results[0], test.results[1]
 
 
-def _combiner(value: Value, which: int) -> Combiner | None:
+def _combiner(writer: Writer, value: Value, which: int) -> Combiner | None:
     element = element_of(value.type)
     if not isinstance(element, Scalar) or element.bits < 8:
         return None
     if element.is_float and element.bits < 16:
         return None
     choices = _COMBINERS[element.is_float]
+    if element.is_float and not writer.inexact:
+        choices = tuple([c for c in choices if c is not Combiner.FADD])
     return choices[which % len(choices)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import attrs
@@ -43,6 +44,7 @@ def open_loop(writer: Writer, trips: int, width: int, back: int) -> Loop:
     header, body, leave = (f"{word}{number}" for word in ("loop", "body", "done"))
     counter = Value(I32, "i")
     carried = tuple(Value(value.type, "c") for value in initial)
+    writer.tainted.update(c for c, v in zip(carried, initial, strict=True) if v in writer.tainted)
     writer.finish(Branch(Successor(header, (constant(I32, 0), *initial))))
     writer.begin(header, (counter, *carried))
     more = ICmp(counter, constant(I32, trips % 5), predicate_=IntegerPredicate.SLT)
@@ -57,12 +59,31 @@ def open_loop(writer: Writer, trips: int, width: int, back: int) -> Loop:
 def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice:
     """A branch on a live scalar i1, whose taken side is open."""
     number, kept = writer.fresh(), _recent(writer, width, back)
-    flag = writer.pick(condition, lambda t: t is I1)
+    flag = writer.flag(condition)
     taken: Operand = literal(I1, condition + 1) if flag is None else flag
     outer = len(writer.live)
     writer.finish(CondBranch(taken, Successor(f"then{number}"), Successor(f"else{number}")))
     writer.begin(f"then{number}")
     return Choice(number, kept, outer)
+
+
+def escape(writer: Writer, frames: Sequence[Frame], condition: int, how: int) -> None:
+    """Leave the innermost loop, go on with its next round, or return, where a live i1 holds."""
+    flag = writer.flag(condition)
+    if flag is None:
+        return
+    number = writer.fresh()
+    loop = next((f for f in reversed(frames) if isinstance(f, Loop)), None)
+    if how % 3 == 2 or loop is None:
+        writer.leaves, target = True, Successor("early")
+    elif how % 3 == 1:
+        target = Successor(f"done{loop.number}")
+    else:
+        count = writer.hide(Add(loop.counter, constant(I32, 1)))
+        latest = tuple(_latest(writer, value, loop.outer) for value in loop.carried)
+        target = Successor(f"loop{loop.number}", (count, *latest))
+    writer.finish(CondBranch(flag, target, Successor(f"on{number}")))
+    writer.begin(f"on{number}")
 
 
 def close(writer: Writer, frame: Frame) -> None:
@@ -90,6 +111,8 @@ def _close_choice(writer: Writer, choice: Choice) -> None:
     writer.finish(Branch(Successor(f"join{number}", choice.kept)))
     del writer.live[choice.outer :]
     joined = tuple(Value(value.type, "j") for value in choice.kept)
+    sides = zip(joined, latest, choice.kept, strict=True)
+    writer.tainted.update(j for j, *both in sides if not writer.tainted.isdisjoint(both))
     writer.begin(f"join{number}", joined)
     writer.live.extend(joined)
 
@@ -103,4 +126,6 @@ def _recent(writer: Writer, width: int, back: int) -> tuple[Value, ...]:
 def _latest(writer: Writer, value: Value, outer: int) -> Value:
     """The newest value of the body with `value`'s type; else `value`."""
     found = [v for v in writer.live[outer:] if v.type is value.type]
+    if value not in writer.tainted:
+        found = [v for v in found if v not in writer.tainted]
     return found[-1] if found else value

@@ -12,12 +12,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import accumulate
 from typing import TypeAlias
 
-from tileir.ir import Function, Module, Parameter
+import attrs
+
+from tileir.effects import EXACT, ROUNDED
+from tileir.ir import Block, Function, Module, Parameter, ParameterAttributes
 from tileir.ops.control import Return
 from tileir.ops.program import ProgramId
-from tileir.testing import shapes
+from tileir.testing import moves, shapes, walks
 from tileir.testing.access import (
     COUNTERS,
     REGION,
@@ -30,12 +34,13 @@ from tileir.testing.access import (
     store_scratch,
 )
 from tileir.testing.collective import predicated, reduce, scan
-from tileir.testing.control import Frame, close, open_choice, open_loop
+from tileir.testing.control import Frame, close, escape, open_choice, open_loop
 from tileir.testing.elementwise import elementwise, elementwise_ops
 from tileir.testing.helpers import call, combine, helper
+from tileir.testing.policies import PLAIN, Policy
 from tileir.testing.program import Buffer, Program
 from tileir.testing.writer import Writer
-from tileir.types import F32, I32, Scalar, element_of, pointer
+from tileir.types import F16, F32, I32, Scalar, element_of, pointer
 from tileir.values import Value
 
 Statement: TypeAlias = tuple[int, int, int, int]
@@ -51,126 +56,191 @@ INSTANCES = 3
 """Program instances."""
 
 _Plain: TypeAlias = Callable[[Writer, int, int, int], None]
-_PLAIN: tuple[_Plain, ...] = (
-    shapes.make_range, shapes.splat, shapes.reshape, shapes.expand, shapes.transpose,
-    shapes.join_split, shapes.concatenate, shapes.extract, reduce, scan, predicated, call, combine,
-)  # fmt: skip
-_MEMORY, _CONTROL = 5, 3
-_OTHERS = len(_PLAIN) + _MEMORY + _CONTROL
-_WEIGHT = 4
-"""How much more often anything else is drawn than one given elementwise op."""
+_Write: TypeAlias = Callable[["_Program", int, int, int], None]
+
+
+def _plain(write: _Plain) -> _Write:
+    return lambda program, a, b, c: write(program.writer, a, b, c)
+
+
+_OTHERS: dict[str, _Write] = {
+    "range": _plain(shapes.make_range),
+    "splat": _plain(shapes.splat),
+    "reshape": _plain(shapes.reshape),
+    "expand": _plain(shapes.expand),
+    "transpose": _plain(shapes.transpose),
+    "join": _plain(shapes.join_split),
+    "concatenate": _plain(shapes.concatenate),
+    "extract": _plain(shapes.extract),
+    "reduce": _plain(reduce),
+    "scan": _plain(scan),
+    "predicated": _plain(predicated),
+    "call": _plain(call),
+    "combine": _plain(combine),
+    "gather": _plain(moves.gather),
+    "insert": _plain(moves.insert),
+    "extract-moving": _plain(moves.extract_moving),
+    "histogram": _plain(moves.histogram),
+    "dot": _plain(moves.product),
+    "load": lambda p, a, b, c: load_input(p.writer, p.inputs["xk"[c % 2]], _shape(a), 16 * b),
+    "load-scalar": lambda p, _, b, c: load_input(p.writer, p.inputs["xk"[c % 2]], (), 16 * b),
+    "store": lambda p, a, b, c: store_scratch(p.writer, p.inputs["st"[c // 4 % 2]], a, b, c),
+    "reload": lambda p, a, b, c: load_scratch(
+        p.writer, p.inputs["st"[c // 4 % 2]], _shape(a), b, c
+    ),
+    "count": lambda p, a, b, _: count(p.writer, p.inputs["c"], a, b),
+    "poison": lambda p, a, b, c: moves.poison(p.writer, p.inputs["x"], a, b, c),
+    "walk": lambda p, a, b, c: walks.walk(p.writer, p.inputs["x"], a, b, c),
+    "product-loop": lambda p, a, b, _: walks.product_loop(
+        p.writer, p.inputs["h"], p.inputs["g"], a, b
+    ),
+    "wide": lambda p, a, b, _: walks.wide(p.writer, p.inputs["x"], p.inputs["w"], a, b),
+    "bounded": lambda p, a, b, _: walks.bounded(p.writer, p.inputs["x"], p.inputs["w"], a, b),
+    "close": lambda p, *_: close(p.writer, p.frames.pop()) if p.frames else None,
+    "loop": lambda p, a, b, c: p.open(open_loop, a, b, c),
+    "choice": lambda p, a, b, c: p.open(open_choice, a, b, c),
+    "escape": lambda p, a, b, _: escape(p.writer, p.frames, a, b),
+}
+"""What a statement can do besides one elementwise op."""
+
+_INPUTS = {"x": F32, "k": I32, "s": F32, "t": I32, "c": I32, "h": F16, "g": F16, "w": F32}
+_LENGTHS = {
+    "c": COUNTERS,
+    **dict.fromkeys("hg", walks.FACTOR * INSTANCES),
+    "w": walks.WIDE * INSTANCES,
+}
+_WRITTEN = "stcw"
+
+
+@attrs.frozen
+class Freedom:
+    """What values of a program may be: have undefined lanes, be float sums in any order."""
+
+    undef: bool = False
+    inexact: bool = True
+
+
+@attrs.define
+class _Program:
+    """A program being decoded."""
+
+    writer: Writer
+    inputs: dict[str, Base]
+    instance: Value
+    frames: list[Frame] = attrs.field(factory=list)
+
+    def open(self, opener: Callable[..., Frame], a: int, b: int, c: int) -> None:
+        """Open a loop or branch, where not too many are."""
+        if len(self.frames) < DEEPEST:
+            self.frames.append(opener(self.writer, a, b, c))
 
 
 @cache
+def names() -> tuple[str, ...]:
+    """What a statement's first number stands for: a mnemonic, or a word for anything else."""
+    return (*[cls.mnemonic for cls in elementwise_ops()], *_OTHERS)
+
+
 def kinds() -> int:
     """How many things a statement can do: its first number is below this."""
-    return len(elementwise_ops()) + _WEIGHT * _OTHERS
+    return len(names())
 
 
-def decode(statements: Iterable[Statement]) -> Program:
+def decode(statements: Iterable[Statement], freedom: Freedom = Freedom()) -> Program:
     """The program that `statements` stand for. Never fails; every number is legal."""
-    writer = Writer()
+    writer = Writer(undef=freedom.undef, inexact=freedom.inexact)
     instance = writer.emit(ProgramId(axis=0)).result
-    inputs = {
-        name: Base(Value(pointer(element), name), instance)
-        for name, element in (("x", F32), ("k", I32), ("s", F32), ("t", I32), ("c", I32))
-    }
+    inputs = {n: Base(Value(pointer(e), n), instance) for n, e in _INPUTS.items()}
     load_input(writer, inputs["k"], shapes.SHAPES[0], 0)
     load_input(writer, inputs["x"], shapes.SHAPES[0], 0)
-    frames: list[Frame] = []
+    program = _Program(writer, inputs, instance)
     for statement in statements:
-        _write(writer, inputs, frames, statement)
-    while frames:
-        close(writer, frames.pop())
-    return _finished(writer, inputs, instance)
+        _write(program, statement)
+    while program.frames:
+        close(writer, program.frames.pop())
+    return _finished(program)
 
 
-def sample(seed: int, length: int = 20) -> Program:
+def sample(seed: int, length: int = 20, policy: Policy = PLAIN) -> Program:
     """A program of `length` random statements; the same seed gives the same program."""
-    return decode(random_statements(random.Random(seed), length))
+    return decode(*drawn(seed, length, policy))
 
 
-def random_statements(chance: random.Random, length: int) -> Iterator[Statement]:
+def drawn(seed: int, length: int = 20, policy: Policy = PLAIN) -> tuple[list[Statement], Freedom]:
+    """What `sample` decodes, for those who want to shrink it."""
+    chance = random.Random(seed)
+    undef = policy.undef > 0 and chance.random() < policy.undef
+    made = list(random_statements(chance, length, policy))
+    return made, Freedom(undef=undef, inexact=not policy.exact)
+
+
+def single(name: str, seed: int) -> Program:
+    """A program of one `name`: an elementwise op's mnemonic, or another word of `names`."""
+    a, b, c = random.Random(seed).choices(range(DIGITS), k=3)
+    return decode([(names().index(name), a, b, c)])
+
+
+def random_statements(
+    chance: random.Random, length: int, policy: Policy = PLAIN
+) -> Iterator[Statement]:
     """`length` random statements."""
-    for _ in range(length):
-        yield (
-            chance.randrange(kinds()),
-            chance.randrange(DIGITS),
-            chance.randrange(DIGITS),
-            chance.randrange(DIGITS),
-        )
+    weights = _weights(policy)
+    for kind in chance.choices(range(len(weights)), cum_weights=weights, k=length):
+        a, b, c = (chance.randrange(DIGITS) for _ in range(3))
+        yield kind, a, b, c
 
 
-def _write(
-    writer: Writer, inputs: dict[str, Base], frames: list[Frame], statement: Statement
-) -> None:
+@cache
+def _weights(policy: Policy) -> list[float]:
+    """The sums of weights up to every kind of statement."""
+    ops = {cls.mnemonic: cls for cls in elementwise_ops()}
+    kept = (EXACT, ROUNDED)
+    inexact = {n for n, cls in ops.items() if policy.exact and cls.numerics not in kept}
+    found = (0.0 if n in inexact else policy.weight(n, n in _OTHERS) for n in names())
+    return list(accumulate(found))
+
+
+def _write(program: _Program, statement: Statement) -> None:
     """Write one statement: an elementwise op for small numbers, anything else above."""
     kind, a, b, c = statement
     ops, kind = elementwise_ops(), kind % kinds()
     if kind < len(ops):
-        elementwise(writer, ops[kind], (a, b, c))
-        return
-    kind = (kind - len(ops)) % _OTHERS
-    if kind < len(_PLAIN):
-        _PLAIN[kind](writer, a, b, c)
-    elif kind < len(_PLAIN) + _MEMORY:
-        _access(writer, inputs, kind - len(_PLAIN), (a, b, c))
+        elementwise(program.writer, ops[kind], (a, b, c))
     else:
-        _structure(writer, frames, kind - len(_PLAIN) - _MEMORY, (a, b, c))
+        _OTHERS[names()[kind]](program, a, b, c)
 
 
-def _access(
-    writer: Writer, inputs: dict[str, Base], kind: int, digits: tuple[int, int, int]
-) -> None:
-    a, b, c = digits
-    shape = shapes.SHAPES[a % len(shapes.SHAPES)]
-    if kind == 0:
-        load_input(writer, inputs["xk"[c % 2]], shape, 16 * b)
-    elif kind == 1:
-        load_input(writer, inputs["xk"[c % 2]], (), 16 * b)
-    elif kind == 2:
-        store_scratch(writer, inputs["st"[c // 4 % 2]], a, b, c)
-    elif kind == 4:
-        count(writer, inputs["c"], a, b)
-    else:
-        load_scratch(writer, inputs["st"[c // 4 % 2]], shape, b, c)
+def _shape(digit: int) -> tuple[int, ...]:
+    return shapes.SHAPES[digit % len(shapes.SHAPES)]
 
 
-def _structure(
-    writer: Writer, frames: list[Frame], kind: int, digits: tuple[int, int, int]
-) -> None:
-    a, b, c = digits
-    if kind == 0:
-        if frames:
-            close(writer, frames.pop())
-    elif len(frames) < DEEPEST:
-        opener = open_loop if kind == 1 else open_choice
-        frames.append(opener(writer, a, b, c))
-
-
-def _finished(writer: Writer, inputs: dict[str, Base], instance: Value) -> Program:
+def _finished(program: _Program) -> Program:
     """Store the newest values, each to a buffer of its own, and return."""
+    writer = program.writer
     results = [v for v in reversed(writer.live) if _storable(v)][:RESULTS]
-    buffers = {name: _memory(name, base) for name, base in inputs.items()}
-    pointers = [base.pointer for base in inputs.values()]
+    buffers = {name: _memory(name) for name in _INPUTS}
+    pointers = [base.pointer for base in program.inputs.values()]
     for number, value in enumerate(results):
         name = f"o{number}"
-        pointers.append(store_output(writer, name, instance, value))
+        pointers.append(store_output(writer, name, program.instance, value))
         element = element_of(value.type)
         assert isinstance(element, Scalar)
         buffers[name] = Buffer(element, size_of(value.type) * INSTANCES, output=True)
     writer.finish(Return())
-    parameters = tuple(Parameter(value) for value in pointers)
+    if writer.leaves:
+        writer.blocks["early"] = Block("early", ops=(Return(),))
+    parameters = tuple(Parameter(p, _PROMISES) for p in pointers)
     kernel = Function("generated", parameters, blocks=writer.blocks, kernel=True)
     functions = {"generated": kernel, **{name: helper(name) for name in writer.called}}
-    return Program(Module(functions), "generated", (INSTANCES,), buffers)
+    return Program(Module(functions), "generated", (INSTANCES,), buffers, undef=writer.undef)
 
 
-def _memory(name: str, base: Base) -> Buffer:
-    kind = base.pointer.type
-    element = F32 if kind is pointer(F32) else I32
-    length = COUNTERS if name == "c" else REGION * INSTANCES
-    return Buffer(element, length, output=name in "stc")
+_PROMISES = ParameterAttributes(aligned=16, noalias=True)
+
+
+def _memory(name: str) -> Buffer:
+    length = _LENGTHS.get(name, REGION * INSTANCES)
+    return Buffer(_INPUTS[name], length, output=name in _WRITTEN)
 
 
 def _storable(value: Value) -> bool:

@@ -23,7 +23,7 @@ def call(writer: Writer, which: int, back: int, other: int) -> None:
         writer.called["polynomial"] = None
         writer.emit(Call((ROW,), "polynomial", (row,)))
     else:
-        arguments = (writer.of_type(I32, back), writer.of_type(I32, other))
+        arguments = tuple(writer.of_type(I32, n, clean=True) for n in (back, other))
         writer.called["fold"] = None
         writer.emit(Call((I32,), "fold", arguments))
 

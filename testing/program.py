@@ -37,6 +37,9 @@ class Program:
     kernel: str
     grid: tuple[int, ...]
     buffers: Mapping[str, Buffer]
+    undef: bool = False
+    """Whether what it stores may be undefined: `tileir.testing.executors` then compares by
+    refinement."""
 
     def arguments(self, seed: int = 0) -> dict[str, Any]:
         """Fresh arrays by parameter name; the same seed gives the same numbers."""
@@ -53,7 +56,8 @@ def run(program: Program, seed: int = 0) -> dict[str, Any]:
     from tileir.interp import interpret
 
     arguments = program.arguments(seed)
-    interpret(program.module, program.kernel, program.grid, arguments)
+    options = {"allow_undef": True} if program.undef else {}
+    interpret(program.module, program.kernel, program.grid, arguments, **options)
     return {name: arguments[name] for name, buffer in program.buffers.items() if buffer.output}
 
 
@@ -82,5 +86,7 @@ def _bits(array: Any) -> Any:
     if array.dtype.kind in "biu":
         return array
     words = array.view(f"u{array.dtype.itemsize}").copy()
-    words[np.isnan(array.astype(np.float64))] = np.iinfo(words.dtype).max
+    with np.errstate(all="ignore"):
+        nan = np.isnan(array.astype(np.float64))
+    words[nan] = np.iinfo(words.dtype).max
     return words

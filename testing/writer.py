@@ -8,8 +8,8 @@ import attrs
 
 from tileir.ir import Block
 from tileir.op import Op
-from tileir.types import Element, Scalar, Tile, Type, element_of
-from tileir.values import Constant, Operand, Value, constant
+from tileir.types import I1, Element, Scalar, Tile, Type, element_of, shape_of, tile
+from tileir.values import Constant, Operand, Undef, Value, constant
 
 INTEGERS = (0, 1, -1, 2, 3, 7, 5, -2, 4, 100, -100, 8, 16, 31, 64, 127)
 FLOATS = (
@@ -45,16 +45,40 @@ class Writer:
     called: dict[str, None] = attrs.field(factory=dict)
     """Names of the device functions that the program needs, in order of first use."""
 
+    inexact: bool = True
+    """Whether floats may be added in an order that is up to the executor."""
+    undef: bool = False
+    """Whether values may have undefined lanes."""
+    tainted: set[Value] = attrs.field(factory=set)
+    """Values that may have some."""
+    leaves: bool = False
+    """Whether the program has an early return."""
+
     def emit(self, op: Op) -> Op:
         """Append `op`; what it defines is live from here on."""
-        self.ops.append(op)
+        self.append(op)
         self.live.extend(op.results)
         return op
 
     def hide(self, op: Op) -> Value:
         """Append an op whose one result is for its maker alone: no later statement picks it."""
-        self.ops.append(op)
+        self.append(op)
         return op.result
+
+    def append(self, op: Op) -> None:
+        """Append `op` alone; of an undefined operand it makes undefined results."""
+        self.ops.append(op)
+        if self.undef and any(isinstance(v, Undef) or v in self.tainted for v in op.operands):
+            self.tainted.update(op.results)
+
+    def reveal(self, operand: Operand) -> None:
+        """Let later statements pick what was hidden."""
+        if isinstance(operand, Value):
+            self.live.append(operand)
+
+    def taint(self, op: Op) -> None:
+        """Take the results of `op` for undefined here and there."""
+        self.tainted.update(op.results)
 
     def finish(self, terminator: Op) -> None:
         """End the block being written."""
@@ -71,16 +95,36 @@ class Writer:
         self.labels += 1
         return self.labels
 
-    def pick(self, back: int, fits: Callable[[Type], bool]) -> Value | None:
-        """The `back`-th newest live value whose type fits, counting round; None without any."""
-        found = [value for value in reversed(self.live) if fits(value.type)]
+    def pick(self, back: int, fits: Callable[[Type], bool], *, clean: bool = False) -> Value | None:
+        """The `back`-th newest live value whose type fits (and all of which is defined, with
+        `clean`), counting round; None without any."""
+        hidden = self.tainted if clean else ()
+        found = [v for v in reversed(self.live) if fits(v.type) and v not in hidden]
         return found[back % len(found)] if found else None
 
-    def of_type(self, type: Type, digit: int) -> Operand:
+    def of_type(self, type: Type, digit: int, *, clean: bool = False) -> Operand:
         """A live value of `type`, or a literal for the last digit or where there is none."""
-        value = None if digit % 16 == 15 else self.pick(digit, lambda t: t is type)
+        last = digit % 16 == 15
+        value = None if last else self.pick(digit, lambda t: t is type, clean=clean)
         return literal(type, digit // 16) if value is None else value
 
     def tile(self, back: int, element: Element | None = None) -> Value | None:
         """A live tile, of `element` if one is given."""
         return self.pick(back, lambda t: isinstance(t, Tile) and element in (None, t.element))
+
+    def tile_of(
+        self, element: Element, shape: Callable[[tuple[int, ...]], bool], back: int
+    ) -> Value | None:
+        """A live tile of `element` whose shape is wanted."""
+        fits = lambda t: isinstance(t, Tile) and t.element is element and shape(t.shape)  # noqa: E731
+        return self.pick(back, fits)
+
+    def flag(self, back: int) -> Value | None:
+        """A live scalar that a branch may depend on."""
+        return self.pick(back, lambda t: t is I1, clean=True)
+
+    def mask(self, like: Type, digit: int) -> Value | None:
+        """A live mask of the shape of `like`, for an odd digit and where there is one."""
+        wanted = tile(I1, shape_of(like))
+        found = self.pick(digit // 2, lambda t: t is wanted, clean=True)
+        return found if digit % 2 else None

@@ -1,0 +1,135 @@
+"""One generated program against one pass: whether it fired, and what it broke."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import attrs
+
+from tileir.errors import InterpretError
+from tileir.ir import Module
+from tileir.passmanager import all_passes, run as optimise
+from tileir.testing.decode import Freedom, Statement, decode, drawn
+from tileir.testing.executors import Found, interpreter, launcher, violation
+from tileir.testing.policies import Policy, policy_of
+from tileir.testing.program import Program
+
+SIMT, RANDOM = "simt", "random"
+"""What can be checked besides passes: the backend's threads, and pipelines at random."""
+
+
+@attrs.frozen
+class Verdict:
+    """`failure` is None, or what is wrong; `discarded`: the program has no meaning itself."""
+
+    fired: bool
+    failure: str | None = None
+    discarded: bool = False
+
+
+@attrs.frozen
+class Case:
+    """A program by its statements, to be checked against the pass `name`."""
+
+    name: str
+    seed: int
+    statements: tuple[Statement, ...]
+    freedom: Freedom
+
+    @property
+    def program(self) -> Program:
+        made = decode(self.statements, self.freedom)
+        stage = policy_of(self.name).stage
+        return made if stage is None else made.with_module(attrs.evolve(made.module, stage=stage))
+
+
+def case(name: str, seed: int) -> Case:
+    """Number `seed` of the programs for the pass `name`."""
+    policy = policy_of(name)
+    statements, freedom = drawn(seed, policy.length, policy)
+    return Case(name, seed, tuple(statements), freedom)
+
+
+def check(made: Case) -> Verdict:
+    """Run the pass; compare what the program means before and after."""
+    program = made.program
+    if made.name == SIMT:
+        return _threads(program, made.seed)
+    policy = policy_of(made.name)
+    try:
+        changed = optimise(program.module, pipeline_of(made)).module
+    except Exception as error:
+        return Verdict(True, f"{type(error).__name__}: {error}")
+    if changed is program.module:
+        return Verdict(False)
+    failure = _repeated(made, policy, program.module, changed)
+    return _compared(program, changed, policy, made.seed) if failure is None else _failed(failure)
+
+
+def pipeline_of(made: Case) -> str:
+    """The text of the pipeline that the case is run through."""
+    if made.name != RANDOM:
+        return policy_of(made.name).pipeline or made.name
+    chance = random.Random(made.seed)
+    known = [p.name for p in all_passes() if p.name not in _STAGED]
+    return ",".join(chance.choices(known, k=chance.randrange(2, 7)))
+
+
+_STAGED = ("async-pipeline", "strip-mine")
+"""Passes of the backend, which need a module of its own."""
+
+
+def _failed(failure: str) -> Verdict:
+    return Verdict(True, failure)
+
+
+def _repeated(made: Case, policy: Policy, module: Module, changed: Module) -> str | None:
+    """The same input gives the same text; an idempotent pass leaves its own output alone."""
+    if made.seed % 16:
+        return None
+    from tileir.textual import print_module
+
+    pipeline = pipeline_of(made)
+    if print_module(optimise(module, pipeline).module) != print_module(changed):
+        return "a second run on the same module gives another text"
+    if policy.idempotent and optimise(changed, pipeline).module is not changed:
+        return "a second run changes what the first one left"
+    return None
+
+
+def _compared(program: Program, changed: Module, policy: Policy, seed: int) -> Verdict:
+    for numbers in policy.numbers:
+        wanted = _meaning(program, numbers, seed)
+        if wanted is None:
+            return Verdict(True, discarded=True)
+        try:
+            found = interpreter(numbers)(program.with_module(changed), seed)
+        except InterpretError as error:
+            return _failed(f"{numbers}: {error}")
+        text = violation(found, wanted)
+        if text is not None:
+            return _failed(f"{numbers}: {text}")
+    return Verdict(True)
+
+
+def _meaning(program: Program, numbers: str, seed: int) -> Found | None:
+    try:
+        return interpreter(numbers)(program, seed)
+    except InterpretError:
+        return None
+
+
+def _threads(program: Program, seed: int) -> Verdict:
+    from tileir.backend.executor import SimtExecutor
+
+    wanted = _meaning(program, "ieee", seed)
+    if wanted is None:
+        return Verdict(True, discarded=True)
+    options: dict[str, Any] = {"num_warps": (1, 4, 8)[seed % 3]}
+    try:
+        found = launcher(SimtExecutor(), **options)(program, seed)
+    except Exception as error:
+        return _failed(f"{options}: {type(error).__name__}: {error}")
+    text = violation(found, wanted)
+    return Verdict(True) if text is None else _failed(f"{options}: {text}")

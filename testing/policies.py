@@ -1,0 +1,64 @@
+"""What random programs are made of, so that a pass finds its kind of work in most of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+_USUAL = 4.0
+"""How much more often anything else is drawn than one given elementwise op."""
+
+
+@attrs.frozen(eq=False)
+class Policy:
+    """Relative weights of statements by name (`tileir.testing.names`): 1 for an elementwise op
+    and 4 for anything else where `favoured` says nothing. `undef` is the share of programs whose
+    values may have undefined lanes, `length` the usual number of statements, `pipeline` how a
+    campaign runs the pass, "" by its name."""
+
+    favoured: Mapping[str, float] = attrs.field(factory=dict, hash=False)
+    undef: float = 0.0
+    exact: bool = False
+    """Whether only ops whose results have one value take part: for executors that compute
+    functions and sums in their own way."""
+    length: int = 20
+    pipeline: str = ""
+    stage: str | None = None
+    """The module's stage, for passes of the backend."""
+    numbers: tuple[str, ...] = ("ieee",)
+    """What machines of numbers tell meanings by; `ring` for passes that compute no literals."""
+    idempotent: bool = False
+    """Whether a second run changes nothing."""
+
+    def weight(self, name: str, other: bool) -> float:
+        """Of the statement `name`, which is one elementwise op or some `other`."""
+        return self.favoured.get(name, _USUAL if other else 1.0)
+
+
+PLAIN = Policy()
+"""All alike, everything defined."""
+
+_UNDEF = 0.3
+_BOTH = ("ieee", "ring")
+_POLICIES: dict[str, Policy] = {
+    "cse": Policy(undef=_UNDEF, numbers=_BOTH),
+    "dce": Policy(undef=_UNDEF, numbers=_BOTH),
+    "fold": Policy({"insert": 12, "loop": 8, "choice": 8}, _UNDEF),
+    "inline": Policy({"call": 16, "combine": 8}, _UNDEF, numbers=_BOTH),
+    "licm": Policy({"loop": 24, "close": 8, "call": 2, "escape": 8}, _UNDEF, numbers=_BOTH),
+    "lower-predicates": Policy({"predicated": 24}, _UNDEF, numbers=_BOTH),
+    "simplify-cfg": Policy({"loop": 10, "choice": 16, "escape": 12, "close": 12}, _UNDEF),
+    "pipeline": Policy(
+        {"walk": 24, "product-loop": 8, "count": 1, "store": 2}, _UNDEF, numbers=_BOTH
+    ),
+    "async-pipeline": Policy({"product-loop": 24, "walk": 8, "count": 1}, stage="pipelined"),
+    "strip-mine": Policy({"wide": 32, "walk": 8}, pipeline="strip-mine{warps=1,limit=2,piece=1}"),
+    "vectorize": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
+    "simt": Policy({"dot": 0, "product-loop": 0, "poison": 0}, exact=True, length=12),
+}
+
+
+def policy_of(name: str) -> Policy:
+    """What programs for the pass `name` are made of (`simt`: for the backend's threads)."""
+    return _POLICIES.get(name, Policy(undef=_UNDEF))

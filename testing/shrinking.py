@@ -1,0 +1,47 @@
+"""Smaller statements on which something still fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tileir.testing.decode import Statement
+
+Fails: TypeAlias = Callable[[list[Statement]], bool]
+
+
+def shrink(statements: list[Statement], fails: Fails, tries: int = 400) -> list[Statement]:
+    """A list on which `fails` still holds, with fewer statements and smaller numbers, after at
+    most `tries` attempts: runs of statements are taken out, halving the run's length; then every
+    digit is tried at 0."""
+    budget = [tries]
+
+    def still(made: list[Statement]) -> bool:
+        budget[0] -= 1
+        return budget[0] >= 0 and fails(made)
+
+    size = max(1, len(statements) // 2)
+    while size:
+        statements = _without_runs(statements, size, still)
+        size //= 2
+    return _with_zeros(statements, still)
+
+
+def _without_runs(statements: list[Statement], size: int, still: Fails) -> list[Statement]:
+    start = len(statements) - size
+    while start > -size:
+        shorter = statements[: max(start, 0)] + statements[start + size :]
+        if len(shorter) < len(statements) and still(shorter):
+            statements = shorter
+        start -= size
+    return statements
+
+
+def _with_zeros(statements: list[Statement], still: Fails) -> list[Statement]:
+    for index, statement in enumerate(statements):
+        for place in (1, 2, 3):
+            smaller = (*statement[:place], 0, *statement[place + 1 :])
+            made = [*statements[:index], smaller, *statements[index + 1 :]]
+            if smaller != statement and still(made):
+                statements, statement = made, smaller
+    return statements

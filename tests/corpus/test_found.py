@@ -1,0 +1,51 @@
+"""Programs on which something was once wrong: every executor and pipeline agrees on them now."""
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend.executor import SimtExecutor
+from tileir.passmanager import run
+from tileir.testing import difference
+from tileir.textual import parse
+from tileir.types import Pointer
+
+FILES = sorted((Path(__file__).parent / "found").glob("*.tir"))
+COUNT, GRID = 4096, 3
+DTYPES = {
+    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16,
+    "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
+
+
+def arguments(module):
+    """Small numbers for every pointer, 5 for every scalar."""
+    chance = np.random.default_rng(0)
+    found = {}
+    for parameter in module.kernel().parameters:
+        if isinstance(parameter.type, Pointer):
+            made = chance.integers(-2, 9, COUNT).astype(DTYPES[str(parameter.type.pointee)])
+            found[parameter.name] = made
+        else:
+            found[parameter.name] = 5
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_all_agree(path):
+    module = parse(path.read_text(), path.name)
+    wanted = arguments(module)
+    tileir.interpret(module, None, GRID, wanted, allow_races=True)
+    for pipeline in ("default", "simplify", "cse,licm,dce"):
+        found = arguments(module)
+        changed = run(module, pipeline).module
+        tileir.interpret(changed, None, GRID, found, allow_races=True)
+        assert difference(found, wanted) is None, pipeline
+    for warps in (1, 4):
+        found = arguments(module)
+        SimtExecutor().launch(module, None, GRID, found, num_warps=warps)
+        assert difference(found, wanted) is None, warps
