@@ -122,18 +122,19 @@ class _Vectorizer:
 
     def block(self, label: str, block: Block) -> Iterator[tuple[str, Block]]:
         """`block`, or the blocks it becomes, in order."""
-        rest, done = block, 0
+        positions = {v: i for i, op in enumerate(block.ops) for v in op.results}
+        parameters, done = block.parameters, 0
         for group in _groups(block, self._gains):
-            found = self._stretch(block, group)
+            found = self._stretch(block, group, positions)
             if found is not None:
-                head, *more = self._split(label, rest, done, found)
-                yield head
-                *more, (_, rest) = more
-                yield from more
-                done = found.stop
-                label = rest.label
                 self.count += 1
-        yield label, rest
+                head = block.ops[done : found.start]
+                *paths, (rest, following) = self._split(label, block, found)
+                test = CondBranch(found.whole, *(Successor(name) for name, _ in paths))
+                yield label, Block(label, parameters, (*head, *found.test, test))
+                yield from paths
+                label, parameters, done = rest, following.parameters, found.stop
+        yield label, attrs.evolve(block, label=label, parameters=parameters, ops=block.ops[done:])
 
     def _gains(self, op: Op) -> bool:
         """Whether an access would be wider without its mask."""
@@ -145,7 +146,9 @@ class _Vectorizer:
         bare = op.evolve(**_without_mask(op))
         return self.contiguity.width(bare, dim) > self.contiguity.width(op, dim)
 
-    def _stretch(self, block: Block, group: Sequence[int]) -> _Stretch | None:
+    def _stretch(
+        self, block: Block, group: Sequence[int], positions: Mapping[Value, int]
+    ) -> _Stretch | None:
         """The ops to copy for the accesses of `group`; None where no test can be made."""
         tests: dict[Operand, Lanes] = {}
         wholes: dict[Operand, Operand] = {}
@@ -154,7 +157,8 @@ class _Vectorizer:
             mask = cast(Any, block.ops[index]).mask
             lanes = tests.setdefault(mask, Lanes(self.made))
             whole = wholes.get(mask) or self._last(lanes, mask)
-            if whole is None or not self._before(block, group[0], lanes):
+            late = any(positions.get(v, -1) >= group[0] for v in lanes.leaves)
+            if whole is None or late:
                 self._refuse(block.ops[index])
                 continue
             wholes[mask] = whole
@@ -168,11 +172,6 @@ class _Vectorizer:
     def _refuse(self, op: Op) -> None:
         why = "its mask may end between any two elements, and no comparison before it tells where"
         self.remarks.append(remark("TIR0753", f"{op.mnemonic}: {why}", op.location))
-
-    def _before(self, block: Block, start: int, lanes: Lanes) -> bool:
-        """Whether all that the test starts from is defined before op `start`."""
-        late = {v for op in block.ops[start:] for v in op.results}
-        return not any(v in late for v in lanes.leaves)
 
     def _last(self, lanes: Lanes, mask: Operand) -> Operand | None:
         """The scalar that tells whether `mask` holds everywhere; None if no lane decides."""
@@ -206,29 +205,16 @@ class _Vectorizer:
             facts.of(right), shape_of(right.type)
         )
 
-    def _split(
-        self, label: str, block: Block, done: int, found: _Stretch
-    ) -> list[tuple[str, Block]]:
-        """`block`, whose first op is the original's op `done`, cut around a stretch."""
-        start, stop = found.start - done, found.stop - done
-        inner = block.ops[start:stop]
+    def _split(self, label: str, block: Block, found: _Stretch) -> list[tuple[str, Block]]:
+        """The path for whole tiles, the one for others, and an empty block where they meet, whose
+        parameters are what the stretch defines for what follows."""
+        inner = block.ops[found.start : found.stop]
         names = [self._label(f"{label.split('.')[0]}.{word}") for word in ("whole", "part", "rest")]
-        whole, part, rest = names
-        readers = uses(self.function)
-        mine = set(inner)
+        readers, mine = uses(self.function), set(inner)
         out = tuple(v for op in inner for v in op.results if set(readers.get(v, ())) - mine)
-        head = (*block.ops[:start], *found.test,
-                CondBranch(found.whole, Successor(whole), Successor(part)))  # fmt: skip
-        paths = [
-            _path(name, inner, out, rest, masks)
-            for name, masks in ((whole, found.masks), (part, frozenset[Operand]()))
-        ]
-        return [
-            (label, attrs.evolve(block, ops=head)),
-            (whole, paths[0]),
-            (part, paths[1]),
-            (rest, Block(rest, out, block.ops[stop:])),
-        ]
+        whole = _path(names[0], inner, out, names[2], found.masks)
+        part = _path(names[1], inner, out, names[2], frozenset())
+        return list(zip(names, (whole, part, Block(names[2], out, ())), strict=True))
 
     def _label(self, wanted: str) -> str:
         found = fresh_label(wanted, self.labels)
