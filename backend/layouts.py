@@ -185,7 +185,7 @@ class _Assignment:
         for op in block.ops:
             tiles = [r for r in op.results if isinstance(r.type, Tile)]
             if tiles and tiles[0] in self.cheap:
-                for layout in self.asked.get(tiles[0], {}):
+                for layout in self._wanted(tiles):
                     self._make(op, layout, ops)
                 continue
             self._make(op, self.homes[tiles[0]] if tiles else None, ops)
