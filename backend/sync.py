@@ -4,7 +4,9 @@ An op that goes through shared memory writes it, waits, and reads it: the barrie
 own. What remains are hazards between ops, found by data flow:
 
 - write after read: an op may overwrite shared bytes that a thread has not yet read;
-- through global memory: what one thread stored another may load, in one program instance.
+- through global memory: what one thread stored another may load, and what one has not yet loaded
+  another may overwrite, in one program instance. A thread that loads and stores through one
+  pointer meets nobody but itself.
 
 A barrier clears everything before it. Pointers that come from different parameters are taken to
 reach memory that does not overlap within one program instance, as everywhere in this compiler.
@@ -17,17 +19,30 @@ from typing import Any, TypeAlias
 import attrs
 
 from tileir.analysis.cfg import cfg
+from tileir.backend.overlap import Reach, apart, reaches, same_values
 from tileir.backend.scratch import Plan
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.gpu import Barrier
-from tileir.types import AddressSpace, Pointer, element_of
+from tileir.types import AddressSpace, Pointer, Tile, Type, element_of
 from tileir.values import Operand, Value
 
 Span: TypeAlias = tuple[int, int]
 Base: TypeAlias = "Value | None"
 """The parameter a pointer comes from; None where it is not known."""
+Load: TypeAlias = "tuple[Base, Value | None, Reach | None]"
+"""Where a load reads from: base, the pointer (None for one of an earlier block, which may point
+elsewhere by now), and how far from the base."""
+
+
+@attrs.frozen
+class Bases:
+    """Of every pointer, the parameter it comes from and how far it may point from there."""
+
+    roots: dict[Value, Base]
+    reaches: dict[Value, Reach]
+    same: dict[Value, Value]
 
 
 @attrs.frozen
@@ -37,7 +52,12 @@ class State:
 
     read: frozenset[Span] = frozenset()
     stored: frozenset[Base] = frozenset()
-    loaded: frozenset[Base] = frozenset()
+    loaded: frozenset[Load] = frozenset()
+
+    @property
+    def left(self) -> State:
+        """What it is in a block that follows."""
+        return State(self.read, self.stored, frozenset((b, None, r) for b, _, r in self.loaded))
 
     def __or__(self, other: State) -> State:
         return State(self.read | other.read, self.stored | other.stored, self.loaded | other.loaded)
@@ -56,7 +76,7 @@ def place_barriers(function: Function, memory: Plan) -> Function:
             for op in function.blocks[label].ops:
                 state = _after(op, state, memory, bases)
             for successor in graph.successors[label]:
-                joined = entering[successor] | state
+                joined = entering[successor] | state.left
                 changed |= joined != entering[successor]
                 entering[successor] = joined
     blocks = {}
@@ -73,7 +93,7 @@ def place_barriers(function: Function, memory: Plan) -> Function:
     return function.with_blocks(blocks)
 
 
-def _after(op: Op, state: State, memory: Plan, bases: dict[Value, Base]) -> State:
+def _after(op: Op, state: State, memory: Plan, bases: Bases) -> State:
     if _hazard(op, state, memory, bases) or op.mnemonic == Barrier.mnemonic:
         state = State()
     span = _span(op, memory)
@@ -81,11 +101,11 @@ def _after(op: Op, state: State, memory: Plan, bases: dict[Value, Base]) -> Stat
         state = State(read=frozenset({span}))
     pointers = _pointers(op, bases)
     stored = state.stored | pointers if _writes_global(op) else state.stored
-    loaded = state.loaded | pointers if op.effects & Effects.READ else state.loaded
+    loaded = state.loaded | _loads(op, bases) if op.effects & Effects.READ else state.loaded
     return State(state.read, stored, loaded)
 
 
-def _hazard(op: Op, state: State, memory: Plan, bases: dict[Value, Base]) -> bool:
+def _hazard(op: Op, state: State, memory: Plan, bases: Bases) -> bool:
     if op.mnemonic == Barrier.mnemonic:
         return False
     span = _span(op, memory)
@@ -93,9 +113,43 @@ def _hazard(op: Op, state: State, memory: Plan, bases: dict[Value, Base]) -> boo
         return True
     pointers = _pointers(op, bases)
     if op.effects & Effects.SYNC:
-        touched = state.stored | state.loaded
+        touched = state.stored | {load[0] for load in state.loaded}
         return bool(touched) and (_orders(op) or _meet(pointers, touched))
+    if _writes_global(op) and _overwrites(op, pointers, state.loaded, bases):
+        return True
     return bool(op.effects & (Effects.READ | Effects.WRITE)) and _meet(pointers, state.stored)
+
+
+def _loads(op: Op, bases: Bases) -> frozenset[Load]:
+    pointers = [v for v in op.inputs if _is_global(v)]
+    return frozenset((_base(v, bases), *_place(v, bases)) for v in pointers)
+
+
+def _place(operand: Operand, bases: Bases) -> tuple[Value | None, Reach | None]:
+    if not isinstance(operand, Value):
+        return None, None
+    return bases.same.get(operand, operand), bases.reaches.get(operand)
+
+
+def _overwrites(op: Op, pointers: frozenset[Base], loaded: frozenset[Load], bases: Bases) -> bool:
+    """Whether a store may reach what another thread has not yet loaded."""
+    mine = next((v for v in op.inputs if _is_global(v)), None)
+    pointer, reach = (None, None) if mine is None else _place(mine, bases)
+    own = pointer if mine is not None and _in_one_warp(mine.type) else None
+    others = frozenset(
+        base
+        for base, through, other in loaded
+        if (through is None or through is not own) and not apart(reach, other)
+    )
+    return _meet(pointers, others)
+
+
+def _in_one_warp(type: Type) -> bool:
+    """Whether the threads that hold an element are all of one warp, which loads at once."""
+    if not isinstance(type, Tile):
+        return False
+    layout = type.layout
+    return not layout.free_bits("warp") and all(any(d.step) for d in layout.digits("warp"))
 
 
 def _orders(op: Any) -> bool:
@@ -114,7 +168,7 @@ def _span(op: Op, memory: Plan) -> Span | None:
     return None if offset is None else (offset, offset + memory.sizes[op])
 
 
-def _pointers(op: Op, bases: dict[Value, Base]) -> frozenset[Base]:
+def _pointers(op: Op, bases: Bases) -> frozenset[Base]:
     if not op.effects & (Effects.READ | Effects.WRITE):
         return frozenset()
     pointers = [v for v in op.inputs if _is_global(v)]
@@ -135,17 +189,18 @@ def _writes_global(op: Op) -> bool:
     return bool(op.effects & Effects.WRITE) and not to_buffer
 
 
-def _base(operand: Operand, bases: dict[Value, Base]) -> Base:
-    return bases.get(operand) if isinstance(operand, Value) else None
+def _base(operand: Operand, bases: Bases) -> Base:
+    return bases.roots.get(operand) if isinstance(operand, Value) else None
 
 
-def _bases(function: Function) -> dict[Value, Base]:
+def _bases(function: Function) -> Bases:
     """The parameter each pointer is computed from."""
     found: dict[Value, Base] = {p.value: p.value for p in function.parameters}
+    bases = Bases(found, reaches(function), same_values(function))
     for label in cfg(function).order:
         for op in function.blocks[label].ops:
-            roots = {_base(v, found) for v in op.inputs if isinstance(element_of(v.type), Pointer)}
+            roots = {_base(v, bases) for v in op.inputs if isinstance(element_of(v.type), Pointer)}
             for result in op.results:
                 if isinstance(element_of(result.type), Pointer) and len(roots) == 1:
                     found[result] = next(iter(roots))
-    return found
+    return bases

@@ -167,3 +167,15 @@ def test_a_tile_too_large_for_shared_memory_is_refused():
     with pytest.raises(tileir.TileirError) as caught:
         compile_kernel(cell.module(), "sm_90")
     assert caught.value.code == "TIR0708"
+
+
+@pytest.mark.parametrize(("name", "barriers"), [("reversed", 1), ("in place", 0), ("apart", 0)])
+def test_nothing_is_overwritten_before_it_is_loaded(name, barriers):
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
+        at = b.arange(1024)
+        value = (x + at).load()
+        place = {"reversed": x + (1023 - at), "in place": x + at, "apart": y + (1023 - at)}[name]
+        place.store(value + 1.0)
+    compiled = compile_kernel(b.module(), "sm_90", {"num_warps": 4})
+    assert compiled.ptx.count("bar.sync") == barriers
