@@ -150,7 +150,8 @@ class _Assignment:
             return layout
         if name in HALVES and layout is not None and (half := before(op, layout)) is not None:
             return half
-        if name == "reduce":
+        alike = name in HALVES and operand.type is op.inputs[0].type
+        if alike or name == "reduce":
             return self._source(op) or self.anchors.preferred(operand.type)
         if type(operand) is Value and operand in self.homes:
             return self.homes[operand]
