@@ -39,4 +39,9 @@ CODES: dict[str, tuple[str, str]] = {
         "`--on gpu` needs an NVIDIA GPU with its driver and the CUDA bindings. Leave `--on` out "
         "to run in the interpreter where there is none.",
     ),
+    "TIR0910": (
+        "nothing to reduce by",
+        "`tileir reduce` needs a predicate that holds on the module given: a command that exits "
+        "with 0 on it, or, for a crash reproducer, a pipeline that still fails on it as recorded.",
+    ),
 }

@@ -14,7 +14,7 @@ import attrs
 
 from tileir.errors import Diagnostic, PassError, TileirError
 from tileir.ir import Module
-from tileir.passmanager.manager import Step
+from tileir.passmanager.manager import CrashError, Step, run
 from tileir.passmanager.pipeline import Node, format_pipeline
 
 _PIPELINE, _ERROR = "reproducer.pipeline", "reproducer.error"
@@ -51,3 +51,33 @@ def replayed(module: Module) -> tuple[Module, str]:
         raise PassError(Diagnostic("TIR0607", f"{where} has no metadata {_PIPELINE}"))
     kept = {k: v for k, v in module.metadata.items() if k not in (_PIPELINE, _ERROR)}
     return module.evolve(metadata=kept), pipeline
+
+
+@attrs.frozen
+class Failure:
+    """What a reproducer records: `pipeline` fails on `module` with `kind`."""
+
+    module: Module
+    pipeline: str
+    kind: str
+
+    def fails(self, candidate: Module) -> bool:
+        """Whether the pipeline fails on `candidate` with an error of the same kind."""
+        try:
+            run(candidate, self.pipeline)
+        except CrashError as error:
+            return type(error.__cause__).__name__ == self.kind
+        except TileirError as error:
+            return error.code == self.kind
+        return False
+
+    def around(self, module: Module) -> Module:
+        """`module` as a reproducer of this failure."""
+        noted = {**module.metadata, _PIPELINE: self.pipeline, _ERROR: self.kind}
+        return module.evolve(metadata=noted)
+
+
+def reproducer_of(module: Module) -> Failure:
+    """What the reproducer `module` records. Raises PassError (TIR0607)."""
+    bare, pipeline = replayed(module)
+    return Failure(bare, pipeline, str(module.metadata.get(_ERROR, "")))

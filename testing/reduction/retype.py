@@ -1,0 +1,142 @@
+"""Programs with smaller tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from tileir.analysis.cfg import cfg
+from tileir.errors import VerifyError
+from tileir.field import READING, SEVERAL, FieldKind, Successor
+from tileir.ir import Block, Function, Module, Parameter
+from tileir.op import Op
+from tileir.testing.reduction.edit import zero
+from tileir.types import Tile, Type, tile
+from tileir.values import Constant, Operand, Undef, Value
+
+
+def extents(module: Module) -> set[int]:
+    """The extents of all tiles of `module`."""
+    types = (type for function in module.functions.values() for type in _types(function))
+    return {n for type in types if isinstance(type, Tile) for n in type.shape}
+
+
+def shrunk(module: Module, sizes: Mapping[int, int]) -> Module:
+    """`module` with extents replaced by `sizes` wherever they stand in a type. Raises VerifyError
+    where no ops of these types are left."""
+    functions = module.functions.items()
+    return module.with_functions({name: _Retyping(sizes).function(f) for name, f in functions})
+
+
+def with_scalars(module: Module) -> Module:
+    """`module` with tiles as scalars; ops that there are not for scalars are left out."""
+    functions = module.functions.items()
+    return module.with_functions({name: _Scalars({}).function(f) for name, f in functions})
+
+
+def _types(function: Function) -> Iterator[Type]:
+    yield from (p.type for p in function.parameters)
+    yield from function.results
+    for block in function.blocks.values():
+        yield from (v.type for v in block.parameters)
+        for op in block.ops:
+            yield from (v.type for v in (*op.operands, *op.results))
+
+
+class _Retyping:
+    """One function, from top to bottom."""
+
+    def __init__(self, sizes: Mapping[int, int]) -> None:
+        self.sizes = sizes
+        self.env: dict[Value, Operand] = {}
+
+    def type(self, type: Type) -> Type:
+        if not isinstance(type, Tile) or type.layout is not None:
+            return type
+        return tile(type.element, tuple(self.sizes.get(n, n) for n in type.shape))
+
+    def value(self, value: Value) -> Value:
+        """The value that stands for a definition."""
+        made = Value(self.type(value.type), value.name)
+        self.env[value] = made
+        return made
+
+    def operand(self, operand: Operand) -> Operand:
+        if isinstance(operand, Value):
+            return self.env[operand]
+        if isinstance(operand, Constant):
+            return Constant(self.type(operand.type), operand.bits)
+        return Undef(self.type(operand.type))
+
+    def function(self, function: Function) -> Function:
+        parameters = tuple(
+            Parameter(self.value(p.value), p.attributes, p.location) for p in function.parameters
+        )
+        done = {label: self.block(function.blocks[label]) for label in cfg(function).order}
+        return function.evolve(
+            parameters=parameters,
+            results=tuple(map(self.type, function.results)),
+            blocks={label: done[label] for label in function.blocks},
+        )
+
+    def block(self, block: Block) -> Block:
+        parameters = tuple(map(self.value, block.parameters))
+        ops = [op for old in block.ops for op in self.ops(old)]
+        return attrs.evolve(block, parameters=parameters, ops=ops)
+
+    def ops(self, op: Op) -> list[Op]:
+        """What stands for `op`."""
+        return [self.retyped(op)]
+
+    def retyped(self, op: Op) -> Op:
+        """`op` on operands and results of the new types."""
+        changes: dict[str, Any] = {}
+        for field in op.schema:
+            given = getattr(op, field.name)
+            if field.kind in READING and given is not None:
+                several = field.kind in SEVERAL
+                changes[field.name] = (
+                    tuple(map(self.operand, given)) if several else self.operand(given)
+                )
+            elif field.kind is FieldKind.RESULT_TYPE:
+                several = isinstance(given, tuple)
+                changes[field.name] = tuple(map(self.type, given)) if several else self.type(given)
+            elif field.kind is FieldKind.SUCCESSOR:
+                arguments = tuple(map(self.operand, given.arguments))
+                changes[field.name] = Successor(given.label, arguments)
+        if op.predicate is not None:
+            changes["predicate"] = self.operand(op.predicate)
+        results = tuple(map(self.value, op.results))
+        return attrs.evolve(op, **changes, results=results)
+
+
+class _Scalars(_Retyping):
+    """Tiles become scalars. An op that there is not for scalars passes on an operand of the type
+    of its result, or gives zero."""
+
+    def type(self, type: Type) -> Type:
+        return type.element if isinstance(type, Tile) else type
+
+    def ops(self, op: Op) -> list[Op]:
+        try:
+            made = self.retyped(op)
+        except (VerifyError, TypeError):
+            made = None
+        if made is not None and (op.elementwise or not _same_type(made)):
+            return [made]
+        given = [self.operand(v) for v in (*_values(op), *op.inputs)]
+        for result in op.results:
+            type = self.type(result.type)
+            self.env[result] = next((v for v in given if v.type is type), zero(type))
+        return []
+
+
+def _values(op: Op) -> list[Operand]:
+    return [v for v in reversed(op.inputs) if isinstance(v, Value)]
+
+
+def _same_type(op: Op) -> bool:
+    """Whether `op` does no more than to take one operand to a result of the same type."""
+    return len(op.inputs) == len(op.results) == 1 and op.inputs[0].type is op.results[0].type

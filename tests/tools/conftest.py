@@ -1,0 +1,48 @@
+"""What tests of commands share."""
+
+import pytest
+
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.passmanager import Pass, registry
+from tileir.tools.opt import main
+
+
+@pytest.fixture
+def opt(capsys, tmp_path):
+    """Runs `tileir-opt` on a text: exit status, standard output, standard error."""
+
+    def command(text, *arguments):
+        path = tmp_path / "input.tir"
+        path.write_text(text)
+        status = main([str(path), *arguments])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return command
+
+
+@pytest.fixture
+def crashing(monkeypatch):
+    """A pass `crash` that fails on functions with a `mul`."""
+
+    def crash(function, *, level=1):
+        if any(op.mnemonic == "mul" for op in function.ops):
+            raise KeyError(f"level {level}")
+        return function
+
+    option = registry.Option("level", int, 1)
+    monkeypatch.setitem(registry._PASSES, "crash", Pass("crash", crash, "function", (option,)))
+
+
+@pytest.fixture
+def breaking(monkeypatch):
+    """A pass `break` that leaves out what defines a value."""
+
+    def broken(function: Function):
+        block = function.entry
+        ops = [op for op in block.ops if op.effects is not Effects.PURE]
+        blocks = {block.label: type(block)(block.label, (), tuple(ops))}
+        return function.evolve(blocks=blocks)
+
+    monkeypatch.setitem(registry._PASSES, "break", Pass("break", broken, "function", ()))

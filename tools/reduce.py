@@ -1,0 +1,141 @@
+"""`tileir reduce FILE --predicate CMD`: make a program small on which something still happens.
+
+    tileir reduce kernel.tir --predicate 'sh check.sh {}' -o small.tir
+    tileir reduce crash.tir --corpus tests/corpus/found
+
+CMD is run with `{}` replaced by the path of a candidate (at its end where it has no `{}`); exit
+status 0 means that it is still interesting. A crash reproducer needs no command: interesting is
+what fails in the same way under the pipeline that it records. The search stops early at an
+interrupt or after `--seconds`, and the best module found is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tileir.errors import Diagnostic, ToolError
+from tileir.ir import Module
+from tileir.tools.files import read_module, write_file
+
+if TYPE_CHECKING:
+    from tileir.testing.reduction import Progress
+
+Predicate = Callable[[Module], bool]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the sub-command's arguments."""
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a .tir file, e.g. a reproducer; - is standard input")
+    add("--predicate", metavar="CMD", help="exits with 0 where a module is still interesting")
+    add("-o", "--output", default="-", metavar="OUT", help="where the result goes")
+    add("--corpus", metavar="DIR", help="write the result into this folder, named by its text")
+    add("--timeout", type=float, default=60, help="seconds that CMD may take (default: 60)")
+    add("--seconds", type=float, help="stop after so long")
+    add("--tries", type=int, help="stop after so many candidates")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Reduce the module and write the result."""
+    from tileir.testing.reduction import op_count
+
+    module = read_module(options.file)
+    candidate, predicate, restore = _question(module, options)
+    best = _reduced(candidate, predicate, options)
+    sys.stderr.write(f"{op_count(module)} ops -> {op_count(best)} ops\n")
+    _write(restore(best), options)
+    return 0
+
+
+def _reduced(module: Module, predicate: Predicate, options: argparse.Namespace) -> Module:
+    from tileir.testing.reduction import reduce
+
+    best = module
+
+    def report(progress: Progress, found: Module) -> None:
+        nonlocal best
+        best = found
+        _show(progress)
+
+    try:
+        limits = {"tries": options.tries, "seconds": options.seconds}
+        best = reduce(module, predicate, report=report, **limits)
+    except ValueError:
+        message = "the predicate does not hold on the module given"
+        raise ToolError(Diagnostic("TIR0910", message)) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted; this is the best so far\n")
+    if sys.stderr.isatty():
+        sys.stderr.write("\n")
+    return best
+
+
+def _question(
+    module: Module, options: argparse.Namespace
+) -> tuple[Module, Predicate, Callable[[Module], Module]]:
+    """What to reduce, what to ask of it, and how the result is made a file like that given."""
+    from tileir.passmanager.reproducer import reproducer_of
+
+    if options.predicate:
+        return module, by_command(options.predicate, options.timeout), lambda found: found
+    found = reproducer_of(module)
+    return found.module, found.fails, found.around
+
+
+def by_command(command: str, timeout: float = 60) -> Predicate:
+    """Whether `command`, given the path of a file with the module, exits with 0 in time."""
+    words = shlex.split(command)
+    if not any("{}" in word for word in words):
+        words.append("{}")
+
+    def interesting(module: Module) -> bool:
+        from tileir.textual import print_module
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "module.tir")
+            path.write_text(print_module(module))
+            given = [word.replace("{}", str(path)) for word in words]
+            return _exits_well(given, timeout)
+
+    return interesting
+
+
+def _exits_well(words: list[str], timeout: float) -> bool:
+    try:
+        quiet = subprocess.DEVNULL
+        done = subprocess.run(words, check=False, timeout=timeout, stdout=quiet, stderr=quiet)
+    except subprocess.TimeoutExpired:
+        return False
+    except OSError as error:
+        message = f"cannot run {words[0]}: {error.strerror}"
+        raise ToolError(Diagnostic("TIR0910", message)) from None
+    return done.returncode == 0
+
+
+def _show(progress: Progress) -> None:
+    line = f"{progress.ops} ops, {progress.tried} tried, {progress.accepted} kept: {progress.edit}"
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{line:<78}")
+    else:
+        sys.stderr.write(f"{line}\n")
+
+
+def _write(module: Module, options: argparse.Namespace) -> None:
+    from tileir.textual import print_module
+
+    data = print_module(module).encode()
+    if options.corpus:
+        stem = "stdin" if options.file == "-" else Path(options.file).stem
+        name = f"{stem}-{hashlib.sha256(data).hexdigest()[:8]}.tir"
+        write_file(str(Path(options.corpus, name)), data)
+        sys.stderr.write(f"wrote {Path(options.corpus, name)}\n")
+    if not options.corpus or options.output != "-":
+        write_file(options.output, data)
