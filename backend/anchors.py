@@ -34,6 +34,8 @@ class Anchors:
     _widths: dict[tuple[Vector, Vector], int] = attrs.field(init=False, factory=dict)
     _orders: dict[Vector, dict[Vector, int]] = attrs.field(init=False, factory=dict)
     _reduced: set[Vector] = attrs.field(init=False, factory=set)
+    _made: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
+    _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self._reduced |= {
@@ -71,6 +73,11 @@ class Anchors:
     def _layout(self, shape: Vector, order: Vector) -> Layout:
         """As wide as accesses use, as long as that leaves every thread an element; tiles that are
         reduced may be held by fewer warps, which then need not meet."""
+        if (shape, order) not in self._made:
+            self._made[shape, order] = self._tiling(shape, order)
+        return self._made[shape, order]
+
+    def _tiling(self, shape: Vector, order: Vector) -> Layout:
         width = self._widths.get((shape, order), 1)
         while width > 1 and prod(shape) // width < _LANES * self.num_warps:
             if shape in self._reduced and prod(shape) // width <= _LANES:
@@ -80,6 +87,11 @@ class Anchors:
 
     def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
         """Shape of an access, its dimensions fastest first, and elements per thread access."""
+        if op not in self._wishes:
+            self._wishes[op] = self._wished(op)
+        return self._wishes[op]
+
+    def _wished(self, op: Op) -> tuple[Vector, Vector, int]:
         pointer = op.inputs[0]
         shape = shape_of(pointer.type)
         fast = fastest(op, self.contiguity)

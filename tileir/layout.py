@@ -59,7 +59,7 @@ class Digit:
     step: Vector
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, cache_hash=True)
 class Layout:
     """A map from hardware coordinates to coordinates of a tile of `rank` dimensions.
 
