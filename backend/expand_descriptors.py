@@ -140,11 +140,8 @@ class _Expansion:
 
 def _paddings(function: Function) -> dict[Value, str]:
     """The padding of every block parameter that is a descriptor: that of what reaches it."""
-    known: dict[Value, str] = {
-        op.result: op.padding.value
-        for op in function.ops
-        if op.mnemonic == "make_descriptor"  # type: ignore[attr-defined]
-    }
+    makers: list[Any] = [op for op in function.ops if op.mnemonic == "make_descriptor"]
+    known: dict[Value, str] = {op.result: op.padding.value for op in makers}
     changed = True
     while changed:
         changed = False

@@ -173,7 +173,7 @@ class LlvmMemory(Body):
         targets, sources = (_braced(part) for part in (names[:number], names[number + 1 :]))
         flush = "" if element.bits == 32 else ".noftz"
         vector = f".v{number}" if number > 1 else ""
-        name = f"{element.name}x2" if element.bits == 16 else element.name
+        name = f"{element}x2" if element.bits == 16 else str(element)
         text = (
             f"atom.{order.semantics}.{order.scope}.global.add{flush}{vector}.{name} "
             f"{targets}, [${number}], {sources};"

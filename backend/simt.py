@@ -145,7 +145,7 @@ class SimtThread(Matrices, Copies, Numbers):
         return self.made(self.memory.globals[name], I64)
 
     def say(self, parts: Sequence[str | Number]) -> None:
-        for thread in np.flatnonzero(self.active):
+        for thread in np.flatnonzero(self.active).tolist():
             self.memory.printed.append("".join(_shown(p, thread) for p in parts))
 
     def fail(self, message: str, file: str, line: int) -> None:

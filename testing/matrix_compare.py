@@ -96,8 +96,8 @@ def _multiplied(case: Case, arrays: Sequence[Array], unit: float) -> Array:
 
 
 def _wide(op: Any, name: str, array: Array) -> Array:
-    element = element_of(getattr(op, name).type)
-    if name.endswith("scale") and element.name == "i8":
+    element = str(element_of(getattr(op, name).type))
+    if name.endswith("scale") and element == "i8":
         array = array.view(dtype_of(_E8M0))
-    packed = element.name == "i8" and not name.endswith("scale")
+    packed = element == "i8" and not name.endswith("scale")
     return np.array([6.0]) if packed else array.astype(np.float64)

@@ -116,7 +116,7 @@ class Case:
 
     def _loaded(self, name: str, kind: Type) -> Value:
         """A value read from a parameter of its own."""
-        element = element_of(kind)
+        element: Any = element_of(kind)
         held = _held(element)
         value = self.emit(Load(self._addresses(name, with_element(kind, held))))
         if isinstance(element, Pointer):

@@ -31,7 +31,7 @@ _SUMS = ("reduce", "scan", "dot", "dot_scaled", "atomic_rmw", "descriptor_reduce
 
 def numbers(random: np.random.Generator, op: Op, name: str, kind: Type, room: int) -> Array:
     """`room` elements of the operand `name` of `op`, of type `kind`; zeros for a result ("")."""
-    element = element_of(kind)
+    element: Any = element_of(kind)
     dtype = _dtype(element)
     if name == "":
         return np.zeros(room, dtype)

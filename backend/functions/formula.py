@@ -16,9 +16,9 @@ from tileir.backend.thread import Handle, Thread
 from tileir.types import F32, F64, I1, I32, I64, Element
 from tileir.values import encode
 
-_WHOLE = {F32: I32, F64: I64}
-_REAL = {I32: F32, I64: F64}
-_SIGN = {F32: 0x80000000, F64: 1 << 63}
+_WHOLE: dict[Element, Element] = {F32: I32, F64: I64}
+_REAL: dict[Element, Element] = {I32: F32, I64: F64}
+_SIGN: dict[Element, int] = {F32: 0x80000000, F64: 1 << 63}
 
 
 @attrs.frozen(eq=False)

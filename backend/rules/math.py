@@ -145,7 +145,7 @@ def libdevice(op: Any) -> Op | None:
         return None
     for word in (name, name.removesuffix("f")):
         for known in (_LIBDEVICE.get(word, word), f"f{word}"):
-            kind: Any = lookup(known)
+            kind: Any = lookup(str(known))
             if kind is None or not kind.elementwise:
                 continue
             try:
@@ -157,7 +157,7 @@ def libdevice(op: Any) -> Op | None:
     return None
 
 
-_LIBDEVICE = {
+_LIBDEVICE: Mapping[str, str] = {
     "abs": "iabs", "popc": "ctpop", "fmod": "frem", "fmin": "fminnum", "fmax": "fmaxnum",
     "min": "smin", "max": "smax", "mulhi": "smulhi",
 }  # fmt: skip
