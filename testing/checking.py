@@ -39,9 +39,12 @@ class Case:
 
     @property
     def program(self) -> Program:
-        made = decode(self.statements, self.freedom)
-        stage = policy_of(self.name).stage
-        return made if stage is None else made.with_module(attrs.evolve(made.module, stage=stage))
+        made, policy = decode(self.statements, self.freedom), policy_of(self.name)
+        if policy.stage is not None:
+            made = made.with_module(attrs.evolve(made.module, stage=policy.stage))
+        if policy.before:
+            made = made.with_module(optimise(made.module, policy.before).module)
+        return made
 
 
 def case(name: str, seed: int) -> Case:
@@ -72,12 +75,8 @@ def pipeline_of(made: Case) -> str:
     if made.name != RANDOM:
         return policy_of(made.name).pipeline or made.name
     chance = random.Random(made.seed)
-    known = [p.name for p in all_passes() if p.name not in _STAGED]
+    known = [p.name for p in all_passes() if not policy_of(p.name).stage]
     return ",".join(chance.choices(known, k=chance.randrange(2, 7)))
-
-
-_STAGED = ("async-pipeline", "strip-mine")
-"""Passes of the backend, which need a module of its own."""
 
 
 def _failed(failure: str) -> Verdict:

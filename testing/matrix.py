@@ -83,11 +83,13 @@ def interpreted(case: Case) -> list[Any]:
 
 
 def threaded(case: Case, warps: int) -> str:
-    """How the threads differ from the interpreter, "" for not at all."""
+    """How the threads differ from the interpreter, "" for not at all. The number of the cell
+    says for which target."""
     from tileir.backend.executor import SimtExecutor
 
     found = case.arguments()
-    SimtExecutor().launch(case.module(), case.kernel, 1, found, num_warps=warps)
+    target = TARGETS[case.number // len(WARPS) % len(TARGETS)]
+    SimtExecutor().launch(case.module(), case.kernel, 1, found, num_warps=warps, target=target)
     return differences(case, interpreted(case), found)
 
 

@@ -24,6 +24,8 @@ class Policy:
     functions and sums in their own way."""
     length: int = 20
     pipeline: str = ""
+    before: str = ""
+    """The pipeline whose output the pass expects."""
     stage: str | None = None
     """The module's stage, for passes of the backend."""
     numbers: tuple[str, ...] = ("ieee",)
@@ -54,6 +56,8 @@ _POLICIES: dict[str, Policy] = {
     ),
     "async-pipeline": Policy({"product-loop": 24, "walk": 8, "count": 1}, stage="pipelined"),
     "strip-mine": Policy({"wide": 32, "walk": 8}, pipeline="strip-mine{warps=1,limit=2,piece=1}"),
+    "coalesce": Policy({"call": 0}, _UNDEF, stage="layouts"),
+    "remove-conversions": Policy({"call": 0}, _UNDEF, stage="layouts", before="coalesce"),
     "vectorize": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
     "simt": Policy({"dot": 0, "product-loop": 0, "poison": 0}, exact=True, length=12),
 }
