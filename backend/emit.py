@@ -64,6 +64,7 @@ def written(unit: Unit, target: Target, index: int) -> Written:
     declarations: dict[str, None] = {}
     for found in (function, *_reached(module, function)):
         thread = LlvmThread(scope=scope)
+        thread.f8_conversion = target.f8_conversion
         offsets = unit.memory.offsets if found is function else {}
         contiguity = Contiguity.of(found)
         lowering = Lowering(

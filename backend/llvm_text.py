@@ -67,6 +67,7 @@ class Body:
     """Instructions of one function, in order, with labels and fresh names."""
 
     def __init__(self, prefix: str = "t", scope: str = "") -> None:
+        self.f8_conversion = False
         self.scope = scope
         """What the names of this kernel's own functions and globals begin with."""
         self.lines: list[str] = []

@@ -51,6 +51,7 @@ class SimtThread(Matrices, Copies, Numbers):
         self.call_function: Callable[..., list[Lanes]] | None = None
         self._known: dict[str, Any] = {}
         self.barriers = 0
+        self.f8_conversion = False
 
     # Values -----------------------------------------------------------------------------------
 
@@ -313,6 +314,7 @@ def run(
     for program in itertools.product(*(range(n) for n in reversed(extents))):
         memory.clear_shared()
         thread = SimtThread(num_warps * target.lanes, program[::-1], extents, memory)
+        thread.f8_conversion = target.f8_conversion
         values = [
             _argument(thread, p.type, h) for p, h in zip(function.parameters, handles, strict=True)
         ]

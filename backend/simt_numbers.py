@@ -117,7 +117,29 @@ def _approximate(function: Callable[[Array], Array]) -> Callable[..., Array]:
     return lambda x: function(x.astype(np.float64)).astype(np.float32)
 
 
+def _to_f8(kind: Any, largest: float) -> Callable[[Array, Array], Array]:
+    """Two f32 as two 8-bit floats held within their range, the second in the low byte."""
+
+    def apply(high: Array, low: Array) -> Array:
+        def one(x: Array) -> Array:
+            held = np.clip(x, np.float32(-largest), np.float32(largest)).astype(kind)
+            return np.where(np.isnan(x), 0x7F, held.view(np.uint8)).astype(np.int16)
+
+        return one(low) | (one(high) << 8)
+
+    return apply
+
+
+def _from_e4m3(pair: Array) -> Array:
+    """Two f8e4m3 as two f16, in the order they have."""
+    raw = np.ascontiguousarray(pair).view(np.uint8).view(ml_dtypes.float8_e4m3fn)
+    return raw.astype(np.float16).view(np.int32)
+
+
 _PTX: Mapping[str, Callable[..., Array]] = {
+    "cvt.rn.satfinite.e4m3x2.f32": _to_f8(ml_dtypes.float8_e4m3fn, 448.0),
+    "cvt.rn.satfinite.e5m2x2.f32": _to_f8(ml_dtypes.float8_e5m2, 57344.0),
+    "cvt.rn.f16x2.e4m3x2": _from_e4m3,
     "ex2.approx.ftz.f32": _approximate(np.exp2), "ex2.approx.f32": _approximate(np.exp2),
     "lg2.approx.f32": _approximate(np.log2), "sqrt.approx.f32": _approximate(np.sqrt),
     "rsqrt.approx.f32": _approximate(lambda x: 1 / np.sqrt(x)),

@@ -56,6 +56,9 @@ class Number:
 class Thread(Protocol):
     """One thread of a block, as a rule sees it."""
 
+    f8_conversion: bool
+    """Whether the target has instructions that convert f8e4m3 and f8e5m2."""
+
     def constant(self, element: Element, bits: int) -> Handle:
         """The literal whose representation is `bits`."""
         ...

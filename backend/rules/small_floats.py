@@ -34,6 +34,8 @@ def widen(t: Thread, source: Element, x: Handle) -> Handle:
         return t.convert("fpext", F16, F32, t.convert("bitcast", I16, F16, bits))
     if source is F8E8M0:
         return _widen_e8m0(t, x)
+    if t.f8_conversion:
+        return _widen_e4m3(t, x)
     wide = t.convert("zext", I8, I32, x)
     sign = t.binary("shl", I32, t.binary("and", I32, wide, t.integer(0x80)), t.integer(24))
     magnitude = t.binary("and", I32, wide, t.integer(0x7F))
@@ -45,6 +47,14 @@ def widen(t: Thread, source: Element, x: Handle) -> Handle:
     nan = t.compare("eq", I32, magnitude, t.integer(0x7F))
     quiet = t.binary("or", I32, t.integer(0x7FC00000), sign)
     return t.convert("bitcast", I32, F32, t.select(I32, nan, quiet, bits))
+
+
+def _widen_e4m3(t: Thread, x: Handle) -> Handle:
+    """By the instruction, which converts two."""
+    pair = t.convert("zext", I8, I16, x)
+    found = t.instruction("cvt.rn.f16x2.e4m3x2 $0, $1;", I32, [(I16, pair)])
+    half = t.convert("bitcast", I16, F16, t.convert("trunc", I32, I16, found))
+    return t.convert("fpext", F16, F32, half)
 
 
 def _widen_e2m1(t: Thread, x: Handle) -> Handle:
@@ -85,10 +95,28 @@ def narrow(
         return _narrow_e8m0(t, x, rounding, saturate)
     if target is F4E2M1:
         return _narrow_e2m1(t, x, rounding)
+    if t.f8_conversion and rounding == "rn":
+        return _narrow_by_instruction(t, target, x, saturate)
     mantissa, bias = (2, 15) if target is F8E5M2 else (3, 7)
     sign, found = _narrow_bits(t, x, mantissa, bias, rounding)
     found = _overflowed(t, _magnitude(t, x), sign, found, mantissa, rounding, saturate)
     return t.convert("trunc", I32, I8, t.binary("or", I32, found, sign))
+
+
+def _narrow_by_instruction(t: Thread, target: Scalar, x: Handle, saturate: bool) -> Handle:
+    """The instruction saturates; what rounds to more than the largest number, infinities
+    included, becomes an infinity or NaN of its sign after it."""
+    kind, limit, beyond = ("e5m2", 61440.0, 0x7C) if target is F8E5M2 else ("e4m3", 464.0, 0x7F)
+    operands = [(F32, t.constant(F32, 0)), (F32, x)]
+    pair = t.instruction(f"cvt.rn.satfinite.{kind}x2.f32 $0, $1, $2;", I16, operands)
+    found = t.convert("trunc", I16, I8, pair)
+    if saturate:
+        return found
+    word = "oge" if target is F8E5M2 else "ogt"  # halfway rounds to even
+    size = t.intrinsic("fabs", F32, x)
+    over = t.compare(word, F32, size, t.constant(F32, encode(F32, limit)))
+    sign = t.binary("and", I8, found, t.constant(I8, 0x80))
+    return t.select(I8, over, t.binary("or", I8, sign, t.constant(I8, beyond)), found)
 
 
 def _narrow_e2m1(t: Thread, x: Handle, rounding: str) -> Handle:

@@ -1,0 +1,63 @@
+"""Conversions to and from 8-bit floats, by instructions and by bits, against the interpreter."""
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.backend.rules.small_floats import narrow, widen
+from tileir.backend.simt import Lanes, SimtThread
+from tileir.backend.simt_memory import Memory
+from tileir.builder import F8E4M3, F8E5M2, F32, Builder, pointer
+from tileir.machine import dtype_of
+from tileir.machine.casts import to_float
+
+KINDS = [F8E4M3, F8E5M2]
+
+
+def thread(count, by_instruction):
+    made = SimtThread(count, (0, 0, 0), (1, 1, 1), Memory(0))
+    made.f8_conversion = by_instruction
+    return made
+
+
+def same(found, expected):
+    bits = found.view(np.uint8) == expected.view(np.uint8)
+    nan = [np.isnan(x.view(expected.dtype).astype(np.float32)) for x in (found, expected)]
+    return bits | (nan[0] & nan[1])
+
+
+@pytest.mark.parametrize("by_instruction", [False, True])
+@pytest.mark.parametrize("saturate", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_narrowing(kind, saturate, by_instruction):
+    random = np.random.default_rng(0)
+    every = np.arange(256, dtype=np.uint8).view(dtype_of(kind)).astype(np.float32)
+    between = [
+        np.nextafter(x, np.float32(s * 1e9)) for x in (every, every * 1.0625) for s in (-1, 1)
+    ]
+    raw = random.integers(0, 1 << 32, 4000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    edges = np.float32([464, -464, 480, 61440, -61440, 65536, np.inf, -np.inf, 448, 57344])
+    with np.errstate(all="ignore"):
+        x = np.concatenate([every, *between, (every[:-1] + every[1:]) / 2, raw, edges])
+        x = x.astype(np.float32)
+        expected = to_float(x, dtype_of(kind), saturate=saturate)
+        found = narrow(thread(len(x), by_instruction), F32, kind, Lanes(x), "rn", saturate).array
+    assert same(found, expected).all()
+
+
+@pytest.mark.parametrize("by_instruction", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_widening(kind, by_instruction):
+    raw = np.arange(256, dtype=np.uint8)
+    found = widen(thread(256, by_instruction), kind, Lanes(raw.view(np.int8))).array
+    np.testing.assert_array_equal(found, raw.view(dtype_of(kind)).astype(np.float32))
+
+
+@pytest.mark.parametrize(("target", "expected"), [("sm_80", 0), ("sm_89", 1), ("sm_90", 1)])
+def test_instructions_are_used_where_there_are_any(target, expected):
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F8E4M3)) as (x, y):
+        y.store(b.fpcast(x.load(), to=F8E4M3, saturate=True))
+    compiled = compile_kernel(b.module(), target)
+    assert compiled.ptx.count("cvt.rn.satfinite.e4m3x2.f32") == expected
+    assert len(compiled.cubin) > 0
