@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tileir.backend.anchors import Anchors
 from tileir.backend.contiguity import Contiguity
 from tileir.backend.layouts import assign_layouts
+from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
-from tileir.passmanager.registry import pass_
+from tileir.layout import Layout
+from tileir.layout_algebra import holders
+from tileir.passmanager.registry import Outcome, pass_, remark
+from tileir.types import Tile
 
 
 @pass_("coalesce")
-def coalesce(module: Module, *, warps: int = 0) -> Module:
+def coalesce(module: Module, *, warps: int = 0) -> Outcome:
     """Say which thread holds which element of every tile, so that accesses are coalesced.
 
     `warps` are the warps of a block: 0 for the kernel's `num_warps`, or 4 where it has none.
@@ -23,6 +29,9 @@ def coalesce(module: Module, *, warps: int = 0) -> Module:
                    cheapest conversions where they meet ops that have no choice
         AGAIN      ranges, splats, broadcasts and arithmetic on them are made in every layout they
                    are needed in
+
+    A remark tells of threads that hold nothing of their own, whatever the tile: a smaller block
+    would do.
 
     before:
         define kernel void @copy(f32* aligned(16) %x, f32* aligned(16) %y) {
@@ -53,8 +62,26 @@ def coalesce(module: Module, *, warps: int = 0) -> Module:
     """  # noqa: E501
     kernels = {f.name: _laid_out(f, warps) for f in module.functions.values() if f.kernel}
     if all(f is module.functions[name] for name, f in kernels.items()):
-        return module
-    return module.evolve(functions={**module.functions, **kernels}, stage="layouts")
+        return Outcome(module)
+    laid_out = module.evolve(functions={**module.functions, **kernels}, stage="layouts")
+    return Outcome(laid_out, tuple(r for f in kernels.values() for r in _idle(f)))
+
+
+def _idle(function: Function) -> Iterator[Diagnostic]:
+    """A remark at the op with the most elements, if threads are left over there."""
+    tiles = [(v.type, op) for op in function.ops for v in op.results if isinstance(v.type, Tile)]
+    busy = [(_busy(tile.layout), op) for tile, op in tiles if tile.layout is not None]
+    threads = [tile.layout.size("lane") * tile.layout.size("warp") for tile, _ in tiles]
+    if busy:
+        most, op = max(busy, key=lambda pair: pair[0])
+        if most < threads[0]:
+            message = f"{threads[0] - most} of {threads[0]} threads hold what others hold"
+            yield remark("TIR0754", message, op.location)
+
+
+def _busy(it: Layout) -> int:
+    """Threads that hold elements that no thread before them holds."""
+    return it.size("lane") * it.size("warp") // holders(it)
 
 
 def _laid_out(function: Function, warps: int) -> Function:

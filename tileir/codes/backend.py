@@ -68,4 +68,9 @@ CODES: dict[str, tuple[str, str]] = {
         "Neighbours cannot be loaded or stored at once, since the mask may part them: compare "
         "offsets that rise by one with a bound, or say what the bound is a multiple of.",
     ),
+    "TIR0754": (
+        "idle threads",
+        "The block has more threads than its largest tile has elements, so that some hold what "
+        "others hold: use fewer warps, or larger tiles.",
+    ),
 }
