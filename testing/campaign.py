@@ -13,6 +13,7 @@ its number stays in FILE until `--retry` finds it mended. The exit code is 1 whi
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -65,8 +66,7 @@ def main() -> int:
 
 def targets() -> list[str]:
     """Everything a campaign can be about."""
-    import tileir.backend  # noqa: F401 - registers its passes
-
+    importlib.import_module("tileir.backend")  # registers its passes
     return [*[p.name for p in all_passes()], "default", RANDOM, SIMT]
 
 

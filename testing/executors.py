@@ -33,9 +33,13 @@ def interpreter(numbers: str = "ieee") -> Executor:
         from tileir.interp import interpret
 
         arguments = program.arguments(seed)
-        options = {"allow_undef": True} if program.undef else {}
         report = interpret(
-            program.module, program.kernel, program.grid, arguments, numbers=numbers, **options
+            program.module,
+            program.kernel,
+            program.grid,
+            arguments,
+            numbers=numbers,
+            allow_undef=program.undef,
         )
         return Found(_outputs(program, arguments), dict(report.undefined or {}))
 

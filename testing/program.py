@@ -56,8 +56,7 @@ def run(program: Program, seed: int = 0) -> dict[str, Any]:
     from tileir.interp import interpret
 
     arguments = program.arguments(seed)
-    options = {"allow_undef": True} if program.undef else {}
-    interpret(program.module, program.kernel, program.grid, arguments, **options)
+    interpret(program.module, program.kernel, program.grid, arguments, allow_undef=program.undef)
     return {name: arguments[name] for name, buffer in program.buffers.items() if buffer.output}
 
 

@@ -40,7 +40,9 @@ def _without_runs(statements: list[Statement], size: int, still: Fails) -> list[
 def _with_zeros(statements: list[Statement], still: Fails) -> list[Statement]:
     for index, statement in enumerate(statements):
         for place in (1, 2, 3):
-            smaller = (*statement[:place], 0, *statement[place + 1 :])
+            digits = list(statement)
+            digits[place] = 0
+            smaller = (digits[0], digits[1], digits[2], digits[3])
             made = [*statements[:index], smaller, *statements[index + 1 :]]
             if smaller != statement and still(made):
                 statements, statement = made, smaller
