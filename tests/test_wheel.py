@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
-SHIPPED = {".py", ".tir", ".typed", ".pyi"}
+SHIPPED = {".py", ".tir", ".typed", ".pyi", ".lark"}
 
 
 @pytest.fixture(scope="module")
