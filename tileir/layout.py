@@ -28,6 +28,8 @@ from typing import TypeAlias
 
 import attrs
 
+from tileir.layout_bits import Span
+
 Vector: TypeAlias = tuple[int, ...]
 """One tile coordinate per dimension."""
 
@@ -144,8 +146,22 @@ class Layout:
         return tuple((self.atom(a), self.digits(a)) for a in others)
 
     def free_bits(self, axis: str) -> int:
-        """Mask of the atom's bits of `axis` that select nothing."""
-        return sum(1 << i for i, v in enumerate(self.atom(axis)) if not any(v))
+        """Mask of the atom's bits of `axis` that select nothing which registers, inner axes and
+        lower bits do not: threads in which one is set hold what others hold."""
+        return self._free[axis]
+
+    @cached_property
+    def _free(self) -> Mapping[str, int]:
+        span, found = Span(), dict[str, int]()
+        widths = [n.bit_length() for n in self.atom_extents]
+        for axis in AXES:
+            found[axis] = 0
+            for bit, vector in enumerate(self.atom(axis)):
+                packed = 0
+                for x, width in zip(vector, widths, strict=True):
+                    packed = packed << width | x
+                found[axis] |= 0 if span.add(packed) else 1 << bit
+        return found
 
     # Transformations: of the tile, and so of the layout -----------------------------------
 

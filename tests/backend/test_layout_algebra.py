@@ -239,3 +239,24 @@ def test_hierarchical_tiles_nest(order):
 def test_hierarchical_refuses_what_does_not_match(nano, lanes, order):
     with pytest.raises(ValueError, match="expected"):
         hierarchical((8, 8), nano, lanes, (1, 1), order)
+
+
+@settings(max_examples=60, deadline=None)
+@given(layouts())
+def test_threads_without_free_bits_hold_everything_once(it):
+    """Of threads whose free bits, and digits that move nothing, are zero, no two hold an element,
+    and together they hold what all do."""
+    free = {axis: it.free_bits(axis) for axis in AXES}
+    seen, first = set(), {}
+    for place, coordinate in places(it):
+        seen.add(coordinate)
+        idle = any(getattr(place, a) & free[a] for a in AXES[1:]) or any(
+            getattr(place, a) // d.weight % d.count
+            for a in AXES
+            for d in it.digits(a)
+            if not any(d.step)
+        )
+        thread = (place.lane, place.warp, place.block)
+        if not idle:
+            first.setdefault(coordinate, set()).add(thread)
+    assert seen == set(first) and all(len(threads) == 1 for threads in first.values())
