@@ -26,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the changes asked for; 0 if every one of them was noticed."""
     options = _parser().parse_args(arguments)
     changes = _seeded() if options.what == "seeded" else _mutants(options)
-    results = Results(ROOT / options.results)
+    name = "seeded" if options.what == "seeded" else "results"
+    results = Results(ROOT / (options.results or f"tests/mutation/{name}.tsv"))
     todo = [c for c in changes if c.key not in results]
     print(f"{len(changes)} changes, {len(changes) - len(todo)} known", file=sys.stderr)
     _run(todo, results, options)
@@ -41,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--jobs", type=int, default=1, help="changes tried at the same time")
     parser.add_argument("--minutes", type=float, help="stop after so long; run again to go on")
-    parser.add_argument("--results", default="tests/mutation/results.tsv")
+    parser.add_argument("--results", help="default: tests/mutation/seeded.tsv or results.tsv")
     return parser
 
 
@@ -66,7 +67,7 @@ def _files(area: str) -> list[str]:
 def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) -> None:
     preload()
     ends = time.monotonic() + 60 * options.minutes if options.minutes else None
-    limits = _limits({judges(c.file) for c in todo})
+    limits = _limits({_judges(c) for c in todo})
     context = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
         one = functools.partial(_try, ends=ends, limits=limits)
@@ -92,7 +93,11 @@ def _try(
 ) -> Outcome | None:
     if ends is not None and time.monotonic() > ends:
         return None
-    return attempt(change, ROOT, judges(change.file), limits[judges(change.file)])
+    return attempt(change, ROOT, _judges(change), limits[_judges(change)])
+
+
+def _judges(change: Change) -> tuple[str, ...]:
+    return change.tests or judges(change.file)
 
 
 def _report(changes: Sequence[Change], results: Results) -> int:

@@ -29,6 +29,8 @@ class Change:
     name: str
     source: str = attrs.field(repr=False)
     context: str = attrs.field(repr=False)
+    tests: tuple[str, ...] = ()
+    """Paths of the tests that judge it; those of the file's area where there are none."""
 
     @property
     def module(self) -> str:

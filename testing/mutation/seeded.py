@@ -1,25 +1,11 @@
-"""Classic bugs, planted by hand: one wrong line each, of the kind that compilers have had."""
+"""Classic bugs, planted by hand, as changes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import attrs
-
+from tileir.testing.mutation.bugs import BUGS, Bug
 from tileir.testing.mutation.change import Change
-
-
-@attrs.frozen
-class Bug:
-    """In `file`, `old` (which occurs once) is replaced by `new`; `name` says what breaks."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-
-
-BUGS: tuple[Bug, ...] = ()
 
 
 def changes(root: Path) -> list[Change]:
@@ -33,4 +19,4 @@ def _change(bug: Bug, root: Path) -> Change:
         raise ValueError(f"{bug.file} has {source.count(bug.old)} times {bug.old!r} ({bug.name})")
     line = source[: source.index(bug.old)].count("\n") + 1
     changed = source.replace(bug.old, bug.new)
-    return Change(bug.file, line, bug.name, changed, bug.old + bug.new)
+    return Change(bug.file, line, bug.name, changed, bug.old + bug.new, bug.tests)

@@ -1,0 +1,232 @@
+"""The planted bugs: one wrong line each, of the kind that compilers have had."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Bug:
+    """In `file`, `old` (which occurs once) is replaced by `new`; `name` says what breaks, `tests`
+    are those that should notice, the tests of the file's area where there are none."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...] = ()
+
+
+_FILES = ("tests/passes/test_files.py",)
+_LAWS = ("tests/passes/test_laws.py",)
+_LOOPS = ("tests/passes/test_files.py", "tests/passes/test_pipeline.py")
+_VERIFY = ("tests/verify",)
+_OPS = ("tests/ops/test_undef.py", "tests/ops/test_exhaustive.py")
+_INTERP = ("tests/interp/test_memory.py", "tests/interp/test_promises.py")
+
+
+def _in(file: str, tests: tuple[str, ...], *bugs: tuple[str, str, str]) -> tuple[Bug, ...]:
+    return tuple(Bug(name, file, old, new, tests) for name, old, new in bugs)
+
+
+_PASSES = (
+    *_in("tileir/passes/cse.py", _FILES,
+        ("sub is taken to commute", "    if op.commutative:\n", "    if len(op.inputs) == 2:\n"),
+        ("a load is reused over a store",
+         "            key = (*key, self.state)\n", "            key = (*key, 0)\n"),
+        ("volatile accesses start no new state",
+         "(Effects.WRITE | Effects.SYNC).value\n_REP", "Effects.WRITE.value\n_REP"),
+        ("a block with several predecessors keeps the state",
+         "if len(before) == 1 and before[0] in", "if before and before[0] in"),
+        ("what a sibling block computed is reused",
+         "while self.added and not self.tree.dominates(self.added[-1][0], label):",
+         "while self.added and False:"),
+        ("attributes are no part of the key", "    key = op.key()\n", "    key = op.key()[:4]\n"),
+    ),
+    *_in("tileir/passes/dce.py", _FILES,
+        ("stores are dead", "(Effects.WRITE | Effects.SYNC |", "(Effects.SYNC |"),
+        ("prints are dead", " | Effects.OUTSIDE).value", ").value"),
+        ("volatile reads are dead", "Effects.WRITE | Effects.SYNC | ", "Effects.WRITE | "),
+        ("predicates do not count as reads",
+         "                    marking.append(op.predicate)\n", "                    pass\n"),
+        ("one operand of what is live is live",
+         "marking.extend(op.operands)", "marking.extend(op.operands[:1])"),
+        ("arguments of parameters are not followed",
+         "            marking.extend(passed.get(operand, ()))\n", "            pass\n"),
+    ),
+    *_in("tileir/passes/licm.py", _FILES,
+        ("what may trap moves from where it might not run",
+         "        if label not in self.certain[loop.header]:\n            return False\n", ""),
+        ("reads move over writes", "return writer is None", "return True"),
+        ("a predicate is no operand", "for v in op.operands\n", "for v in op.inputs\n"),
+        ("certain means: on the way to some exit",
+         "all(tree.dominates(b, end) for end in ends)",
+         "any(tree.dominates(b, end) for end in ends)"),
+        ("the option is not looked at", "deep = self.max_depth and", "deep = False and"),
+    ),
+    *_in("tileir/analysis/aliases.py", _FILES,
+        ("two parameters never meet", "return first is not second and any(alone)",
+         "return first is not second"),
+        ("one parameter does not meet itself", "return first is not second and any(alone)",
+         "return any(alone)"),
+        ("loaded addresses reach nothing else",
+         "found is None or ELSEWHERE in found", "found is None"),
+        ("barriers order nothing",
+         "(Effects.SYNC | Effects.OUTSIDE).value", "Effects.OUTSIDE.value"),
+        ("memory is constant in functions too", "not function.kernel or opaque", "opaque"),
+    ),
+    *_in("tileir/passes/ahead.py", _LOOPS,
+        ("loads run past the end", "        if valid is not None:\n", "        if False:\n"),
+        ("the mask of a load is forgotten",
+         "                mask = _where(mask, made.mask, ops)\n", "                pass\n"),
+        ("values come an iteration late", "(*queue[1:], new)", "(new, *queue[1:])"),
+        ("the loop's condition is taken the wrong way round", "        if not self.stays:\n",
+         "        if self.stays:\n"),
+        ("an undefined condition past the end counts",
+         "ops.append(Select(valid, holds, constant(valid.type, False)))",
+         "ops.append(Select(holds, valid, constant(valid.type, False)))"),
+        ("loads of blocks that may not run",
+         "if not dominance(self.function).dominates(home, self.latch):", "if False:"),
+        ("a writing loop takes part",
+         "if aliases(self.function).may_change(writer, op):", "if False:"),
+    ),
+    *_in("tileir/passes/pipeline.py", _LOOPS,
+        ("volatile loads run ahead", "isinstance(op, Load) and not op.volatile and",
+         "isinstance(op, Load) and"),
+        ("predicated loads run ahead",
+         "not op.volatile and op.predicate is None", "not op.volatile"),
+        ("the loop's own number of stages is ignored",
+         "wanted = stages if asked is None else asked", "wanted = stages"),
+    ),
+    *_in("tileir/passes/lower_predicates.py", _FILES,
+        ("arms of psi win in the wrong order",
+         "            arms.reverse()\n", "            pass\n"),
+        ("a divisor of lanes that do not count stays 0",
+         '"sdiv": ("rhs", 1)', '"sdiv": ("rhs", 0)'),
+        ("the identity of smin is the smallest number",
+         '"smin": lambda bits: _lowest(bits) - 1', '"smin": lambda bits: _lowest(bits)'),
+        ("a mask that was there is lost",
+         "        if op.mask is not None:\n", "        if False:\n"),
+        ("predicates under predicates are not and-ed",
+         "            self.needs.update(dict.fromkeys(op.results, tuple(found)))\n",
+         "            pass\n"),
+        ("claims are made where the predicate is false", "constant(mask.type, True)",
+         "constant(mask.type, False)"),
+    ),
+    *_in("tileir/passes/simplify_cfg.py", _FILES,
+        ("a constant condition takes the other way",
+         "target = then if op.condition.bits else otherwise",
+         "target = otherwise if op.condition.bits else then"),
+        ("parameters that differ are one",
+         "        if only is not None:\n            return None\n        only = argument",
+         "        only = argument"),
+        ("threading loses an argument",
+         "            return op\n    return new", "            pass\n    return new"),
+        ("blocks with several predecessors merge", "if len(before) == 1 and len(terminator",
+         "if before and len(terminator"),
+        ("loop options are threaded away", "op.stages is None and op.unroll is None", "True"),
+    ),
+    *_in("tileir/passes/inline.py", _FILES,
+        ("noinline is ignored", "callee.inline is not Inline.NEVER", "True"),
+        ("predicated calls always run", "len(callee.blocks) == 1 and op.predicate is None",
+         "len(callee.blocks) == 1"),
+        ("combiners are dropped", 'if form in ("combiner", "symbol")', 'if form in ("symbol",)'),
+    ),
+    *_in("tileir/passes/peephole.py", _FILES,
+        ("orders of transpositions compose the wrong way round",
+         "tuple(inner.order[d] for d in op.order)", "tuple(op.order[d] for d in inner.order)"),
+        ("movers that move differently sink", "first.attributes == second.attributes", "True"),
+        ("a product that others read is fused", "len(self.readers.get(sum_, ())) == 1", "True"),
+        ("a load's other is taken for any mask",
+         "load.mask is not select.inputs[0] or", "False or"),
+        ("extent 2 counts as 1", "[op.axis] != 1", "[op.axis] > 2"),
+    ),
+    *_in("tileir/passes/diagonal.py", _FILES,
+        ("counters with other starts are a diagonal", "and first[1] == second[1]", ""),
+        ("any comparison makes a diagonal", 'not in (("eq", 0), ("ne", 1))', "not in ()"),
+        ("what stands beside counts for nothing",
+         "return exact and found.beside.value == 0", "return exact"),
+        ("floats are scaled without promise",
+         "(self.finite and element in FLOATS)", "(element in FLOATS)"),
+    ),
+)  # fmt: skip
+
+_ALGEBRA = (
+    *_in("tileir/passes/laws/integers.py", _LAWS,
+        ("x - (x - y) is -y", "sub(x, sub(x, y)) = y", "sub(x, sub(x, y)) = neg(y)"),
+        ("shifts add up over the width",
+         "bits(bound[\"D\"]) < width", "bits(bound[\"D\"]) <= width"),
+        ("signed division by a power of two is a shift",
+         'Law("sdiv(x, C){rounding = floor} = ashr', 'Law("sdiv(x, C) = ashr'),
+        ("signed remainder is a mask",
+         'Law("srem(x, C){rounding = floor} = and', 'Law("srem(x, C) = and'),
+        ("products of divisors overflow",
+         "return 0 < product < 1 <<", "return 0 < product or 1 <<"),
+        ("swapped comparisons keep their word", '"slt": "sgt", "sle"', '"slt": "slt", "sle"'),
+        ("a zero extension is a sign extension",
+         "sext(zext(x)) = zext(x)", "zext(sext(x)) = sext(x)"),
+        ("min of 0 and x is x", "umin(x, 0) = 0", "umin(x, 0) = x"),
+    ),
+    *_in("tileir/passes/laws/floats.py", _LAWS,
+        ("x + 0 is x", 'Law("fadd(x, -0.0) = x")', 'Law("fadd(x, 0.0) = x")'),
+        ("0 - x is -x", 'Law("fsub(-0.0, x) = fneg(x)")', 'Law("fsub(0.0, x) = fneg(x)")'),
+        ("any divisor has a reciprocal", "abs(math.frexp(number)[0]) != 0.5", "False"),
+        ("NaN equals itself",
+         '"one": False, "true": True', '"one": False, "oeq": True, "true": True'),
+        ("minnum with inf is x", 'Law("fminnum(x, nan) = x")', 'Law("fminnum(x, inf) = x")'),
+    ),
+)  # fmt: skip
+
+_CORE = (
+    *_in("tileir/verify/structure.py", _VERIFY,
+        ("a block may end in any op",
+         "if not block.ops or not block.ops[-1].is_terminator:", "if not block.ops:"),
+        ("edges may pass too few arguments",
+         "    if len(parameters) != len(arguments):\n", "    if False:\n"),
+        ("arguments may have any type", "if parameter.type is not argument.type:", "if False:"),
+        ("two edges may disagree", "if twin.arguments != edge.arguments:", "if False:"),
+        ("returns may be short", "if len(found) != len(function.results):", "if False:"),
+    ),
+    *_in("tileir/machine/integers.py", _OPS,
+        ("true of i1 is 1", "return -data.view(np.int8) if", "return data.view(np.int8) if"),
+        ("sums at the edge of nsw are undefined",
+         "(exact < low) | (exact > high)", "(exact <= low) | (exact > high)"),
+        ("nuw is nsw",
+         '(unsigned, 0, (1 << bits) - 1, "nuw")', '(signed, 0, (1 << bits) - 1, "nuw")'),
+    ),
+    *_in("tileir/interp/memory.py", _INTERP,
+        ("one element past the end is inside",
+         "if int(np.maximum.reduce(offsets, axis=None)) >= len(view):",
+         "if int(np.maximum.reduce(offsets, axis=None)) > len(view):"),
+        ("readonly buffers are written",
+         "denied = region.denied_write if write else region.denied_read",
+         "denied = region.denied_read"),
+    ),
+    *_in("tileir/passes/fold.py", _FILES,
+        ("what traps is folded away",
+         "    except (InterpretError, NotImplementedError):\n        return None",
+         "    except (InterpretError, NotImplementedError):\n        answer = _arguments(op)[0]"),
+        ("the first element stands for all",
+         "    if (defined != defined[0]).any():\n        return None\n", ""),
+    ),
+    *_in("tileir/rewrite.py", _FILES,
+        ("uses keep reading what was replaced", "op = old.remap(env) if env else old", "op = old"),
+    ),
+)  # fmt: skip
+
+_SYNC = ("tests/backend/test_programs.py", "tests/backend/test_async_pipeline.py")
+_BARRIERS = (
+    *_in("backend/sync.py", _SYNC,
+        ("no barrier before overwriting shared bytes", "a < span[1] and span[0] < b", "False"),
+        ("what is stored is forgotten at once",
+         "stored = state.stored | pointers if", "stored = state.stored if"),
+        ("a joined block knows one predecessor only",
+         "State(self.read | other.read,", "State(self.read & other.read,"),
+        ("stores after loads need no barrier",
+         "if _writes_global(op) and _overwrites(op, pointers, state.loaded, bases):", "if False:"),
+        ("a barrier before each of nothing clears nothing",
+         "        state = State()\n    span = _span", "        pass\n    span = _span"),
+    ),
+)  # fmt: skip
+
+BUGS: tuple[Bug, ...] = (*_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS)
