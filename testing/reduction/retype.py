@@ -94,7 +94,7 @@ class _Retyping:
         """`op` on operands and results of the new types."""
         changes: dict[str, Any] = {}
         for field in op.schema:
-            given = getattr(op, field.name)
+            given: Any = getattr(op, field.name)
             if field.kind in READING and given is not None:
                 several = field.kind in SEVERAL
                 changes[field.name] = (
