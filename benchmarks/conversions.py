@@ -1,0 +1,153 @@
+"""Conversions of tiles through shared memory on one GPU, against the wavefronts counted for them.
+
+    python benchmarks/conversions.py [--out FILE.json]
+
+A kernel turns a tile from rows to columns and back in a loop, several blocks to an SM, so that
+shared memory is the bottleneck: a wavefront takes a cycle. Printed are cycles of an SM for a tile
+turned twice, the wavefronts counted from addresses, and how many of them are bank conflicts; once
+with the computed swizzle, which has none, and once without any (there LLVM makes some accesses
+wider than counted). Cycles near the wavefronts counted mean that the count holds on the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+from typing import Any
+
+import torch
+
+from tileir.backend import staging as stagings
+from tileir.backend.banks import conflicts, wavefronts
+from tileir.backend.compile import Compiled, Metadata
+from tileir.backend.conversion import conversion
+from tileir.backend.emit import emit
+from tileir.backend.launch import Kernel
+from tileir.backend.llvm import to_ptx
+from tileir.backend.scratch import plan
+from tileir.backend.swizzle import Columns, Swizzle, swizzle
+from tileir.backend.sync import place_barriers
+from tileir.backend.target import target
+from tileir.layout_tilings import blocked
+from tileir.textual import parse
+
+TILES = (("f32", 4, (64, 64)), ("f16", 2, (128, 64)), ("i8", 1, (128, 128)))
+WARPS, BLOCKS, TURNS, ROUNDS = 4, 4, 400, 5
+
+TEXT = """tir 1.0
+stage "layouts"
+#rows = {rows}
+#columns = {columns}
+define kernel void @turn({element}* aligned(16) %x, i32 %n) {{num_warps = {warps}}} {{
+entry:
+  %i = make_range i32<{m}, {i}>
+  %j = make_range i32<{n}, {j}>
+  %r = expand_dims i32<{m}, 1, {i1}> %i {{axis = 1}}
+  %c = expand_dims i32<1, {n}, {j1}> %j {{axis = 0}}
+  %rs = mul i32<{m}, 1, {i1}> %r, {n}
+  %a = broadcast i32<{m}, {n}, #rows> %rs
+  %b = broadcast i32<{m}, {n}, #rows> %c
+  %offs = add i32<{m}, {n}, #rows> %a, %b
+  %xs = splat {element}*<{m}, {n}, #rows> %x
+  %p = getelementptr {element}*<{m}, {n}, #rows> %xs, %offs
+  %v = load {element}<{m}, {n}, #rows> %p
+  br loop
+loop:
+  %k = phi i32 [0, entry], [%k1, loop]
+  %t = phi {element}<{m}, {n}, #rows> [%v, entry], [%u, loop]
+  %w = gpu.convert_layout {element}<{m}, {n}, #columns> %t {{layout = #columns}}
+  %u = gpu.convert_layout {element}<{m}, {n}, #rows> %w {{layout = #rows}}
+  %k1 = add i32 %k, 1
+  %more, _ = icmp (i1, i1) %k1, %n {{predicate = slt}}
+  cond_br %more, loop, exit
+exit:
+  store %p, %u
+  ret
+}}
+"""
+
+
+def compiled(element: str, size: int, shape: tuple[int, int], machine: str) -> Compiled:
+    """The kernel that turns a tile."""
+    rows, columns = (blocked(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
+    text = TEXT.format(
+        rows=rows, columns=columns, element=element, warps=WARPS, m=shape[0], n=shape[1],
+        i=rows.slice(1), j=rows.slice(0), i1=rows.collapse(1), j1=rows.collapse(0),
+    )  # fmt: skip
+    module, chosen = parse(text), target(machine)
+    function = module.functions["turn"]
+    memory = plan(function, chosen)
+    placed = module.evolve(functions={"turn": place_barriers(function, memory)})
+    llvm = emit(placed, "turn", chosen, memory, WARPS)
+    ptx, optimized = to_ptx(llvm, chosen, 3)
+    arguments = tuple(str(p.type) for p in function.parameters)
+    about = Metadata("turn", machine, WARPS, memory.size, memory.dynamic, arguments)
+    return Compiled({"barriers": placed}, llvm, optimized, ptx, about)
+
+
+def plain(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:
+    """Column-major offsets, one element at a time."""
+    return Swizzle(tuple(1 << i for i in range(bits)), 0, 0)
+
+
+def counted(size: int, shape: tuple[int, int]) -> tuple[int, int]:
+    """Wavefronts of a block for a tile turned twice, and those of them that are conflicts."""
+    rows, columns = (blocked(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
+    total = more = 0
+    for source, target_ in ((rows, columns), (columns, rows)):
+        found = stagings.staging(source, target_, shape, size)
+        for side in (found.source, found.target):
+            wide = size * side.vector
+            for warp, group in itertools.product(range(WARPS), side.groups):
+                at = [found.offset(side.layout.coordinate(group[0], k, warp)) for k in range(32)]
+                total += wavefronts(at, wide)
+                more += conflicts(at, wide)
+    return total, more
+
+
+def cycles(kernel: Kernel, element: str, shape: tuple[int, int]) -> float:
+    """Cycles of an SM for a tile turned twice, at the clock that the driver reports now."""
+    properties = torch.cuda.get_device_properties(0)
+    blocks = properties.multi_processor_count * BLOCKS
+    kind = {"f32": torch.float32, "f16": torch.float16, "i8": torch.int8}[element]
+    x = torch.randint(0, 100, shape, device="cuda").to(kind)
+    before, times = x.clone(), list[float]()
+    for _ in range(ROUNDS):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        kernel[blocks](x, TURNS)
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 1000)
+    assert torch.equal(x, before), "a tile that was turned twice is not what it was"
+    return statistics.median(times) * torch.cuda.clock_rate() * 1e6 / (TURNS * BLOCKS)
+
+
+def main() -> None:
+    """Print a table; write it as JSON where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    major, minor = torch.cuda.get_device_capability()
+    machine = f"sm_{major}{minor}" + ("a" if major == 9 else "")
+    table: list[dict[str, Any]] = []
+    for name, choose in (("swizzled", swizzle), ("plain", plain)):
+        stagings.swizzle = choose
+        stagings.staging.cache_clear()
+        conversion.cache_clear()
+        for element, size, shape in TILES:
+            kernel = Kernel(compiled(element, size, shape, machine))
+            taken, (waves, more) = cycles(kernel, element, shape), counted(size, shape)
+            table.append({"way": name, "element": element, "shape": list(shape), "cycles": taken,
+                          "wavefronts": waves, "conflicts": more})  # fmt: skip
+            print(f"{name:9}{element:4}{shape!s:11} {taken:8.0f} cycles {waves:6} wavefronts "
+                  f"{more:6} conflicts")  # fmt: skip
+    if options.out:
+        with open(options.out, "w") as file:
+            json.dump(table, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()
