@@ -183,7 +183,7 @@ def _check_warps(function: Function, num_warps: int, machine: Target) -> None:
 
 def metadata(done: Staged, machine: Target) -> Metadata:
     """What a launcher needs of a kernel that was staged."""
-    function, memory = done.stages["prepared"].functions[done.kernel], done.memory
+    function, memory = done.stages["input"].functions[done.kernel], done.memory
     arguments = tuple(str(p.type) for p in function.parameters)
     return Metadata(
         function.name, machine.name, done.num_warps, memory.size, memory.dynamic, arguments

@@ -14,11 +14,12 @@ import numpy as np
 
 from tileir.backend.compile import Compiled, Options, compile, staged  # noqa: A004
 from tileir.backend.device import driver
-from tileir.backend.launch import Kernel
+from tileir.backend.launch import Kernel, Tensor
 from tileir.backend.spans import Span
 from tileir.backend.target import TARGETS, target
 from tileir.errors import Diagnostic, LaunchError
-from tileir.ir import Module
+from tileir.ir import Function, Module
+from tileir.types import Descriptor
 
 
 @attrs.frozen
@@ -46,12 +47,27 @@ class GpuExecutor:
         cuda.context()
         with ExitStack() as stack:
             copies = {id(v): _on_gpu(stack, v) for v in values if isinstance(v, np.ndarray)}
-            held = [copies[id(v)].pointer if id(v) in copies else v for v in values]
+            described = [t.startswith("tensor_desc") for t in compiled.plan.arguments]
+            held = [
+                _passed(copies.get(id(v)), v, d) for v, d in zip(values, described, strict=True)
+            ]
             Kernel(compiled)[grid](*held)
             cuda.synchronize()
             for copy in copies.values():
                 copy.bring_back()
         return compiled
+
+
+def _passed(copy: _Copy | None, value: Any, described: bool) -> Any:
+    """What the kernel takes for an argument."""
+    if copy is None:
+        return value
+    return Tensor(copy.pointer, *_measures(value)) if described else copy.pointer
+
+
+def _measures(array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Extents and strides in elements."""
+    return array.shape, tuple(s // array.itemsize for s in array.strides)
 
 
 def gpu_target() -> str:
@@ -88,12 +104,22 @@ class SimtExecutor:
         machine = target(options.pop("target", None) or "sm_90")
         output = options.pop("output", None)
         done = staged(module, machine, Options(**options), kernel)
-        values = _ordered(module, done.kernel, arguments)
+        values = _expanded(module.functions[done.kernel], _ordered(module, done.kernel, arguments))
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         lowered = done.stages["barriers"]
         return simt.run(
             lowered, done.kernel, extents, values, machine, done.memory, done.num_warps, output
         )
+
+
+def _expanded(function: Function, values: list[Any]) -> list[Any]:
+    """Arrays that descriptors describe followed by their extents and strides."""
+    found: list[Any] = []
+    for parameter, value in zip(function.parameters, values, strict=True):
+        found.append(value)
+        if isinstance(parameter.type, Descriptor):
+            found += [n for numbers in _measures(value) for n in numbers]
+    return found
 
 
 def _ordered(

@@ -10,6 +10,7 @@ from tileir.backend.expand_descriptors import expand_descriptors
 from tileir.backend.expand_scaled import expand_scaled
 from tileir.backend.expand_scans import expand_scans
 from tileir.ir import Module
+from tileir.types import Descriptor
 
 DISGUISED = frozenset(
     {"make_descriptor", "descriptor_load", "descriptor_store", "descriptor_reduce",
@@ -19,14 +20,17 @@ DISGUISED = frozenset(
 
 
 def expand(module: Module, kernel: str) -> Module:
-    """`module` with the ops of `kernel` expanded; itself where there are none.
-
-    Raises `CompileError` (TIR0706) for a descriptor that is a parameter of the kernel.
-    """
+    """`module` with the ops of `kernel` expanded, and its parameters that are descriptors as base,
+    extents and strides; itself where there are none."""
     function = module.functions[kernel]
-    if not any(op.mnemonic in DISGUISED or op.mnemonic == "scan" for op in function.ops):
+    described = any(isinstance(p.type, Descriptor) for p in function.parameters)
+    if not described and not any(_concerns(op.mnemonic) for op in function.ops):
         return module
     changed = expand_scaled(expand_descriptors(function))
     if changed is not function:
         module = module.with_functions({**module.functions, kernel: changed})
     return expand_scans(module, kernel)
+
+
+def _concerns(mnemonic: str) -> bool:
+    return mnemonic in DISGUISED or mnemonic == "scan"

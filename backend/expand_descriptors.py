@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 import attrs
 
 from tileir.backend.making import Maker
-from tileir.errors import CompileError, Diagnostic
 from tileir.field import Successor
-from tileir.ir import Block, Function
+from tileir.ir import Block, Function, Parameter
 from tileir.op import Op
 from tileir.ops.arith import Add, And, Mul, SMax
 from tileir.ops.atomic import AtomicRMW
@@ -50,10 +49,6 @@ def expand_descriptors(function: Function) -> Function:
         %q = getelementptr f32*<8> (%p everywhere), %at
         %v = load f32<8> %q, %in, 0.0
     """
-    for parameter in function.parameters:
-        if isinstance(parameter.type, Descriptor):
-            message = f"parameter {parameter.name or ''} is a descriptor: make it in the kernel"
-            raise CompileError(Diagnostic("TIR0706", message, parameter.location))
     return _Expansion(function).run()
 
 
@@ -68,10 +63,29 @@ class _Expansion:
         from tileir.analysis.cfg import cfg  # the order in which definitions come before uses
 
         order = cfg(self.function).order
+        parameters = [p for old in self.function.parameters for p in self._taken_apart(old)]
         made = {label: self._block(self.function.blocks[label], heads) for label in order}
-        return self.function.with_blocks(
-            {n: made.get(n, b) for n, b in self.function.blocks.items()}
-        )
+        blocks = {n: made.get(n, b) for n, b in self.function.blocks.items()}
+        changed = self.function.with_blocks(blocks)
+        same = len(parameters) == len(changed.parameters)
+        return changed if same else changed.evolve(parameters=tuple(parameters))
+
+    def _taken_apart(self, parameter: Parameter) -> list[Parameter]:
+        """A parameter, or base, extents and strides of one that is a descriptor; what lies
+        outside it reads as zero."""
+        kind = parameter.type
+        if not isinstance(kind, Descriptor):
+            return [parameter]
+        parts = self._parts(parameter.value, kind, "zero")
+        first = attrs.evolve(parameter, value=parts.base)
+        return [first, *(Parameter(v) for v in parts.operands[1:] if isinstance(v, Value))]
+
+    def _parts(self, value: Value, kind: Descriptor, padding: str) -> Parts:
+        rank = len(kind.block.shape)
+        base = Value(pointer(kind.block.element), value.name)
+        numbers = tuple([Value(I64) for _ in range(2 * rank)])
+        self.parts[value] = Parts(base, numbers[:rank], numbers[rank:], padding)
+        return self.parts[value]
 
     def _head(self, block: Block, padding: Mapping[Value, str]) -> tuple[Value, ...]:
         """The parameters of `block`, those that are descriptors taken apart."""
@@ -80,12 +94,8 @@ class _Expansion:
             if not isinstance(value.type, Descriptor):
                 found.append(value)
                 continue
-            rank = len(value.type.block.shape)
-            base = Value(pointer(value.type.block.element), value.name)
-            numbers = tuple([Value(I64) for _ in range(2 * rank)])
-            parts = Parts(base, numbers[:rank], numbers[rank:], padding.get(value, "zero"))
-            self.parts[value] = parts
-            found += (base, *numbers)
+            parts = self._parts(value, value.type, padding.get(value, "zero"))
+            found += [v for v in parts.operands if isinstance(v, Value)]
         return tuple(found)
 
     def _block(self, block: Block, heads: Mapping[str, tuple[Value, ...]]) -> Block:
@@ -142,6 +152,7 @@ def _paddings(function: Function) -> dict[Value, str]:
     """The padding of every block parameter that is a descriptor: that of what reaches it."""
     makers: list[Any] = [op for op in function.ops if op.mnemonic == "make_descriptor"]
     known: dict[Value, str] = {op.result: op.padding.value for op in makers}
+    known.update((p.value, "zero") for p in function.parameters if isinstance(p.type, Descriptor))
     changed = True
     while changed:
         changed = False

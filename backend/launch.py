@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import attrs
@@ -62,6 +63,16 @@ class Kernel:
 
 
 @attrs.frozen
+class Tensor:
+    """A strided tensor on the GPU, for a parameter that is a descriptor: the address of its first
+    element, extents, and strides in elements."""
+
+    address: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@attrs.frozen
 class Launch:
     """A kernel with its grid, ready for arguments."""
 
@@ -87,7 +98,32 @@ def pack(types: Sequence[str], arguments: Sequence[Any]) -> list[Any]:
     """Each argument as the C value that the kernel takes. Raises `LaunchError` (TIR0710)."""
     if len(types) != len(arguments):
         raise _error(f"the kernel takes {len(types)} arguments, not {len(arguments)}")
-    return [_value(i, t, a) for i, (t, a) in enumerate(zip(types, arguments, strict=True))]
+    found: list[Any] = []
+    for index, (kind, argument) in enumerate(zip(types, arguments, strict=True)):
+        if kind.startswith("tensor_desc"):
+            tensor = _tensor(index, kind, argument)
+            numbers = (*tensor.extents, *tensor.strides)
+            found += [ctypes.c_uint64(tensor.address), *map(ctypes.c_int64, numbers)]
+        else:
+            found.append(_value(index, kind, argument))
+    return found
+
+
+def _tensor(index: int, kind: str, argument: Any) -> Tensor:
+    """An array of the GPU as what a descriptor describes."""
+    if isinstance(argument, Tensor):
+        return argument
+    address = _address(index, kind, argument)
+    if callable(getattr(argument, "stride", None)):
+        return Tensor(address, tuple(argument.shape), tuple(argument.stride()))
+    interface = getattr(argument, "__cuda_array_interface__", None)
+    if interface is None:
+        raise _error(f"argument {index} must be a GPU array for {kind}, not an address")
+    shape, size = tuple(interface["shape"]), int(interface["typestr"][2:])
+    strides = interface.get("strides")
+    if strides is None:
+        return Tensor(address, shape, tuple(prod(shape[d + 1 :]) for d in range(len(shape))))
+    return Tensor(address, shape, tuple(s // size for s in strides))
 
 
 def _value(index: int, kind: str, argument: Any) -> Any:

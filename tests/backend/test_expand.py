@@ -1,12 +1,15 @@
 """Descriptors, scaled products and guarded scans through the lowering, against the interpreter."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 import tileir
 from tileir import textual
 from tileir.backend.executor import SimtExecutor
-from tileir.errors import CompileError
+from tileir.backend.launch import Tensor, pack
+from tileir.errors import LaunchError
 
 
 def agree(text, *arrays):
@@ -86,14 +89,32 @@ entry:
     )
 
 
-def test_a_descriptor_that_is_a_parameter_is_refused():
-    text = """tir 1.0
-define kernel void @k(tensor_desc<f32<4>> %d) {
+@pytest.mark.parametrize("strided", [False, True])
+def test_a_descriptor_that_is_a_parameter(strided):
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    agree(
+        """
+define kernel void @k(tensor_desc<f32<4, 4>> %d, tensor_desc<f32<4, 4>> %e) {
 entry:
-  %v = descriptor_load f32<4> %d, 0
-  descriptor_store %d, %v, 0
+  %v = descriptor_load f32<4, 4> %d, 1, 2
+  descriptor_store %e, %v, 0, 0
   ret
 }
-"""
-    with pytest.raises(CompileError, match="TIR0706"):
-        SimtExecutor().launch(textual.parse(text), None, 1, [np.zeros(4, np.float32)])
+""",
+        x[::2, ::2] if strided else x,
+        np.zeros((3, 4), np.float32),
+    )
+
+
+def test_what_a_launch_passes_for_a_descriptor():
+    class Array:
+        __cuda_array_interface__: ClassVar = {
+            "data": (4096, False), "shape": (3, 5), "strides": (40, 8), "typestr": "<f4",
+        }  # fmt: skip
+
+    passed = pack(("tensor_desc<f32<2, 2>>", "i32"), (Array(), 7))
+    assert [v.value for v in passed] == [4096, 3, 5, 10, 2, 7]
+    whole = pack(("tensor_desc<f32<2, 2>>",), (Tensor(4096, (3, 5), (5, 1)),))
+    assert [v.value for v in whole] == [4096, 3, 5, 5, 1]
+    with pytest.raises(LaunchError, match="TIR0710"):
+        pack(("tensor_desc<f32<2, 2>>",), (4096,))

@@ -141,14 +141,15 @@ def test_threads_beyond_a_tile_store_once():
 
 def test_what_has_no_lowering_is_refused_at_its_line():
     text = """tir 1.0
-define kernel void @k(tensor_desc<f32<4>> %d) {
+define kernel void @k(i8 %x) {
 entry:
+  %y = inline_asm i8 %x {text = "not.b32 $0, $1;", constraints = "=r,r", pack = 4}
   ret
 }
 """
     with pytest.raises(tileir.TileirError) as caught:
-        compile_kernel(textual.parse(text), "sm_90")
-    assert caught.value.code == "TIR0706" and caught.value.line == 2
+        compile_kernel(textual.parse(text), "sm_90", {"permit": ("inline_asm",)})
+    assert caught.value.code == "TIR0706" and caught.value.line == 4
 
 
 @pytest.mark.parametrize(
