@@ -31,12 +31,54 @@ def reduce_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     carried = [*elements, I1] if padded else elements
     join = joiner(lowering, op, elements, padded)
     items = [tree(group, join) for group in _groups(lowering, op, result, padded)]
-    for bit, vector in enumerate(source.lane):
-        if vector[op.axis]:
-            items = [join(item, _shuffled(lowering, carried, item, 1 << bit)) for item in items]
+    masks = [1 << bit for bit, vector in enumerate(source.lane) if vector[op.axis]]
+    items = _across_lanes(lowering, carried, items, masks, join)
     if warps_along(source, op.axis) > 1:
         items = _across_warps(lowering, op, result, carried, items, join)
     return [[item[i] for item in items] for i in range(len(elements))]
+
+
+def _across_lanes(
+    lowering: Lowering, elements: Sequence[Element], items: list[Item], masks: list[int],
+    join: Join,
+) -> list[Item]:  # fmt: skip
+    """Every item joined over the lanes that differ in the bits of `masks`.
+
+    Of several items two lanes take half each, so that the next step has half as much to do; in
+    the end they tell each other. The last item is joined by a butterfly.
+    """
+    left, split = list(masks), list[int]()
+    while left and len(items) > 1 and len(items) % 2 == 0:
+        mask, half = left.pop(), len(items) // 2
+        pairs = [
+            _apart(lowering, elements, mask, a, b)
+            for a, b in zip(items[:half], items[half:], strict=True)
+        ]
+        items = [join(mine, _shuffled(lowering, elements, other, mask)) for mine, other in pairs]
+        split.append(mask)
+    for mask in left:
+        items = [join(item, _shuffled(lowering, elements, item, mask)) for item in items]
+    for mask in reversed(split):
+        others = [_shuffled(lowering, elements, item, mask) for item in items]
+        pairs = [_apart(lowering, elements, mask, a, b) for a, b in zip(items, others, strict=True)]
+        items = [mine for mine, _ in pairs] + [other for _, other in pairs]
+    return items
+
+
+def _apart(
+    lowering: Lowering, elements: Sequence[Element], mask: int, a: Item, b: Item
+) -> tuple[Item, Item]:
+    """`a` and `b`, the other way round in lanes whose bit of `mask` is set."""
+    thread = lowering.thread
+
+    def make() -> str:
+        bits = thread.binary("and", I32, thread.lane(), thread.integer(mask))
+        return thread.compare("ne", I32, bits, thread.integer(0))
+
+    upper = thread.once(f"lane {mask} ne", make)
+    triples = list(zip(elements, a, b, strict=True))
+    first = tuple(thread.select(e, upper, y, x) for e, x, y in triples)
+    return first, tuple(thread.select(e, upper, x, y) for e, x, y in triples)
 
 
 def reduction_bytes(op: Any) -> int:

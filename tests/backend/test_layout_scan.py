@@ -175,6 +175,13 @@ def softmax(m, n):
 def test_a_row_softmax_reduces_within_a_warp_where_a_row_fits():
     rows = compiled(softmax(4, 256), 4)
     assert rows == {"barriers": 0, "shuffles": 10, "stores": 0, "loads": 0}
+    several = compiled(softmax(16, 128), 4)
+    assert several == {
+        "barriers": 0,
+        "shuffles": 18,
+        "stores": 0,
+        "loads": 0,
+    }  # four by butterfly: 40
     row = compiled(softmax(1, 1024), 4)
     assert row == {"barriers": 2, "shuffles": 10, "stores": 2, "loads": 2}
 
