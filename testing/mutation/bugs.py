@@ -224,7 +224,7 @@ _BARRIERS = (
          "State(self.read | other.read,", "State(self.read & other.read,"),
         ("stores after loads need no barrier",
          "if _writes_global(op) and _overwrites(op, pointers, state.loaded, bases):", "if False:"),
-        ("a barrier before each of nothing clears nothing",
+        ("a barrier clears nothing",
          "        state = State()\n    span = _span", "        pass\n    span = _span"),
     ),
 )  # fmt: skip

@@ -95,7 +95,9 @@ class _Retyping:
         changes: dict[str, Any] = {}
         for field in op.schema:
             given: Any = getattr(op, field.name)
-            if field.kind in READING and given is not None:
+            if given is None:
+                continue
+            if field.kind in READING:
                 several = field.kind in SEVERAL
                 changes[field.name] = (
                     tuple(map(self.operand, given)) if several else self.operand(given)

@@ -40,6 +40,14 @@ def test_literals_and_undef() -> None:
     assert Undef(ROW).type is ROW
 
 
+def test_promises_of_overflow_reach_to_the_ends_of_the_range() -> None:
+    op: Any = lookup("add")
+    low, high = -(1 << 31), (1 << 31) - 1
+    made = op(Value(ROW), Value(ROW), overflow=op.schema[2].attribute.enum("nsw"))
+    found = made.evaluate(MACHINE, ints(low + 1, low, high - 1, high), ints(-1, -1, 1, 1))
+    assert flags(found) == [1, 3]
+
+
 @pytest.mark.parametrize("promise", ["nsw", "nuw", "nsw_nuw"])
 def test_broken_promises_of_range_are_undefined(promise: str) -> None:
     a = ints(2**31 - 1, -1, 1, 5)
