@@ -76,11 +76,12 @@ def exp_scaled(x: Term, shift: int) -> Term:
 
 
 def exp(x: Term) -> Term:
-    """e^x: 2^n e^r, both by ex2.approx, which is exact for integers (PTX ISA, ex2). n is held in a
-    range, so that neither infinities nor the largest results need a case of their own."""
-    n = clamp((x * _PER_LN2).call("rint"), -151.0, 127.0)
-    r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
-    return (r * _PER_LN2).ptx("ex2.approx.ftz.f32") * n.ptx("ex2.approx.f32")
+    """e^x within 1 ulp (2 where subnormal): 2 e^r times 2^(n - 1), since 2^128 is no number, by
+    ex2.approx, which is exact for integers. x is held in a range, since its infinities would
+    leave no r."""
+    held = x.call("maximum", -105.0).call("minimum", 90.0)
+    n, r = reduced(held)
+    return fma(near_exp(r), 2.0, 2.0) * (n - 1.0).ptx("ex2.approx.f32")
 
 
 def expm1(x: Term) -> Term:
