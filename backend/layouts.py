@@ -139,7 +139,7 @@ class _Assignment:
         name = op.mnemonic
         if layout is not None and _moves_nothing(op):
             return _before(op, operand.type, layout)
-        if layout is not None and op.elementwise:
+        if layout is not None and (op.elementwise or _follows(name, index)):
             return layout
         anchor = self.anchors.of(op)
         if anchor is not None:
@@ -151,7 +151,7 @@ class _Assignment:
         if name in HALVES and layout is not None and (half := before(op, layout)) is not None:
             return half
         alike = name in HALVES and operand.type is op.inputs[0].type
-        if alike or name == "reduce":
+        if alike or name in ("reduce", "histogram", "inline_asm"):
             return self._source(op) or self.anchors.preferred(operand.type)
         if type(operand) is Value and operand in self.homes:
             return self.homes[operand]
@@ -265,6 +265,12 @@ class _Assignment:
         if isinstance(operand, Constant):
             return Constant(kind, operand.bits)
         return Undef(kind)
+
+
+def _follows(name: str, index: int) -> bool:
+    """Whether an operand of another op than an elementwise one is read element by element with
+    the result."""
+    return name == "inline_asm" or (name == "gather" and index == 1)
 
 
 def _moves_nothing(op: Op) -> bool:

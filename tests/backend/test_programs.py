@@ -180,3 +180,30 @@ def test_nothing_is_overwritten_before_it_is_loaded(name, barriers):
         place.store(value + 1.0)
     compiled = compile_kernel(b.module(), "sm_90", {"num_warps": 4})
     assert compiled.ptx.count("bar.sync") == barriers
+
+
+def test_an_index_stands_where_the_result_does():
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), i=pointer(I32), y=pointer(F32)) as (x, i, y):
+        at = b.arange(16)
+        wide = b.arange(64)
+        index = (i + wide).load().reshape(16, 4).sum(axis=1)
+        value = (x + at).load()
+        (y + at).store(b.gather(value, index & 15, axis=0))
+    random = np.random.default_rng(0)
+    x, i = np.arange(16, dtype=np.float32), random.integers(0, 9, 64).astype(np.int32)
+    for warps in (1, 4):
+        check(b.module(), 1, [x, i, np.zeros(16, np.float32)], num_warps=warps)
+
+
+def test_what_is_counted_stands_where_its_mask_does():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), y=pointer(I32)) as (x, y):
+        at = b.arange(64)
+        rows = (x + at).load().reshape(16, 4)
+        mask = rows.sum(axis=1) > 12
+        found = b.histogram(rows.max(axis=1), mask=mask, to=tile(I32, (10,)))
+        (y + b.arange(10)).store(found)
+    x = np.random.default_rng(1).integers(0, 9, 64).astype(np.int32)
+    for warps in (1, 4):
+        check(b.module(), 1, [x, np.zeros(10, np.int32)], num_warps=warps)
