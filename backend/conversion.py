@@ -10,7 +10,7 @@ import attrs
 
 from tileir.backend.exchange import Exchange, exchange
 from tileir.backend.lowering import Fragment, Lowering
-from tileir.backend.passage import pass_through, shuffled
+from tileir.backend.passage import both, pass_through, shuffled
 from tileir.backend.staging import Staging, staging
 from tileir.layout import Layout, Vector
 from tileir.op import Op
@@ -134,8 +134,9 @@ def address(lowering: Lowering, place: Placement, layout: Layout, register: int)
 
 def store_tile(lowering: Lowering, fragment: Fragment, tile: Tile, base: int) -> None:
     """Write a tile to shared memory from byte `base`; padding is left out, and of threads that
-    hold the same element all write it."""
+    hold the same element the first writes it."""
     place, thread = placement(tile, base), lowering.thread
+    first = lowering.first_holder(tile.layout)
     for register, handle in enumerate(fragment):
         inside = lowering.inside(tile.layout, tile.shape, register)
         if inside == "false":
@@ -146,7 +147,7 @@ def store_tile(lowering: Lowering, fragment: Fragment, tile: Tile, base: int) ->
             thread.store_shared(tile.element, at, [handle])
             return []
 
-        thread.when("true" if inside is None else inside, (), write)
+        thread.when(both(lowering, first, inside) or "true", (), write)
 
 
 def load_tile(lowering: Lowering, tile: Tile, base: int) -> Fragment:

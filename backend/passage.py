@@ -44,7 +44,7 @@ def store_staged(
             thread.store_shared(element, at, values)
             return []
 
-        thread.when(_both(lowering, first, held) or "true", (), write)
+        thread.when(both(lowering, first, held) or "true", (), write)
 
 
 def load_staged(
@@ -78,7 +78,7 @@ def _accesses(
             continue
         at, held = place.of(group[0], base, number)
         if held != "false":
-            yield group, at, _both(lowering, inside, held)
+            yield group, at, both(lowering, inside, held)
 
 
 class _Address:
@@ -219,7 +219,8 @@ def _sum(lowering: Lowering, terms: list[str]) -> str | None:
     return total
 
 
-def _both(lowering: Lowering, a: str | None, b: str | None) -> str | None:
+def both(lowering: Lowering, a: str | None, b: str | None) -> str | None:
+    """Two conditions at once; None is always."""
     if a is None or b is None:
         return a if b is None else b
     return lowering.thread.binary("and", I1, a, b)

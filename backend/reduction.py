@@ -211,7 +211,8 @@ def _across_warps(
                 thread.store_shared(element, at, [handle])
         return []
 
-    thread.when(_writers(lowering, source, op.axis), (), write)
+    first = lowering.first_holder(_writers(source, op.axis))
+    thread.when(first or "true", (), write)
     thread.barrier()
     return [tree(read_partials(lowering, place, index), join) for index in indices]
 
@@ -271,19 +272,12 @@ def _warp_index(source: Layout, axis: int) -> Layout:
     return layout(1, warp=tuple(vectors), repeats=tuple(repeats))
 
 
-def _writers(lowering: Lowering, source: Layout, axis: int) -> str:
-    """Lanes that write: the first of those that hold the same result."""
-    mask = source.free_bits("lane")
-    mask |= sum(1 << bit for bit, vector in enumerate(source.lane) if vector[axis])
-    thread = lowering.thread
-    if not mask:
-        return "true"
-
-    def make() -> str:
-        bits = thread.binary("and", I32, thread.lane(), thread.integer(mask))
-        return thread.compare("eq", I32, bits, thread.integer(0))
-
-    return thread.once(f"writers {mask}", make)
+def _writers(source: Layout, axis: int) -> Layout:
+    """A layout in which the lanes along the axis hold the same: the first of those that hold a
+    partial result writes it."""
+    lanes = tuple((0,) * source.rank if v[axis] else v for v in source.lane)
+    repeats = tuple(r for r in source.repeats if r.axis == "warp")
+    return layout(source.rank, (), lanes, source.warp, repeats=repeats)
 
 
 def check_axis_is_pure(lowering: Lowering, op: Any, source: Layout) -> None:

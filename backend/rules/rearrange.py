@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 from tileir.backend.conversion import Placement, placement
 from tileir.backend.halves import origin, stays
 from tileir.backend.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.passage import both
 from tileir.layout import Vector
-from tileir.types import I1, I32, Tile
+from tileir.types import I1, I32, Element, Tile
 
 Coordinates: TypeAlias = list[str]
 """One i32 per dimension."""
@@ -35,8 +36,8 @@ def address(lowering: Lowering, place: Placement, at: Coordinates) -> str:
 def scatter(
     lowering: Lowering, fragment: Fragment, tile: Tile, place: Placement, moved: Moved
 ) -> None:
-    """Write the elements of `tile` to where `moved` puts them."""
-    thread = lowering.thread
+    """Write the elements of `tile` to where `moved` puts them, each by the first that holds it."""
+    thread, first = lowering.thread, lowering.first_holder(tile.layout)
     for register, handle in enumerate(fragment):
         inside = lowering.inside(tile.layout, tile.shape, register)
         if inside == "false":
@@ -47,10 +48,7 @@ def scatter(
             thread.store_shared(tile.element, at, [handle])
             return []
 
-        if inside is None:
-            write()
-        else:
-            thread.when(inside, (), write)
+        thread.when(both(lowering, first, inside) or "true", (), write)
 
 
 def collect(
@@ -112,9 +110,21 @@ def _join(lowering: Lowering, op: Any) -> list[Fragment]:
         if isinstance(value.type, Tile):
             scatter(lowering, fragment, value.type, place, lambda at, last=last: [*at, last])
         else:
-            thread.store_shared(scalar_of(value.type), address(lowering, place, [last]), fragment)
+            at = address(lowering, place, [last])
+            _by_one(lowering, at, scalar_of(value.type), fragment)
     thread.barrier()
     return [collect(lowering, tile, place, lambda _, at: at)]
+
+
+def _by_one(lowering: Lowering, at: str, element: Element, values: Fragment) -> None:
+    """Write a scalar's value, by the first thread."""
+    thread = lowering.thread
+
+    def write() -> list[str]:
+        thread.store_shared(element, at, values)
+        return []
+
+    thread.when(lowering.first_holder(None) or "true", (), write)
 
 
 def _split(lowering: Lowering, op: Any) -> list[Fragment]:
