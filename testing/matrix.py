@@ -168,7 +168,7 @@ def campaign(arguments: argparse.Namespace) -> dict[str, Tally]:
             _finish(batch, tallies, arguments)
             batch = []
         if count % 1000 == 0:
-            print(f"{count} cells, {time.monotonic() - start:.0f} s", file=sys.stderr)
+            sys.stderr.write(f"{count} cells, {time.monotonic() - start:.0f} s\n")
     if batch:
         _finish(batch, tallies, arguments)
     return tallies
@@ -207,10 +207,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.out:
         arguments.out.write_text(table(tallies))
     failures = [text for tally in tallies.values() for text in tally.failures]
-    print("\n".join(failures[:100]))
+    sys.stdout.write("".join(f"{text}\n" for text in failures[:100]))
     total = sum(t.cells for t in tallies.values())
     agree = sum(t.agree for t in tallies.values())
-    print(f"{total} cells, {agree} agree, {len(failures)} failures")
+    sys.stdout.write(f"{total} cells, {agree} agree, {len(failures)} failures\n")
     return 1 if failures else 0
 
 
