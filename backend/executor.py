@@ -94,7 +94,8 @@ class SimtExecutor:
         **options: Any,
     ) -> dict[str, int]:
         """Run the lowering rules of `kernel` for every thread; what was done, counted. Lines that
-        it prints are added to `output`, a list.
+        it prints are added to `output`, a list; what its ops do to memory to `counts`
+        (`tileir.backend.simt_counts.Counts`).
 
         Raises `CompileError`, and AssertionError for a defect of the lowering (a race in shared
         memory, a read of what nobody wrote, an access out of bounds or not aligned).
@@ -102,13 +103,21 @@ class SimtExecutor:
         from tileir.backend import simt
 
         machine = target(options.pop("target", None) or "sm_90")
-        output = options.pop("output", None)
+        output, counts = options.pop("output", None), options.pop("counts", None)
         done = staged(module, machine, Options(**options), kernel)
         values = _expanded(module.functions[done.kernel], _ordered(module, done.kernel, arguments))
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         lowered = done.stages["barriers"]
         return simt.run(
-            lowered, done.kernel, extents, values, machine, done.memory, done.num_warps, output
+            lowered,
+            done.kernel,
+            extents,
+            values,
+            machine,
+            done.memory,
+            done.num_warps,
+            output,
+            counts,
         )
 
 

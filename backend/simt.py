@@ -20,6 +20,7 @@ from tileir.backend.lowering import Lowering, Rule
 from tileir.backend.rules import rules
 from tileir.backend.scratch import Plan
 from tileir.backend.simt_async import Copies
+from tileir.backend.simt_counts import Counted, Counts
 from tileir.backend.simt_memory import Memory
 from tileir.backend.simt_mma import Matrices
 from tileir.backend.simt_numbers import Numbers
@@ -27,6 +28,7 @@ from tileir.backend.target import Target
 from tileir.backend.thread import Access, Number, Order
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Global, Module
+from tileir.op import Op
 from tileir.types import I1, I32, I64, Element, Pointer, Type
 from tileir.values import encode
 
@@ -181,7 +183,8 @@ class SimtThread(Matrices, Copies, Numbers):
         held, size, found = self._held(mask), element.bytes, list[Lanes]()
         self.memory.check_aligned(pointer.array, size * count, held)
         for i in range(count):
-            raw = self.memory.load(pointer.array + i * size, self.dtype(element), held)
+            at, kind = pointer.array + i * size, self.dtype(element)
+            raw = self.memory.load(at, kind, held, alone=access.volatile)
             rest = np.zeros(1, raw.dtype) if other is None else other[i].array
             found.append(self.made(np.where(held, raw, rest), element))
         return found
@@ -193,7 +196,8 @@ class SimtThread(Matrices, Copies, Numbers):
         held, size = self._held(mask), element.bytes
         self.memory.check_aligned(pointer.array, size * len(values), held)
         for i, value in enumerate(values):
-            self.memory.store(pointer.array + i * size, value.array, held)
+            at = pointer.array + i * size
+            self.memory.store(at, value.array, held, alone=access.volatile)
 
     def atomic(
         self, name: str, element: Element, pointer: Lanes, value: Lanes, order: Order
@@ -201,9 +205,9 @@ class SimtThread(Matrices, Copies, Numbers):
         old = np.zeros(self.threads, self.dtype(element))
         for t in np.flatnonzero(self.active):
             place, one = pointer.array[t : t + 1], np.ones(1, bool)
-            old[t] = self.memory.load(place, old.dtype, one)[0]
+            old[t] = self.memory.load(place, old.dtype, one, alone=True)[0]
             new = self.combined(name, element, old[t : t + 1], value.array[t : t + 1])
-            self.memory.store(place, new, one)
+            self.memory.store(place, new, one, alone=True)
         return Lanes(old)
 
     def add_vector(
@@ -222,16 +226,17 @@ class SimtThread(Matrices, Copies, Numbers):
         old = np.zeros(self.threads, self.dtype(element))
         for t in np.flatnonzero(self.active):
             place, one = pointer.array[t : t + 1], np.ones(1, bool)
-            old[t] = self.memory.load(place, old.dtype, one)[0]
+            old[t] = self.memory.load(place, old.dtype, one, alone=True)[0]
             if old[t].tobytes() == expected.array[t].tobytes():
-                self.memory.store(place, desired.array[t : t + 1], one)
+                self.memory.store(place, desired.array[t : t + 1], one, alone=True)
         return Lanes(old)
 
     def load_atomic(self, element: Element, pointer: Lanes, order: Order) -> Lanes:
-        return Lanes(self.memory.load(pointer.array, self.dtype(element), self.active))
+        kind = self.dtype(element)
+        return Lanes(self.memory.load(pointer.array, kind, self.active, alone=True))
 
     def store_atomic(self, element: Element, pointer: Lanes, value: Lanes, order: Order) -> None:
-        self.memory.store(pointer.array, value.array, self.active)
+        self.memory.store(pointer.array, value.array, self.active, alone=True)
 
     def fence(self, order: Order) -> None:
         return None
@@ -277,7 +282,7 @@ class _Execution(Lowering):
         block = self.function.entry
         while True:
             for op in block.ops[:-1]:
-                for value, fragment in zip(op.results, self.lower(op), strict=True):
+                for value, fragment in zip(op.results, self._done(op), strict=True):
                     self.values[value] = fragment
             last = block.terminator
             if not last.successors:
@@ -286,6 +291,16 @@ class _Execution(Lowering):
             incoming = [self.fragment(a) for a in edge.arguments]
             block = self.function.blocks[edge.label]
             self.values.update(zip(block.parameters, incoming, strict=True))
+
+    def _done(self, op: Op) -> list[Any]:
+        """What the rule of `op` does; a defect is reported at its place."""
+        machine: Any = self.thread
+        machine.op = op
+        try:
+            return self.lower(op)
+        except AssertionError as error:
+            place = "" if op.location is None else f"{op.location}: "
+            raise type(error)(f"{place}{op.mnemonic}: {error}") from error
 
     def _taken(self, last: Any) -> int:
         if last.mnemonic == "br":
@@ -299,21 +314,21 @@ class _Execution(Lowering):
 
 def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
-    plan: Plan, num_warps: int, output: list[str] | None = None,
+    plan: Plan, num_warps: int, output: list[str] | None = None, counts: Counts | None = None,
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, one after the
-    other; arrays in `arguments` are read and written in place. Counts what was done; what is
-    printed is added to `output`, a line per text."""
+    other; arrays in `arguments` are read and written in place. Counts what was done, by op into
+    `counts`; what is printed is added to `output`, a line per text."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
-    counts = {"barriers": 0}
+    done = {"barriers": 0}
     contiguity, table = Contiguity.of(function), _rules()
     memory = Memory(plan.size)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
     handles = [memory.place(a) if isinstance(a, np.ndarray) else a for a in arguments]
     for program in itertools.product(*(range(n) for n in reversed(extents))):
         memory.clear_shared()
-        thread = SimtThread(num_warps * target.lanes, program[::-1], extents, memory)
+        thread = _threads(num_warps * target.lanes, program[::-1], extents, memory, counts)
         thread.f8_conversion = target.f8_conversion
         values = [
             _argument(thread, p.type, h) for p, h in zip(function.parameters, handles, strict=True)
@@ -324,11 +339,26 @@ def run(
         )
         thread.call_function = _caller(module, target, thread, table)
         execution.execute(values)
-        counts["barriers"] += thread.barriers
+        done["barriers"] += thread.barriers
     memory.write_back()
     if output is not None:
         output += memory.printed
-    return counts
+    return done
+
+
+class _CountedThread(Counted, SimtThread):
+    """Threads that count what they do."""
+
+
+def _threads(
+    threads: int, program: Sequence[int], grid: Sequence[int], memory: Memory,
+    counts: Counts | None,
+) -> SimtThread:  # fmt: skip
+    if counts is None:
+        return SimtThread(threads, program, grid, memory)
+    made = _CountedThread(threads, program, grid, memory)
+    made.counts = counts
+    return made
 
 
 def _contents(found: Global) -> Array:

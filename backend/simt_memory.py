@@ -1,22 +1,23 @@
 """Memory of the machine of threads: arrays at made-up addresses, and the block's shared bytes.
 
-Shared bytes remember who wrote and who read them since the last barrier, so that a missing
-barrier is an error even though threads advance together.
+Bytes remember who wrote and who read them since the last barrier (`simt_shadow`), so that a
+missing barrier is an error even though threads advance together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
 
+from tileir.backend.simt_shadow import Shadow
 from tileir.backend.spans import Span
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _GAP = 1 << 20
-_NOBODY, _SEVERAL = -1, -2
 
 
 @attrs.define(eq=False)
@@ -26,8 +27,9 @@ class Memory:
     shared_bytes: int
     buffers: list[tuple[int, Span]] = attrs.field(init=False, factory=list)
     shared: Array = attrs.field(init=False)
-    writer: Array = attrs.field(init=False)
-    reader: Array = attrs.field(init=False)
+    touched: Shadow = attrs.field(init=False)
+    shadows: list[Shadow] = attrs.field(init=False, factory=list)
+    """Of the buffers, in order."""
     written: Array = attrs.field(init=False)
     globals: dict[str, int] = attrs.field(init=False, factory=dict)
     printed: list[str] = attrs.field(init=False, factory=list)
@@ -41,6 +43,7 @@ class Memory:
         base = _GAP if last is None else last[0] + -(-len(last[1].data) // _GAP) * _GAP + _GAP
         span = Span.of(array)
         self.buffers.append((base, span))
+        self.shadows.append(Shadow(len(span.data), f"argument {len(self.shadows)}"))
         return base + span.offset
 
     def write_back(self) -> None:
@@ -53,32 +56,46 @@ class Memory:
         if (address[held] % min(size, 16)).any():
             raise AssertionError(f"an access of {size} bytes that is not aligned")
 
-    def load(self, address: Array, dtype: Any, held: Array) -> Array:
-        """What lies at `address` where `held`, zero elsewhere."""
+    def load(self, address: Array, dtype: Any, held: Array, *, alone: bool = False) -> Array:
+        """What lies at `address` where `held`, zero elsewhere. `alone`: by an access that needs
+        no barrier, as it is atomic or volatile."""
         found = np.zeros(len(address), dtype)
-        for data, index, where in self._parts(address, found.itemsize, held):
-            raw = np.stack([data[index + i] for i in range(found.itemsize)], axis=-1)
-            found[where] = np.ascontiguousarray(raw).view(dtype)[..., 0]
+        for number, index, where in self._parts(address, found.itemsize, held):
+            at = (index[:, None] + np.arange(found.itemsize)).reshape(-1)
+            if not alone:
+                threads = np.repeat(np.flatnonzero(where), found.itemsize)
+                self.shadows[number].read(at, threads)
+            raw = self.buffers[number][1].data[at].reshape(-1, found.itemsize)
+            found[where] = np.ascontiguousarray(raw).view(dtype)[:, 0]
         return found
 
-    def store(self, address: Array, values: Array, held: Array) -> None:
-        """Write `values` to `address` where `held`."""
+    def store(self, address: Array, values: Array, held: Array, *, alone: bool = False) -> None:
+        """Write `values` to `address` where `held`; `alone` as for `load`."""
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
-        for data, index, where in self._parts(address, raw.shape[1], held):
-            for i in range(raw.shape[1]):
-                data[index + i] = raw[where, i]
+        size = raw.shape[1]
+        for number, index, where in self._parts(address, size, held):
+            at = (index[:, None] + np.arange(size)).reshape(-1)
+            data, wanted = self.buffers[number][1].data, raw[where].reshape(-1)
+            threads = np.repeat(np.flatnonzero(where), size)
+            if not alone:
+                self.shadows[number].write(at, threads)
+            data[at] = wanted
+            if not alone:
+                self.shadows[number].landed(at, threads, data[at], wanted)
 
-    def _parts(self, address: Array, size: int, held: Array) -> Any:
+    def _parts(self, address: Array, size: int, held: Array) -> Iterator[tuple[int, Array, Array]]:
+        """Number of a buffer, bytes in it, and the threads that access these."""
         left = held.copy()
-        for base, span in self.buffers:
-            data = span.data
+        for number, (base, span) in enumerate(self.buffers):
             index = address - base
-            where = left & (index >= 0) & (index + size <= len(data))
+            where = left & (index >= 0) & (index + size <= len(span.data))
             if where.any():
-                yield data, index[where], where
+                yield number, index[where], where
                 left &= ~where
         if left.any():
-            raise AssertionError(f"an access outside every buffer, by thread {np.argmax(left)}")
+            raise AssertionError(
+                f"thread {np.argmax(left)} accesses {size} bytes outside every buffer"
+            )
 
     # Shared memory ----------------------------------------------------------------------------
 
@@ -86,67 +103,59 @@ class Memory:
         """The shared memory of a new block."""
         self.shared = np.full(self.shared_bytes, 0xCD, np.uint8)
         self.written = np.zeros(self.shared_bytes, bool)
+        self.touched = Shadow(self.shared_bytes, "shared memory")
         self.synchronize()
 
     def synchronize(self) -> None:
         """A barrier: nobody has touched anything since."""
-        self.writer = np.full(self.shared_bytes, _NOBODY)
-        self.reader = np.full(self.shared_bytes, _NOBODY)
+        self.touched.synchronize()
+        for shadow in self.shadows:
+            shadow.synchronize()
 
     def load_shared(self, offset: Array, dtype: Any, held: Array, is_bool: bool) -> Array:
         """What lies at `offset`; reading what another thread wrote since the last barrier, or
         nobody ever wrote, is an error."""
         found = np.zeros(len(offset), dtype)
-        threads = np.flatnonzero(held)
-        where = offset[held]
-        size = found.itemsize
-        self._check_bounds(where, size)
-        raw = np.zeros((len(where), size), np.uint8)
-        for i in range(size):
-            at = where + i
-            if not self.written[at].all():
-                raise AssertionError("a read of shared memory that nobody wrote")
-            if ((self.writer[at] != _NOBODY) & (self.writer[at] != threads)).any():
-                raise AssertionError("a read of shared memory written without a barrier between")
-            raw[:, i] = self.shared[at]
-            seen = self.reader[at]
-            self.reader[at] = np.where((seen == _NOBODY) | (seen == threads), threads, _SEVERAL)
-            order = np.argsort(at, kind="stable")
-            same = at[order][1:] == at[order][:-1]
-            self.reader[at[order][1:][same]] = _SEVERAL
-        found[held] = raw.view(dtype)[:, 0] if len(where) else found[held]
+        at, threads = self._shared_bytes(offset, found.itemsize, held)
+        if not self.written[at].all():
+            first = int(np.argmin(self.written[at]))
+            raise AssertionError(
+                f"thread {threads[first]} reads byte {at[first]} of shared memory, which nobody "
+                "wrote"
+            )
+        self.touched.read(at, threads)
+        raw = np.ascontiguousarray(self.shared[at].reshape(-1, found.itemsize))
+        found[held] = raw.view(dtype)[:, 0] if len(at) else found[held]
         return found
 
     def store_shared(self, offset: Array, values: Array, held: Array) -> None:
-        """Write `values` to `offset`; over what another thread read or wrote otherwise since the
-        last barrier is an error."""
-        threads, where = np.flatnonzero(held), offset[held]
-        if not len(where):
+        """Write `values` to `offset`; over what another thread read or wrote since the last
+        barrier, or writes as well, is an error."""
+        at, threads = self._shared_bytes(offset, values.dtype.itemsize, held)
+        if not len(at):
             return
-        raw = np.ascontiguousarray(values[held]).view(np.uint8).reshape(len(where), -1)
-        size = values.dtype.itemsize
-        self._check_bounds(where, size)
-        for i in range(size if len(where) else 0):
-            at = where + i
-            read = self.reader[at]
-            if ((read != _NOBODY) & (read != threads)).any():
-                raise AssertionError("a write of shared memory read without a barrier between")
-            other = (self.writer[at] != _NOBODY) & (self.writer[at] != threads)
-            if (other & (self.shared[at] != raw[:, i])).any():
-                raise AssertionError("two writes of shared memory without a barrier between")
-            self.shared[at] = raw[:, i]
-            if (self.shared[at] != raw[:, i]).any():
-                raise AssertionError("two threads write different values to one shared byte")
-            self.writer[at], self.written[at] = threads, True
+        self.touched.write(at, threads)
+        raw = np.ascontiguousarray(values[held]).view(np.uint8).reshape(-1)
+        self.shared[at] = raw
+        self.touched.landed(at, threads, self.shared[at], raw)
+        self.written[at] = True
 
     def add_shared(self, offset: Array, values: Array, held: Array) -> None:
         """Atomic additions to 32-bit words."""
         words = self.shared.view(np.int32) if self.shared_bytes % 4 == 0 else None
         assert words is not None
         np.add.at(words, offset[held] // 4, values[held])
-        for i in range(4):
-            self.writer[offset[held] + i] = _SEVERAL
+        at, _ = self._shared_bytes(offset, 4, held)
+        self.touched.added(at)
 
-    def _check_bounds(self, where: Array, size: int) -> None:
-        if len(where) and (where.min() < 0 or where.max() + size > self.shared_bytes):
-            raise AssertionError("an access outside shared memory")
+    def _shared_bytes(self, offset: Array, size: int, held: Array) -> tuple[Array, Array]:
+        """Every byte accessed, and by which thread. Raises where one is outside."""
+        threads, where = np.flatnonzero(held), offset[held]
+        outside = (where < 0) | (where + size > self.shared_bytes)
+        if outside.any():
+            first = int(np.argmax(outside))
+            raise AssertionError(
+                f"thread {threads[first]} accesses bytes {where[first]} to "
+                f"{where[first] + size - 1} of shared memory, which has {self.shared_bytes}"
+            )
+        return (where[:, None] + np.arange(size)).reshape(-1), np.repeat(threads, size)

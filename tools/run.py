@@ -18,9 +18,10 @@ from tileir.tools.executors import choose
 from tileir.tools.files import read_module
 from tileir.tools.inputs import Recipe, draw, recipe
 from tileir.tools.ptx import write_ptx
+from tileir.tools.report import HEADS, rows
 from tileir.tools.table import Row, show
 
-_ON = "auto (a GPU where there is one), interpreter, gpu, or another installed executor"
+_ON = "auto (a GPU where there is one), interpreter, simt, gpu, or another installed executor"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help=".tir file, or - for standard input")
     parser.add_argument("--kernel", help="kernel to run (default: the one metadata names)")
     parser.add_argument("--on", default="auto", metavar="EXECUTOR", help=_ON)
+    parser.add_argument(
+        "--report", action="store_true", help="with --on simt: what each line does to memory"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
     parser.add_argument("--target", help="GPU architecture of the PTX (default: the GPU's, sm_80)")
     parser.add_argument("--ptx", metavar="PATH", help="where to write the PTX")
@@ -38,13 +42,16 @@ def execute(options: argparse.Namespace) -> int:
     module = _linked(read_module(options.file))
     plan = recipe(module, options.kernel)
     before = draw(plan, options.seed)
+    counts = _counts(options)
     start = perf_counter()
-    name, after = _launched(module, plan, before, options.on)
+    name, after = _launched(module, plan, before, options.on, counts)
     seconds = perf_counter() - start
     judged = verdicts(plan, before, after)
     grid = "x".join(map(str, plan.grid))
     sys.stdout.write(f"@{plan.kernel.name} on {name}, grid {grid}, {seconds:.2f} s\n")
     _show(plan, judged)
+    if counts is not None:
+        show(HEADS, rows(counts))
     sys.stdout.write(_ptx_line(module, plan, options) + "\n")
     return 0 if all(verdict.good for verdict in judged) else 1
 
@@ -58,14 +65,29 @@ def _linked(module: Module) -> Module:
     return link(module)
 
 
+def _counts(options: argparse.Namespace) -> Any:
+    """Where the machine of threads counts; None where nobody asked.
+
+    Raises ToolError (TIR0908) where something else is to run the kernel."""
+    if not options.report:
+        return None
+    if options.on != "simt":
+        message = "--report needs --on simt: only the machine of threads counts"
+        raise ToolError(Diagnostic("TIR0908", message))
+    from tileir.backend.simt_counts import Counts  # numpy, for those who ask
+
+    return Counts()
+
+
 def _launched(
-    module: Module, plan: Recipe, before: Mapping[str, Any], wanted: str
+    module: Module, plan: Recipe, before: Mapping[str, Any], wanted: str, counts: Any
 ) -> tuple[str, dict[str, Any]]:
     """Where the kernel ran and what it left. What no GPU code can be made for yet runs in the
     interpreter, unless a GPU was asked for by name."""
     name, after = choose(wanted), _copies(before)
+    extra = {} if counts is None else {"counts": counts}
     try:
-        executor(name).launch(module, plan.kernel.name, plan.grid, after)
+        executor(name).launch(module, plan.kernel.name, plan.grid, after, **extra)
     except CompileError as error:
         if wanted != "auto":
             raise

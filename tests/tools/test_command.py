@@ -1,5 +1,7 @@
 """The command `tileir`, as a user sees it."""
 
+from pathlib import Path
+
 import pytest
 
 from tileir.codes import CODES
@@ -38,3 +40,16 @@ def test_help_names_every_command(capsys):
 def test_a_missing_file_is_a_located_error(capsys, tmp_path):
     assert main(["run", str(tmp_path / "none.tir")]) == 1
     assert "TIR0904" in capsys.readouterr().err
+
+
+def test_a_report_by_line(capsys, tmp_path):
+    text = (Path(__file__).parents[2] / "examples/softmax.tir").read_text("utf-8")
+    file = tmp_path / "softmax.tir"
+    small = text.replace("[583]", "[1]").replace("f32[583, 931]", "f32[1, 931]")
+    file.write_text(small, "utf-8")
+    assert main(["run", "--on", "simt", "--report", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = next(i for i, line in enumerate(lines) if line.startswith("line  op"))
+    assert [line.split()[1] for line in lines[heads + 1 : -1]].count("reduce") == 2
+    assert main(["run", "--on", "interpreter", "--report", str(file)]) == 1
+    assert "TIR0908" in capsys.readouterr().err

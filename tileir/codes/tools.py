@@ -39,6 +39,11 @@ CODES: dict[str, tuple[str, str]] = {
         "`--on gpu` needs an NVIDIA GPU with its driver and the CUDA bindings. Leave `--on` out "
         "to run in the interpreter where there is none.",
     ),
+    "TIR0908": (
+        "only threads on the CPU are counted",
+        "`tileir run --report` tells what every line does to memory, which the machine of threads "
+        "counts: `--on simt --report`.",
+    ),
     "TIR0910": (
         "nothing to reduce by",
         "`tileir reduce` needs a predicate that holds on the module given: a command that exits "

@@ -1,0 +1,151 @@
+"""The machine of threads: what it reports as a defect, and what it counts."""
+
+import numpy as np
+import pytest
+
+from tileir import textual
+from tileir.backend.executor import SimtExecutor
+from tileir.backend.simt_counts import Counts, Tally
+from tileir.backend.simt_memory import Memory
+from tileir.backend.simt_shadow import RaceError
+
+THREADS = 64
+EVERY = np.ones(THREADS, bool)
+OWN = np.arange(THREADS) * 4
+NEXT = (OWN + 4) % (THREADS * 4)
+
+
+@pytest.fixture
+def memory():
+    return Memory(THREADS * 4)
+
+
+def write(memory, at=OWN, held=EVERY):
+    memory.store_shared(at, np.arange(THREADS, dtype=np.int32), held)
+
+
+def read(memory, at=OWN, held=EVERY):
+    return memory.load_shared(at, np.dtype(np.int32), held, False)
+
+
+def test_own_bytes_need_no_barrier(memory):
+    write(memory)
+    assert (read(memory) == np.arange(THREADS)).all()
+    write(memory)
+
+
+def test_a_barrier_orders(memory):
+    write(memory)
+    memory.synchronize()
+    assert (read(memory, NEXT) == (np.arange(THREADS) + 1) % THREADS).all()
+    memory.synchronize()
+    write(memory)
+
+
+def test_read_after_write(memory):
+    write(memory)
+    with pytest.raises(RaceError, match="thread 0 reads byte 4 of shared memory, which thread 1"):
+        read(memory, NEXT)
+
+
+def test_write_after_read(memory):
+    write(memory)
+    memory.synchronize()
+    read(memory, NEXT)
+    with pytest.raises(RaceError, match="thread 0 writes byte 0 of shared memory, which thread 63"):
+        write(memory)
+
+
+def test_writing_the_same_again_is_a_race(memory):
+    write(memory)
+    same = np.roll(np.arange(THREADS, dtype=np.int32), -1)
+    with pytest.raises(RaceError, match="which thread 1 wrote"):
+        memory.store_shared(NEXT, same, EVERY)
+
+
+def test_several_readers_are_remembered(memory):
+    write(memory)
+    memory.synchronize()
+    read(memory, np.zeros(THREADS, np.int64))
+    with pytest.raises(RaceError, match="several threads read"):
+        write(memory, held=np.arange(THREADS) == 0)
+
+
+def test_two_values_at_once(memory):
+    with pytest.raises(RaceError, match="at the same time, not the same"):
+        write(memory, np.zeros(THREADS, np.int64))
+
+
+def test_bytes_nobody_wrote(memory):
+    with pytest.raises(AssertionError, match=r"thread 0 reads byte 0 of .* nobody wrote"):
+        read(memory)
+
+
+def test_outside(memory):
+    with pytest.raises(AssertionError, match=r"thread 63 accesses bytes 256 to 259 .* has 256"):
+        write(memory, OWN + 4)
+    data = np.zeros(4, np.int32)
+    base = memory.place(data)
+    with pytest.raises(AssertionError, match="thread 4 accesses 4 bytes outside"):
+        memory.load(base + OWN, np.dtype(np.int32), EVERY)
+
+
+def test_global_memory_needs_barriers_too(memory):
+    base = memory.place(np.zeros(THREADS, np.int32))
+    memory.store(base + OWN, np.arange(THREADS, dtype=np.int32), EVERY)
+    with pytest.raises(RaceError, match="of argument 0, which thread 1 wrote"):
+        memory.load(base + NEXT, np.dtype(np.int32), EVERY)
+    memory.load(base + NEXT, np.dtype(np.int32), EVERY, alone=True)
+    memory.synchronize()
+    memory.load(base + NEXT, np.dtype(np.int32), EVERY)
+
+
+def test_transactions_of_a_stride():
+    for stride, sectors, lines in ((4, 4, 1), (8, 8, 2), (128, 32, 32)):
+        tally = Tally()
+        tally.touch_global(np.arange(32) * stride, 4, np.ones(32, bool))
+        assert (tally.accesses, tally.sectors, tally.ideal) == (1, sectors, 4)
+        assert tally.lines == lines
+
+
+def test_conflicts_of_a_stride():
+    for stride, conflicts in ((4, 0), (8, 1), (128, 31), (132, 0)):
+        tally = Tally()
+        tally.touch_shared(np.arange(32) * stride, 4, np.ones(32, bool))
+        assert tally.conflicts == conflicts
+        assert tally.wavefronts == conflicts + 1
+
+
+ADD = """tir 1.0
+
+define kernel void @add(f32* aligned(16) %x) {
+entry:
+  %i = make_range i32<512>
+  %xs = splat f32*<512> %x
+  %p = getelementptr f32*<512> %xs, %i
+  %v = load f32<512> %p
+  %s = reduce f32 %v {combiner = fadd}
+  %t = splat f32<512> %s
+  store %p, %t
+  ret
+}
+"""
+
+
+def test_counts_by_op():
+    counts = Counts()
+    x = np.ones(512, np.float32)
+    SimtExecutor().launch(textual.parse(ADD), None, 2, [x], counts=counts, num_warps=4)
+    by_name = {op.mnemonic: tally for op, tally in counts.by_op.items()}
+    assert x[0] == 512 * 512
+    assert by_name["load"].sectors == by_name["load"].ideal == 2 * 512 * 4 // 32
+    assert by_name["load"].lines == 2 * 512 * 4 // 128
+    assert by_name["reduce"].barriers == 2
+    assert by_name["reduce"].shuffles == 2 * 5
+    assert by_name["reduce"].conflicts == 0
+    assert by_name["reduce"].instructions["fadd"] > 5
+
+
+def test_a_defect_names_op_and_line():
+    with pytest.raises(AssertionError, match=r":8:\d+: load: thread \d+ accesses"):
+        SimtExecutor().launch(textual.parse(ADD), None, 1, [np.ones(256, np.float32)])

@@ -1,0 +1,49 @@
+"""`tileir run --on simt --report`: what each line of a kernel does to memory, as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.op import Op
+from tileir.tools.table import Row
+
+HEADS = (
+    "line", "op", "accesses", "sectors", "ideal", "shared", "wavefronts", "conflicts", "barriers",
+    "shuffles", "divergent", "instructions",
+)  # fmt: skip
+"""Accesses are of warps to global memory, sectors of 32 bytes, `ideal` the fewest that hold what
+was accessed; `shared` accesses, their wavefronts, and those lost to bank conflicts; barriers,
+shuffles and instructions are executed by every thread of a block, summed over blocks."""
+
+_FIELDS = ("accesses", "sectors", "ideal", "shared", "wavefronts", "conflicts", "barriers",
+           "shuffles", "divergent")  # fmt: skip
+
+
+def rows(counts: Any) -> list[Row]:
+    """A row per line and op of a `Counts`, in the order of lines; not good where transactions
+    exceed the ideal or banks conflict."""
+    found: dict[tuple[int, str], list[int]] = {}
+    for op, tally in counts.by_op.items():
+        numbers = [getattr(tally, name) for name in _FIELDS]
+        numbers.append(sum(tally.instructions.values()))
+        key = (_line(op), op.mnemonic)
+        found[key] = [a + b for a, b in zip(found.get(key, [0] * 10), numbers, strict=True)]
+    return [
+        Row((str(line) if line else "-", name, *map(_shown, numbers)), _good(numbers))
+        for (line, name), numbers in sorted(found.items())
+    ]
+
+
+def _line(op: Op) -> int:
+    return 0 if op.location is None else op.location.line
+
+
+def _shown(number: int) -> str:
+    return str(number) if number else ""
+
+
+def _good(numbers: list[int]) -> bool | None:
+    _, sectors, ideal, shared, _, conflicts, *_ = numbers
+    if not sectors and not shared:
+        return None
+    return sectors <= ideal and not conflicts
