@@ -213,16 +213,20 @@ class _Assignment:
                 arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
                 changes[field.name] = Successor(edge.label, arguments)
         new = attrs.evolve(op, **changes, results=())
-        named = tuple(map(self._result, new.results, op.results, (layout for _ in op.results)))
+        given = _given(new)
+        named = tuple(
+            self._result(made, old, given or self.homes.get(old, layout))
+            for made, old in zip(new.results, op.results, strict=True)
+        )
         ops.append(attrs.evolve(new, results=named))
         for old, value in zip(op.results, named, strict=True):
             self._settle(old, value, layout, ops)
 
     def _result(self, new: Value, old: Value, layout: Layout | None) -> Value:
-        """The new result: in the layout the op gives it, else in the one planned for it."""
-        kind, planned = new.type, self.homes.get(old, layout)
-        if isinstance(kind, Tile) and kind.layout is None and planned is not None:
-            kind = _laid_out(kind, planned)
+        """The new result, in `layout` where the op leaves that open."""
+        kind = new.type
+        if isinstance(kind, Tile) and kind.layout is None and layout is not None:
+            kind = _laid_out(kind, layout)
         return Value(kind, old.name)
 
     def _settle(self, old: Value, value: Value, layout: Layout | None, ops: list[Op]) -> None:
@@ -278,6 +282,13 @@ def _moves_nothing(op: Op) -> bool:
     if op.mnemonic == "reshape":
         return differs_in_units(shape_of(op.inputs[0].type), shape_of(op.results[0].type))
     return op.mnemonic in _CHEAP_SHAPES
+
+
+def _given(op: Op) -> Layout | None:
+    """The layout of the results of an op whose operands decide it."""
+    if op.mnemonic != "reduce":
+        return None
+    return cast(Layout, cast(Tile, op.inputs[0].type).layout).slice(cast(Any, op).axis)
 
 
 def _before(op: Op, operand: Tile, layout: Layout) -> Layout:

@@ -172,3 +172,20 @@ def test_halves_stay_in_registers(n, free, warps):
     if free:
         function = assigned(module, warps)
         assert all(stays(op) for op in function.ops if op.mnemonic in ("join", "split", "cat"))
+
+
+def test_a_sum_that_is_planned_elsewhere_is_converted():
+    """The result of a reduction has the layout that its operand gives it, whatever is planned."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(F32), aligned=16), y=arg(pointer(F32), aligned=16)) as (x, y):
+        i = b.arange(8)
+        column = (x + i).load()[:, None]
+        (y + i).store(column.max(axis=1) + (x + i).load())
+        (y + i[:, None] + 8).store(column)
+    function = assigned(b.module(), 1)
+    for op in function.ops:
+        if op.mnemonic == "reduce":
+            assert op.result.type.layout == op.inputs[0].type.layout.slice(1)
+    x, y = np.arange(8, dtype=np.float32), np.zeros(16, np.float32)
+    SimtExecutor().launch(b.module(), None, 1, [x, y], num_warps=1)
+    np.testing.assert_array_equal(y, np.concatenate([2 * x, x]))
