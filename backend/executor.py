@@ -100,7 +100,7 @@ class SimtExecutor:
         Raises `CompileError`, and AssertionError for a defect of the lowering (a race in shared
         memory, a read of what nobody wrote, an access out of bounds or not aligned).
         """
-        from tileir.backend import simt
+        from tileir.backend import simt, simt_watch
 
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
@@ -108,17 +108,11 @@ class SimtExecutor:
         values = _expanded(module.functions[done.kernel], _ordered(module, done.kernel, arguments))
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         lowered = done.stages["barriers"]
+        make = simt.SimtThread if counts is None else simt_watch.counting(counts)
         return simt.run(
-            lowered,
-            done.kernel,
-            extents,
-            values,
-            machine,
-            done.memory,
-            done.num_warps,
-            output,
-            counts,
-        )
+            lowered, done.kernel, extents, values, machine, done.memory, done.num_warps, output,
+            make,
+        )  # fmt: skip
 
 
 def _expanded(function: Function, values: list[Any]) -> list[Any]:

@@ -20,7 +20,6 @@ from tileir.backend.lowering import Lowering, Rule
 from tileir.backend.rules import rules
 from tileir.backend.scratch import Plan
 from tileir.backend.simt_async import Copies
-from tileir.backend.simt_counts import Counted, Counts
 from tileir.backend.simt_memory import Memory
 from tileir.backend.simt_mma import Matrices
 from tileir.backend.simt_numbers import Numbers
@@ -53,6 +52,9 @@ class SimtThread(Matrices, Copies, Numbers):
         self.call_function: Callable[..., list[Lanes]] | None = None
         self._known: dict[str, Any] = {}
         self.barriers = 0
+        self.op: Op | None = None
+        self.runs = 0
+        """The op whose rule runs, and how many ran before."""
         self.f8_conversion = False
 
     # Values -----------------------------------------------------------------------------------
@@ -202,6 +204,7 @@ class SimtThread(Matrices, Copies, Numbers):
     def atomic(
         self, name: str, element: Element, pointer: Lanes, value: Lanes, order: Order
     ) -> Lanes:
+        self.memory.check_released(order.semantics, self.active)
         old = np.zeros(self.threads, self.dtype(element))
         for t in np.flatnonzero(self.active):
             place, one = pointer.array[t : t + 1], np.ones(1, bool)
@@ -223,6 +226,7 @@ class SimtThread(Matrices, Copies, Numbers):
     def compare_exchange(
         self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: Order
     ) -> Lanes:
+        self.memory.check_released(order.semantics, self.active)
         old = np.zeros(self.threads, self.dtype(element))
         for t in np.flatnonzero(self.active):
             place, one = pointer.array[t : t + 1], np.ones(1, bool)
@@ -236,6 +240,7 @@ class SimtThread(Matrices, Copies, Numbers):
         return Lanes(self.memory.load(pointer.array, kind, self.active, alone=True))
 
     def store_atomic(self, element: Element, pointer: Lanes, value: Lanes, order: Order) -> None:
+        self.memory.check_released(order.semantics, self.active)
         self.memory.store(pointer.array, value.array, self.active, alone=True)
 
     def fence(self, order: Order) -> None:
@@ -295,7 +300,7 @@ class _Execution(Lowering):
     def _done(self, op: Op) -> list[Any]:
         """What the rule of `op` does; a defect is reported at its place."""
         machine: Any = self.thread
-        machine.op = op
+        machine.op, machine.runs = op, machine.runs + 1
         try:
             return self.lower(op)
         except AssertionError as error:
@@ -314,11 +319,12 @@ class _Execution(Lowering):
 
 def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
-    plan: Plan, num_warps: int, output: list[str] | None = None, counts: Counts | None = None,
+    plan: Plan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, one after the
-    other; arrays in `arguments` are read and written in place. Counts what was done, by op into
-    `counts`; what is printed is added to `output`, a line per text."""
+    other; arrays in `arguments` are read and written in place. Counts what was done; what is
+    printed is added to `output`, a line per text. `make` makes the threads of a block
+    (`tileir.backend.simt_watch`)."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     done = {"barriers": 0}
@@ -328,7 +334,7 @@ def run(
     handles = [memory.place(a) if isinstance(a, np.ndarray) else a for a in arguments]
     for program in itertools.product(*(range(n) for n in reversed(extents))):
         memory.clear_shared()
-        thread = _threads(num_warps * target.lanes, program[::-1], extents, memory, counts)
+        thread = make(num_warps * target.lanes, program[::-1], extents, memory)
         thread.f8_conversion = target.f8_conversion
         values = [
             _argument(thread, p.type, h) for p, h in zip(function.parameters, handles, strict=True)
@@ -344,21 +350,6 @@ def run(
     if output is not None:
         output += memory.printed
     return done
-
-
-class _CountedThread(Counted, SimtThread):
-    """Threads that count what they do."""
-
-
-def _threads(
-    threads: int, program: Sequence[int], grid: Sequence[int], memory: Memory,
-    counts: Counts | None,
-) -> SimtThread:  # fmt: skip
-    if counts is None:
-        return SimtThread(threads, program, grid, memory)
-    made = _CountedThread(threads, program, grid, memory)
-    made.counts = counts
-    return made
 
 
 def _contents(found: Global) -> Array:

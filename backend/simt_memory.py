@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
-from tileir.backend.simt_shadow import Shadow
+from tileir.backend.simt_shadow import RaceError, Shadow
 from tileir.backend.spans import Span
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -30,6 +30,8 @@ class Memory:
     touched: Shadow = attrs.field(init=False)
     shadows: list[Shadow] = attrs.field(init=False, factory=list)
     """Of the buffers, in order."""
+    waiting: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
+    """Threads whose accesses of global memory no barrier ordered yet."""
     written: Array = attrs.field(init=False)
     globals: dict[str, int] = attrs.field(init=False, factory=dict)
     printed: list[str] = attrs.field(init=False, factory=list)
@@ -65,6 +67,7 @@ class Memory:
             if not alone:
                 threads = np.repeat(np.flatnonzero(where), found.itemsize)
                 self.shadows[number].read(at, threads)
+                self.waiting[threads] = True
             raw = self.buffers[number][1].data[at].reshape(-1, found.itemsize)
             found[where] = np.ascontiguousarray(raw).view(dtype)[:, 0]
         return found
@@ -79,9 +82,19 @@ class Memory:
             threads = np.repeat(np.flatnonzero(where), size)
             if not alone:
                 self.shadows[number].write(at, threads)
+                self.waiting[threads] = True
             data[at] = wanted
             if not alone:
                 self.shadows[number].landed(at, threads, data[at], wanted)
+
+    def check_released(self, semantics: str, held: Array) -> None:
+        """An atomic that releases, by the threads `held`, must come after what others did."""
+        others = self.waiting[: len(held)] & (np.arange(len(held)) != np.argmax(held))
+        if held.any() and semantics in ("release", "acq_rel") and others.any():
+            raise RaceError(
+                f"race: thread {np.argmax(held)} releases before thread {np.argmax(others)} has "
+                "met it at a barrier"
+            )
 
     def _parts(self, address: Array, size: int, held: Array) -> Iterator[tuple[int, Array, Array]]:
         """Number of a buffer, bytes in it, and the threads that access these."""
@@ -109,6 +122,7 @@ class Memory:
     def synchronize(self) -> None:
         """A barrier: nobody has touched anything since."""
         self.touched.synchronize()
+        self.waiting[:] = False
         for shadow in self.shadows:
             shadow.synchronize()
 
@@ -144,9 +158,8 @@ class Memory:
         """Atomic additions to 32-bit words."""
         words = self.shared.view(np.int32) if self.shared_bytes % 4 == 0 else None
         assert words is not None
+        self.touched.add(*self._shared_bytes(offset, 4, held))
         np.add.at(words, offset[held] // 4, values[held])
-        at, _ = self._shared_bytes(offset, 4, held)
-        self.touched.added(at)
 
     def _shared_bytes(self, offset: Array, size: int, held: Array) -> tuple[Array, Array]:
         """Every byte accessed, and by which thread. Raises where one is outside."""

@@ -19,6 +19,8 @@ _BITS = 12
 _THREAD = (1 << _BITS) - 1
 _SEVERAL = _THREAD
 """Stands for more than one reader; threads are fewer."""
+_ADDED = _SEVERAL - 1
+"""Stands for threads that added atomically."""
 
 
 class RaceError(AssertionError):
@@ -69,9 +71,17 @@ class Shadow:
                 f"{self.where} at the same time, not the same"
             )
 
-    def added(self, at: Array) -> None:
-        """Atomic additions to bytes `at`: whoever reads them next must wait for all."""
-        self.writer[at] = self.epoch << _BITS | _SEVERAL
+    def add(self, at: Array, threads: Array) -> None:
+        """`threads[i]` adds to byte `at[i]` atomically, which needs no order among additions.
+        Raises `RaceError`."""
+        self._meet(self.reader, at, threads, "adds to", "read")
+        mine = np.where(self.writer[at] == self._added, _ADDED, threads)
+        self._meet(self.writer, at, mine, "adds to", "wrote")
+        self.writer[at] = self._added
+
+    @property
+    def _added(self) -> int:
+        return self.epoch << _BITS | _ADDED
 
     def _meet(self, stamps: Array, at: Array, threads: Array, does: str, did: str) -> None:
         seen = stamps[at]
@@ -80,7 +90,8 @@ class Shadow:
             return
         first = int(np.argmax(bad))
         other = int(seen[first]) & _THREAD
-        name = "several threads" if other == _SEVERAL else f"thread {other}"
+        names = {_SEVERAL: "several threads", _ADDED: "an addition"}
+        name = names.get(other, f"thread {other}")
         raise RaceError(
             f"race: thread {threads[first]} {does} byte {at[first]} of {self.where}, which {name} "
             f"{did}, without a barrier between"

@@ -149,3 +149,26 @@ def test_counts_by_op():
 def test_a_defect_names_op_and_line():
     with pytest.raises(AssertionError, match=r":8:\d+: load: thread \d+ accesses"):
         SimtExecutor().launch(textual.parse(ADD), None, 1, [np.ones(256, np.float32)])
+
+
+def test_additions_need_no_order_but_what_reads_them_does(memory):
+    write(memory)
+    memory.synchronize()
+    same = np.zeros(THREADS, np.int64)
+    memory.add_shared(same, np.ones(THREADS, np.int32), EVERY)
+    memory.add_shared(same, np.ones(THREADS, np.int32), EVERY)
+    with pytest.raises(RaceError, match="which an addition wrote"):
+        read(memory, same)
+    memory.synchronize()
+    assert (read(memory, same) == 2 * THREADS).all()
+
+
+def test_a_release_comes_after_what_others_did(memory):
+    base = memory.place(np.zeros(THREADS, np.int32))
+    memory.store(base + OWN, np.arange(THREADS, dtype=np.int32), EVERY)
+    first = np.arange(THREADS) == 0
+    memory.check_released("relaxed", first)
+    with pytest.raises(RaceError, match="thread 0 releases before thread 1"):
+        memory.check_released("acq_rel", first)
+    memory.synchronize()
+    memory.check_released("acq_rel", first)
