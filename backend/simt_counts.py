@@ -83,13 +83,14 @@ class Counted:
     """The machine of threads, counting; put before it among the bases of a class."""
 
     counts: Counts
-    op: Op
+    op: Op | None
     threads: int
     active: Array
 
     @property
     def tally(self) -> Tally:
         """Of the op whose rule runs."""
+        assert self.op is not None
         return self.counts.of(self.op)
 
     def load_global(
