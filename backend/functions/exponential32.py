@@ -76,12 +76,16 @@ def exp_scaled(x: Term, shift: int) -> Term:
 
 
 def exp(x: Term) -> Term:
-    """e^x within 1 ulp (2 where subnormal): 2 e^r times 2^(n - 1), since 2^128 is no number, by
-    ex2.approx, which is exact for integers. x is held in a range, since its infinities would
-    leave no r."""
-    held = x.call("maximum", -105.0).call("minimum", 90.0)
-    n, r = reduced(held)
-    return fma(near_exp(r), 2.0, 2.0) * (n - 1.0).ptx("ex2.approx.f32")
+    """e^x within 1 ulp. x is held in a range whose ends overflow and vanish."""
+    return where(nan(x), x, exp_scaled(clamp(x, -105.0, 90.0), 0))
+
+
+def exp2(x: Term) -> Term:
+    """2^x within 1 ulp, exact for integers: the difference from the nearest one is exact."""
+    held = clamp(x, -151.0, 129.0)
+    n = held.call("rint")
+    value = scaled(near_exp((held - n) * _LN2) + 1.0, n.whole())
+    return where(nan(x), x, value)
 
 
 def expm1(x: Term) -> Term:
@@ -288,8 +292,8 @@ def _sign(x: Term) -> int:
 
 
 FUNCTIONS = {
-    "exp": exp, "expm1": expm1, "log": log, "log2": log2, "log10": log10, "log1p": log1p,
-    "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh, "atanh": atanh,
-    "pow": pow_,
+    "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log10": log10,
+    "log1p": log1p, "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh,
+    "atanh": atanh, "pow": pow_,
 }  # fmt: skip
 """By mnemonic."""

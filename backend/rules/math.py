@@ -49,7 +49,6 @@ _SINGLE: Mapping[str, Function] = {
     **exponential32.FUNCTIONS,
     **trigonometric32.FUNCTIONS,
     **special32.FUNCTIONS,
-    "exp2": _ex2,
     "rsqrt": _rsqrt,
 }
 _DOUBLE: Mapping[str, Function] = {
@@ -59,6 +58,7 @@ _DOUBLE: Mapping[str, Function] = {
 }
 _NARROW: Mapping[str, Function] = {
     "exp": lambda x: _ex2(x * 1.4426950408889634),
+    "exp2": _ex2,
     "log": lambda x: _lg2(x) * 0.6931471805599453,
     "log2": _lg2,
     "log10": lambda x: _lg2(x) * 0.30102999566398120,
