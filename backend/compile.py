@@ -12,7 +12,7 @@ from tileir.backend.anchors import Anchors
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.async_pipeline import async_pipeline
 from tileir.backend.contiguity import Contiguity
-from tileir.backend.emit import emit
+from tileir.backend.emit import Unit, emit
 from tileir.backend.layouts import assign_layouts
 from tileir.backend.llvm import to_ptx
 from tileir.backend.permission import check_permitted
@@ -35,12 +35,14 @@ class Options:
     """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
     to 3. `stages`: slots of the buffers of a pipelined loop that does not say itself, 1 for no
     pipelining, None to choose. `prefetch`: fragments of its dot are read a step ahead.
+    `registers`: the most a thread may use, so that more blocks run side by side; None for no limit.
     `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
 
     num_warps: int | None = None
     optimize: int = 3
     stages: int | None = None
     prefetch: bool = True
+    registers: int | None = None
     permit: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
 
@@ -107,7 +109,8 @@ def compile(
     machine = target_named(target)
     chosen = options if isinstance(options, Options) else Options(**(options or {}))
     done = staged(module, machine, chosen, kernel)
-    text = emit(done.stages["barriers"], done.kernel, machine, done.memory, done.num_warps)
+    last, registers = done.stages["barriers"], chosen.registers
+    text = emit(Unit(last, done.kernel, done.memory, done.num_warps, registers), machine)
     ptx, optimized = to_ptx(text, machine, chosen.optimize)
     plan = metadata(done, machine)
     return Compiled(done.stages, text, optimized, ptx, plan, chosen.libraries)

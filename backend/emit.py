@@ -35,11 +35,13 @@ class Unit:
     kernel: str
     memory: Plan
     num_warps: int
+    registers: int | None = None
+    """The most that a thread may use; None where that is left to the assembler."""
 
 
-def emit(module: Module, kernel: str, target: Target, memory: Plan, num_warps: int) -> str:
-    """LLVM IR text of `kernel`. Raises `CompileError` (TIR0706) at the op that has no lowering."""
-    return assembled([written(Unit(module, kernel, memory, num_warps), target, 0)])
+def emit(unit: Unit, target: Target) -> str:
+    """LLVM IR text of a kernel. Raises `CompileError` (TIR0706) at the op that has no lowering."""
+    return assembled([written(unit, target, 0)])
 
 
 @attrs.frozen(eq=False)
@@ -73,7 +75,10 @@ def written(unit: Unit, target: Target, index: int) -> Written:
         definitions.append(_function(lowering, _FIRST + index))
         declarations.update(thread.declarations)
     threads = unit.num_warps * target.lanes
-    definitions.append(f'attributes #{_FIRST + index} = {{ nounwind "nvvm.reqntid"="{threads}" }}')
+    bounds = f'"nvvm.reqntid"="{threads}"'
+    if unit.registers is not None:
+        bounds += f' "nvvm.maxnreg"="{unit.registers}"'
+    definitions.append(f"attributes #{_FIRST + index} = {{ nounwind {bounds} }}")
     return Written(tuple(declarations), tuple(definitions))
 
 

@@ -15,7 +15,7 @@ from tileir.backend.shared import (
     register_at,
     vector_width,
 )
-from tileir.layout import Vector
+from tileir.layout import Layout, Vector, layout
 from tileir.types import I32, Tile
 
 
@@ -24,6 +24,11 @@ def load_window(lowering: Lowering, window: Window, tile: Tile) -> Fragment:
     whole = load_matrices(lowering, window, tile)
     if whole is not None:
         return whole
+    order = _fast_first(tile.layout, window.place.fast)
+    if order is not tile.layout:
+        taken = load_window(lowering, window, Tile(tile.element, tile.shape, order))
+        at = {vector: register for register, vector in enumerate(order.registers)}
+        return [taken[at[vector]] for vector in tile.layout.registers]
     thread, width = lowering.thread, vector_width(window, tile)
     where, found = addresses(lowering, window, tile.layout), list[Any]()
     for register in range(0, tile.layout.size("register"), width):
@@ -37,6 +42,17 @@ def load_window(lowering: Lowering, window: Window, tile: Tile) -> Fragment:
             at = thread.select(I32, inside, at, safe)
         found += thread.load_shared(tile.element, width, at)
     return found
+
+
+def _fast_first(it: Layout, fast: int) -> Layout:
+    """`it` with registers of neighbours along `fast` first, so that one access takes them."""
+    along: list[Vector] = []
+    while (unit := tuple((1 << len(along)) * (d == fast) for d in range(it.rank))) in it.register:
+        along.append(unit)
+    first = (*along, *(v for v in it.register if v not in along))
+    if first == it.register:
+        return it
+    return layout(it.rank, first, it.lane, it.warp, it.block, repeats=it.repeats)
 
 
 def store_window(lowering: Lowering, window: Window, tile: Tile, fragment: Fragment) -> None:

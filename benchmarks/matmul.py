@@ -41,7 +41,8 @@ GROUP = 8
 
 
 class Config(NamedTuple):
-    """Tile extents, warps, slots of the buffers, and whether fragments are read a step ahead."""
+    """Tile extents, warps, slots of the buffers, whether fragments are read a step ahead, and the
+    most registers of a thread."""
 
     m: int
     n: int
@@ -49,9 +50,11 @@ class Config(NamedTuple):
     warps: int
     stages: int
     prefetch: bool = True
+    registers: int | None = None
 
     def __str__(self) -> str:
         way = "" if self.prefetch else " plain"
+        way += f" r{self.registers}" if self.registers else ""
         return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.stages}{way}"
 
 
@@ -89,9 +92,9 @@ CONFIGS: dict[str, tuple[Config, ...]] = {
         Config(64, 64, 32, 4, 3),
     ),
     "f32": (
-        Config(128, 128, 16, 8, 3), Config(128, 128, 8, 8, 4), Config(256, 128, 16, 8, 3),
-        Config(128, 256, 16, 8, 3), Config(64, 128, 16, 4, 3), Config(64, 64, 16, 4, 3),
-        Config(128, 128, 16, 4, 3),
+        Config(128, 128, 32, 8, 3), Config(128, 128, 32, 8, 3, True, 144),
+        Config(128, 128, 64, 8, 2), Config(64, 128, 16, 4, 3), Config(64, 64, 32, 4, 3),
+        Config(64, 32, 32, 4, 3), Config(32, 32, 32, 2, 4),
     ),
     "i8": (Config(128, 128, 64, 8, 3, False), Config(64, 64, 64, 4, 4)),
 }  # fmt: skip
@@ -178,8 +181,8 @@ def compiled(kinds: list[str], cubins: str | None) -> dict[tuple[str, Config], K
     target = gpu_target()
 
     def one(key: tuple[str, Config]) -> Any:
-        _, _, _, warps, stages, prefetch = key[1]
-        options = Options(num_warps=warps, stages=stages, prefetch=prefetch)
+        _, _, _, warps, stages, prefetch, registers = key[1]
+        options = Options(num_warps=warps, stages=stages, prefetch=prefetch, registers=registers)
         found = tileir.backend.compile(tileir_matmul(CASES[key[0]], key[1]), target, options)
         return found, found.metadata
 

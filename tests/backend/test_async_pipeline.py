@@ -124,3 +124,21 @@ def test_stages_of_1_leave_the_loop_alone():
     module = matmul(F16, F32, (32, 32, 32), stages=1)
     done = staged(module, target("sm_80"), Options(num_warps=4), None).stages["pipelined"]
     assert "gpu.async_copy" not in print_module(done)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_multiply_adds_read_16_bytes_of_both_factors(transposed):
+    module = matmul(F32, F32, (64, 64, 32), transposed=transposed)
+    ptx = compile_kernel(module, "sm_80", Options(num_warps=4, stages=2)).ptx
+    assert "ld.shared.v4" in ptx
+    assert "ld.shared.b32" not in ptx
+    assert "ld.shared.v2" not in ptx
+
+
+def test_a_limit_of_registers_reaches_the_assembler():
+    module = matmul(F32, F32, (64, 64, 16))
+    free = compile_kernel(module, "sm_80", Options(num_warps=4, stages=2))
+    limited = compile_kernel(module, "sm_80", Options(num_warps=4, stages=2, registers=96))
+    assert ".maxnreg" not in free.ptx
+    assert ".maxnreg 96" in limited.ptx
+    assert limited.metadata.registers <= 96 < free.metadata.registers
