@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import homes, uses
@@ -13,7 +14,7 @@ from tileir.backend.contiguity import Contiguity
 from tileir.backend.shared import SharedTile, full_swizzle
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
-from tileir.ir import Function
+from tileir.ir import Function, Module
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
@@ -24,7 +25,7 @@ from tileir.values import Constant, Operand, Value
 
 @pass_("async-pipeline")
 def async_pipeline(
-    function: Function, *, stages: int = 0, shared: int = 98304, prefetch: bool = True
+    module: Module, *, stages: int = 0, shared: int = 98304, prefetch: bool = True
 ) -> Outcome:
     """Let copies into shared memory run `stages - 1` iterations ahead of the dots that need them.
 
@@ -40,10 +41,117 @@ def async_pipeline(
     memory nor synchronises; a load, if threads can copy 4 bytes or more of it at a time, what
     masks leave out is zero, and its address is computed without effects. Others stay as they
     are, with a remark.
-    """
+
+    before:
+        define kernel void @product(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {
+        entry:
+          %i = make_range i32<16>
+          %r = expand_dims i32<16, 1> %i {axis = 1}
+          %r16 = mul i32<16, 1> %r, 16
+          %rows = broadcast i32<16, 16> %r16
+          %k = expand_dims i32<1, 16> %i {axis = 0}
+          %columns = broadcast i32<16, 16> %k
+          %offs = add i32<16, 16> %rows, %columns
+          %as = splat f16*<16, 16> %a
+          %pa = getelementptr f16*<16, 16> %as, %offs
+          %bs = splat f16*<16, 16> %b
+          %pb = getelementptr f16*<16, 16> %bs, %offs
+          br loop
+        loop:
+          %step = phi i32 [0, entry], [%next, loop]
+          %qa = phi f16*<16, 16> [%pa, entry], [%qa.next, loop]
+          %sum = phi f32<16, 16> [0.0, entry], [%total, loop]
+          %x = load f16<16, 16> %qa
+          %y = load f16<16, 16> %pb
+          %total = dot f32<16, 16> %x, %y, %sum
+          %qa.next = getelementptr f16*<16, 16> %qa, i32<16, 16> 256
+          %next = add i32 %step, 1
+          %more, _ = icmp (i1, i1) %next, %n {predicate = slt}
+          cond_br %more, loop, done {stages = 2}
+        done:
+          %cs = splat f32*<16, 16> %c
+          %pc = getelementptr f32*<16, 16> %cs, %offs
+          store %pc, %total
+          ret
+        }
+    after:
+        stage "pipelined"
+
+        define kernel void @product(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {
+        entry:
+          %i = make_range i32<16>
+          %r = expand_dims i32<16, 1> %i {axis = 1}
+          %r16 = mul i32<16, 1> %r, 16
+          %rows = broadcast i32<16, 16> %r16
+          %k = expand_dims i32<1, 16> %i {axis = 0}
+          %columns = broadcast i32<16, 16> %k
+          %offs = add i32<16, 16> %rows, %columns
+          %as = splat f16*<16, 16> %a
+          %pa = getelementptr f16*<16, 16> %as, %offs
+          %bs = splat f16*<16, 16> %b
+          %pb = getelementptr f16*<16, 16> %bs, %offs
+          %0 = gpu.shared_alloc f16 addrspace(3)* {shape = [2, 16, 16], swizzle = 1}
+          %1 = gpu.shared_alloc f16 addrspace(3)* {shape = [2, 16, 16], swizzle = 1}
+          %qa.next = getelementptr f16*<16, 16> %pa, i32<16, 16> 256
+          %next = add i32 0, 1
+          %more, _ = icmp (i1, i1) %next, %n {predicate = slt}
+          gpu.async_copy %pa, %0, 0
+          gpu.async_copy %pb, %1, 0
+          gpu.async_commit
+          br loop
+        loop:
+          %step = phi i32 [0, entry], [%next.2, loop]
+          %sum = phi f32<16, 16> [0.0, entry], [%total, loop]
+          %step.1 = phi i32 [%next, entry], [%next.1, loop]
+          %qa = phi f16*<16, 16> [%qa.next, entry], [%qa.next.1, loop]
+          %valid = phi i1 [%more, entry], [%4, loop]
+          %read = phi i32 [0, entry], [%7, loop]
+          %write = phi i32 [1, entry], [%10, loop]
+          gpu.async_wait
+          gpu.barrier
+          %qa.next.1 = getelementptr f16*<16, 16> %qa, i32<16, 16> 256
+          %next.1 = add i32 %step.1, 1
+          %more.1, _ = icmp (i1, i1) %next.1, %n {predicate = slt}
+          %2 = splat i1<16, 16> %valid
+          gpu.async_copy %qa, %0, %write, %2
+          %3 = splat i1<16, 16> %valid
+          gpu.async_copy %pb, %1, %write, %3
+          gpu.async_commit
+          %4 = and i1 %valid, %more.1
+          %5 = add i32 %read, 1
+          %6, _ = icmp (i1, i1) %5, 2 {predicate = eq}
+          %7 = select i32 %6, 0, %5
+          %8 = add i32 %write, 1
+          %9, _ = icmp (i1, i1) %8, 2 {predicate = eq}
+          %10 = select i32 %9, 0, %8
+          %11 = gpu.local_load f16<16, 16> %0, %read
+          %12 = gpu.local_load f16<16, 16> %1, %read
+          %total = dot f32<16, 16> %11, %12, %sum
+          %next.2 = add i32 %step, 1
+          %more.2, _ = icmp (i1, i1) %next.2, %n {predicate = slt}
+          cond_br %more.2, loop, done {stages = 1}
+        done:
+          %cs = splat f32*<16, 16> %c
+          %pc = getelementptr f32*<16, 16> %cs, %offs
+          store %pc, %total
+          ret
+        }
+    """  # noqa: E501
+    found = {n: pipelined(f, stages, shared, prefetch) for n, f in module.functions.items()}
+    remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
+    counts = sum(outcome.statistics.get("loops pipelined", 0) for outcome in found.values())
+    if not counts:
+        return Outcome(module, remarks)
+    functions = {name: cast(Function, outcome.ir) for name, outcome in found.items()}
+    changed = module.evolve(functions=functions, stage="pipelined")
+    return Outcome(changed, remarks, {"loops pipelined": counts})
+
+
+def pipelined(function: Function, stages: int, shared: int, prefetch: bool) -> Outcome:
+    """The same for one function."""
     remarks: list[Diagnostic] = []
     count = 0
-    for header in tuple(loops(function).by_header):
+    for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         loop = loops(function).by_header.get(header)
         if loop is None:
             continue

@@ -10,7 +10,7 @@ import attrs
 
 from tileir.backend.anchors import Anchors
 from tileir.backend.assembler import Assembled, assemble
-from tileir.backend.async_pipeline import async_pipeline
+from tileir.backend.async_pipeline import pipelined
 from tileir.backend.contiguity import Contiguity
 from tileir.backend.emit import Unit, emit
 from tileir.backend.layouts import assign_layouts
@@ -159,7 +159,7 @@ def _pipelined(function: Function, options: Options, machine: Target) -> Functio
     """Loads that feed dots as asynchronous copies; half of shared memory for their buffers, so
     that two blocks run side by side, where the options do not say how many slots."""
     stages, shared = options.stages or 0, machine.shared_bytes // 2
-    found = async_pipeline(function, stages=stages, shared=shared, prefetch=options.prefetch).ir
+    found = pipelined(function, stages, shared, options.prefetch).ir
     assert isinstance(found, Function)
     return found
 

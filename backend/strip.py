@@ -58,7 +58,7 @@ def strip_mine(
     repeated only where no store between may change what it reads: `noalias` says so, and a store
     to the very addresses that were read. What cannot be cut stays whole, with a remark.
 
-    before:
+    before {keep=0}:
         define kernel void @scale(f32* noalias %x, f32* noalias %y) {
         entry:
           %i = make_range i32<65536>

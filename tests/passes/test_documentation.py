@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 
 import pytest
@@ -14,18 +15,18 @@ from tileir.textual import parse, print_module
 HEADER = "tir 1.0\n\n"
 
 
-def shown(found: Pass) -> tuple[str, str]:
-    """The programs in a pass's docstring."""
+def shown(found: Pass) -> tuple[str, str, str]:
+    """The options that a pass's docstring shows it with, and the programs."""
     text = inspect.getdoc(found.function) or ""
-    _, _, rest = text.partition("before:\n")
+    _, options, rest = re.split(r"before ?({.*})?:\n", text, maxsplit=1)
     before, _, after = rest.partition("after:\n")
-    return textwrap.dedent(before), textwrap.dedent(after)
+    return options or "", textwrap.dedent(before), textwrap.dedent(after)
 
 
 @pytest.mark.parametrize("found", list(all_passes()), ids=lambda found: found.name)
 def test_before_and_after(found: Pass) -> None:
-    before, after = shown(found)
+    options, before, after = shown(found)
     assert before and after, f"{found.name} shows no program before and after"
-    result = run(parse(HEADER + before), found.name)
+    result = run(parse(HEADER + before), found.name + options)
     expected = parse(HEADER + after)
     assert structurally_equal(result.module, expected), print_module(result.module)
