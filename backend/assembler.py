@@ -35,9 +35,7 @@ class Assembled:
     stack: int
 
 
-def assemble(
-    ptx: str, kernel: str, target: Target, libraries: Sequence[str] = ()
-) -> Assembled:
+def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = ()) -> Assembled:
     """The cubin of `ptx` and of `libraries`, more PTX.
 
     Raises `CompileError` (TIR0705) with the assembler's log."""
