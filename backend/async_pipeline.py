@@ -175,7 +175,9 @@ def _pipelined(
     if isinstance(ahead, str):
         reason, ahead = ahead, None
     loads: list[Staged] = []
-    for load in found if ahead is not None else ():
+    for load in found:
+        if ahead is None:
+            break
         why = "the other factor is no load" if _alone(load, found) else ahead.add(load.op)
         if why is None:
             loads.append(load)

@@ -165,10 +165,10 @@ class Rewriting:
     def source(self, operand: Operand) -> tuple[int, bool] | None:
         """The number of the load that a factor comes from, and whether it is transposed."""
         if operand in self.by_value:
-            return self.by_value[cast(Value, operand)], False
+            return self.by_value[operand], False
         op = self.origin.get(operand) if isinstance(operand, Value) else None
         if isinstance(op, Trans) and op.value in self.by_value:
-            return self.by_value[cast(Value, op.value)], True
+            return self.by_value[op.value], True
         return None
 
     def dot(self, dot: Dot, slots: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
@@ -209,7 +209,7 @@ class Rewriting:
         shape[dim], offsets[dim] = step, start
         kind = Tile(load.place.element, tuple(shape))
         made: Op = LocalLoad(
-            kind, self.buffers[number].results[0], slot, offsets=tuple(offsets),
+            self.buffers[number].results[0], slot, kind, offsets=tuple(offsets),
             location=load.op.location,
         )  # fmt: skip
         ops.append(made)

@@ -8,7 +8,7 @@ section 5.2.1). Warps are spread over C so that the least is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -17,7 +17,7 @@ from tileir.backend.mma import Mma, instruction
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.op import Op
-from tileir.types import Tile, element_of, shape_of
+from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
 _LANES_M = 8
@@ -52,12 +52,16 @@ def layouts_of(op: Any, num_warps: int, *, rows_first: bool = False) -> DotLayou
     take the result as its A."""
     a, c = shape_of(op.a.type), shape_of(op.c.type)
     batch = c[0] if len(c) == 3 else None
-    found = instruction(element_of(op.a.type), op.precision.value)
+    found = instruction(_element(op.a), op.precision.value)
     tall, wide = (found.m, found.n) if found else (_LANES_M, 16)
     m, n = c[-2:]
     warps = _spread(batch, m, n, (tall, wide), num_warps, rows_first)
     shape = _Shape(batch, m, n, a[-1], warps)
-    return _by_mma(shape, found) if found else _by_fma(shape, element_of(op.c.type).bits)
+    return _by_mma(shape, found) if found else _by_fma(shape, _element(op.c).bits)
+
+
+def _element(factor: Any) -> Element:
+    return cast(Element, element_of(factor.type))
 
 
 def _spread(
@@ -85,12 +89,12 @@ def _divisors(n: int) -> Iterator[int]:
 
 
 def _by_mma(shape: _Shape, mma: Mma) -> DotLayouts:
-    found = [
+    return DotLayouts(
         _assembled(shape, mma.a(), ("m", "k"), (mma.m, mma.k)),
         _assembled(shape, mma.b(), ("k", "n"), (mma.k, mma.n)),
         _assembled(shape, mma.c(), ("m", "n"), (mma.m, mma.n)),
-    ]
-    return DotLayouts(*found, mma)
+        mma,
+    )
 
 
 def _by_fma(shape: _Shape, bits: int) -> DotLayouts:

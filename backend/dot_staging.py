@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -10,7 +10,7 @@ from tileir.backend.anchors import run
 from tileir.backend.dot_layouts import factor_layouts
 from tileir.backend.mma import instruction
 from tileir.backend.shared import SharedTile, full_swizzle
-from tileir.types import Tile, element_of
+from tileir.types import Element, Tile, element_of
 
 _MOST_STEPS = 1024
 """Multiply-adds of one thread that are written out; what is more becomes a loop."""
@@ -36,7 +36,9 @@ class Staging:
 
 def staging(op: Any) -> Staging | None:
     """Where `op`, a dot, puts its factors; None where it takes them from registers."""
-    if instruction(element_of(op.a.type), op.precision.value) is not None or in_registers(op):
+    if instruction(
+        cast(Element, element_of(op.a.type)), op.precision.value
+    ) is not None or in_registers(op):
         return None
     rank = len(op.a.type.shape)
     return Staging(_place(op.a.type, rank - 1), _place(op.b.type, rank - 2))

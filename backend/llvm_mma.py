@@ -65,7 +65,8 @@ class LlvmMatrices(LlvmMemory):
         guard, amount = "", ""
         if mask is not None:
             amount = f", ${len(operands)}"
-            operands.append(("r", "i32", self.select(I32, mask, str(size), "0")))
+            copied = self.emit(f"select i1 {mask}, i32 {size}, i32 0")
+            operands.append(("r", "i32", copied))
         if held is not None:
             guard = f"@${len(operands)} "
             operands.append(("b", "i1", held))

@@ -982,9 +982,9 @@ class DerivedOps:
 
     def gpu_local_load(
         self,
-        type: Type,
         buffer: Item,
         slot: Item,
+        type: Type,
         *,
         offsets: Sequence[int] = ...,
         result: Names = None,

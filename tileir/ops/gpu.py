@@ -150,9 +150,9 @@ class LocalLoad(Op):
     `%x = gpu.local_load f16<128, 16> %b, %i {offsets = [0, 16]}`, given `f16 addrspace(3)* %b, i32 %i`
     """  # noqa: E501 - an example is one line
 
-    type: Type = result_type(T)
     buffer: Operand = operand(BUFFER)
     slot: Operand = operand(Exactly(I32))
+    type: Type = result_type(T)
     offsets: tuple[int, ...] = attribute(INTS, default=(0, 0))
     effects_ = Effects.READ
     predicable = False
