@@ -59,6 +59,7 @@ class For:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
+            self.builder.abandon(self.function)
             return
         b, f = self.builder, self.function
         f.loops.pop()
@@ -96,6 +97,7 @@ class While:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
+            self.builder.abandon(self.function)
             return
         b, f = self.builder, self.function
         f.loops.pop()
@@ -126,6 +128,7 @@ class If:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
+            self.builder.abandon(self.function)
             return
         if self.function.block is not None:
             self.builder.jump(self.join, location=self.location)
@@ -160,6 +163,7 @@ class Else:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
+            self.builder.abandon(self.function)
             return
         if self.function.block is not None:
             self.builder.jump(self.join, location=self.location)

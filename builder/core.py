@@ -162,6 +162,11 @@ class Core:
         edges = {"then": (then, ()), "otherwise": (otherwise, ())}
         return self.end_block(CondBranch, {"condition": condition}, edges, location)
 
+    def abandon(self, function: OpenFunction) -> None:
+        """An exception leaves a loop or branch of `function`, which cannot be finished."""
+        function.abandon()
+        self.insertion = None
+
     # Functions ----------------------------------------------------------------------------------
 
     @contextmanager

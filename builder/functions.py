@@ -61,6 +61,8 @@ class OpenFunction:
     loops: list[Loop] = attrs.field(factory=list[Loop])
     pending: If | None = None
     """An `if_` that an `else_` may still follow."""
+    abandoned: bool = False
+    """Whether an exception left one of its loops or branches half built."""
     _labels: dict[str, int] = attrs.field(factory=dict[str, int])
 
     def new_block(self, stem: str, parameters: tuple[Value, ...] = ()) -> OpenBlock:
@@ -109,12 +111,24 @@ class OpenFunction:
 
     def open_block(self) -> OpenBlock:
         """The block ops are appended to. Raises BuildError where control has left it."""
+        self.check_whole()
         if self.block is None:
             raise mistake("TIR0801", "control never comes here: the block has already ended")
         return self.block
 
+    def abandon(self) -> None:
+        """An exception leaves a loop or branch: nothing can be added to the function any more."""
+        self.abandoned, self.block = True, None
+
+    def check_whole(self) -> None:
+        """Raises BuildError after an exception left a loop or branch half built."""
+        if self.abandoned:
+            message = "an exception left a loop or branch of this function half built"
+            raise mistake("TIR0806", message)
+
     def close(self) -> Function:
         """The finished function. Raises BuildError where it can end without `ret`."""
+        self.check_whole()
         self.settle()
         if self.block is not None:
             self._end_at(self.block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from itertools import islice
 from types import CodeType, FrameType
@@ -46,4 +47,11 @@ def _location(frame: FrameType) -> Location:
     code = frame.f_code
     position = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
     line, column = position[0] or frame.f_lineno, position[2] or 0
-    return Location(code.co_filename, line, column + 1)
+    return Location(source_name(code.co_filename), line, column + 1)
+
+
+def source_name(path: str) -> str:
+    """`path` as locations write it: relative where it lies below the working directory, so that
+    the same program gives the same text wherever it is checked out."""
+    here = os.getcwd() + os.sep
+    return path[len(here) :] if path.startswith(here) else path

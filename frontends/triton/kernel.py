@@ -41,7 +41,8 @@ def module_of(source: Source, special: Specialization) -> Module:
     """The module with the kernel, verified. Raises CompilationError."""
     b = Builder()
     arguments = {name: _argument(p) for name, p in special.parameters.items()}
-    with b.kernel(source.tree.name, **arguments) as values:
+    place = source.place(source.tree)
+    with b.located(place), b.kernel(source.tree.name, **arguments) as values:
         options: dict[str, Any] = dict(special.options)
         b.configure(**options)
         frame = Frame(b, source, is_kernel=True, caller=call)

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from tileir import Location
+from tileir.builder import source_name
 from tileir.frontends.triton.errors import wrong
 
 
@@ -23,8 +24,9 @@ class Source:
 
     @cached_property
     def file(self) -> str:
-        """Name of the file."""
-        return inspect.getsourcefile(self.function) or self.function.__code__.co_filename
+        """Name of the file, as locations write it."""
+        found = inspect.getsourcefile(self.function) or self.function.__code__.co_filename
+        return source_name(found)
 
     @cached_property
     def _text(self) -> tuple[str, int]:

@@ -208,10 +208,10 @@ def _parameter(frame: Frame, node: Any) -> _Parameter:
 def _compile_kernel(program: Program, b: Builder, node: Any, names: Mapping[str, Any]) -> None:
     parameters = _parameters(program, node, names)
     types = {p.name: arg(p.kind.element, **p.attributes) for p in parameters}
+    place = program.text.place(node.meta.line, node.meta.column)
     if len(types) != len(parameters):
-        place = program.text.place(node.meta.line, node.meta.column)
         raise wrong("two parameters have one name", place, "TIR1002")
-    with b.kernel(_name(node), **types) as given:
+    with b.located(place), b.kernel(_name(node), **types) as given:
         frame = Frame(b, program.text, _callables(program), names)
         with frame.at(node):
             _declare_constants(program, frame)

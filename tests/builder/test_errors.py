@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from tileir.builder import (
     Expr,
     Location,
     pointer,
+    source_name,
     tile,
 )
 
@@ -141,7 +144,7 @@ def test_misuse_is_reported_where_it_is_written(code: str, wrong: Callable[[Give
         wrong(given)
     assert caught.value.code == code
     assert caught.value.location is not None
-    assert caught.value.location.file == __file__
+    assert caught.value.location.file == source_name(__file__)
     assert caught.value.line == wrong.__code__.co_firstlineno
 
 
@@ -259,7 +262,7 @@ def test_locations_are_the_callers_or_a_frontends_or_none() -> None:
         with b.located(Location("kernel.dsl", 7, 3)):
             _ = here * 2
     first, second, _ = b.module().kernel("k").ops
-    assert first.location == Location(__file__, line_of("here"), 16)
+    assert first.location == Location(source_name(__file__), line_of("here"), 16)
     assert second.location == Location("kernel.dsl", 7, 3)
     b = Builder(locations=False)
     with b.kernel("k", x=I32) as (x,):
@@ -268,3 +271,54 @@ def test_locations_are_the_callers_or_a_frontends_or_none() -> None:
             b.add(x, 1.5)  # without locations
     assert caught.value.line == line_of("without locations")
     assert [op.location for op in b.module().kernel("k").ops] == [None, None]
+
+
+def test_an_exception_in_a_branch_or_loop_leaves_the_function_unfinished() -> None:
+    def half_built(b: Builder, opened: Any) -> None:
+        with pytest.raises(ZeroDivisionError), opened:
+            raise ZeroDivisionError
+        with pytest.raises(BuildError, match="half built") as caught:
+            b.program_id(axis=0)
+        assert caught.value.code == "TIR0806"
+
+    for open_ in (
+        lambda b, c: b.if_(c),
+        lambda b, c: b.for_(0, 4),
+        lambda b, c: b.while_(lambda: c),
+    ):
+        b = Builder()
+        with pytest.raises(BuildError, match="half built"), b.kernel("k", c=I1) as (c,):
+            half_built(b, open_(b, c))
+        with b.kernel("whole") as ():
+            b.program_id(axis=0)
+        assert list(b.module().functions) == ["whole"]
+
+
+def test_an_exception_in_an_else_leaves_the_function_unfinished() -> None:
+    b = Builder()
+    with pytest.raises(BuildError, match="half built"), b.kernel("k", c=I1) as (c,):
+        with b.if_(c):
+            pass
+        with pytest.raises(ZeroDivisionError), b.else_():
+            raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError), b.kernel("k"):
+        raise ZeroDivisionError
+    assert not b.module().functions
+
+
+def test_locations_do_not_depend_on_where_the_checkout_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """from tileir.builder import Builder
+b = Builder()
+with b.kernel('k'):
+    b.program_id()
+"""
+    file = tmp_path / "inside" / "made.py"
+    file.parent.mkdir()
+    file.write_text(source)
+    monkeypatch.chdir(tmp_path)
+    found = runpy.run_path(str(file))["b"].module().kernel("k")
+    assert str(next(found.ops).location) == "inside/made.py:4:5"
+    monkeypatch.chdir(file.parent.parent / "inside")
+    assert runpy.run_path(str(file))["b"].module().kernel("k").location.file == "made.py"

@@ -22,6 +22,7 @@ from tileir.builder import (
     Builder,
     Expr,
     pointer,
+    source_name,
     tile,
 )
 from tileir.builder.ops import method_name
@@ -156,7 +157,7 @@ def test_the_method_makes_the_op(mnemonic: str) -> None:
     results = made if isinstance(made, tuple) else () if made is None else (made,)
     assert all(isinstance(r, Expr) for r in results)
     assert [r.value for r in results] == list(op.results)
-    assert op.location is not None and op.location.file == __file__
+    assert op.location is not None and op.location.file == source_name(__file__)
     b.module()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def test_an_error_is_at_the_line_and_column_that_is_marked(kernel: Any) -> None:
     assert caught.value.code.startswith("TIR10")
     found = caught.value.location
     assert found is not None
-    assert found.file == __file__
+    assert Path(found.file).resolve() == Path(__file__)
     assert found.line == first + row
     assert lines[row][found.column - 1 :].startswith(marked)
 
