@@ -35,7 +35,8 @@ def test_errors_on_standard_input_are_placed_there(monkeypatch, capsys):
 def test_the_command_in_a_process_of_its_own(tmp_path):
     source, target = tmp_path / "a.tir", tmp_path / "b.tir"
     source.write_text(TEXT)
-    command = [sys.executable, "-m", "tileir.tools.opt", "-", "-p", "cse", "-o", str(target)]
+    command = [sys.executable, "-P", "-m", "tileir.tools.opt"]
+    command += ["-", "-p", "cse", "-o", str(target)]
     done = subprocess.run(command, stdin=source.open(), capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert target.read_text().count("add") == 2
