@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tileir.errors import ParseError
-from tileir.layout_text import parse_layout
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.types import (
     ALIASES,
@@ -119,6 +118,8 @@ def read_layout(cursor: Cursor, layouts: dict[str, object]) -> object:
         if token.text not in layouts:
             cursor.fail("TIR0022", f"layout {token.text} is not defined")
         return layouts[cursor.next().text]
+    from tileir.layout_text import parse_layout  # only text of the backend's stages has layouts
+
     start, depth = token.start, 0
     cursor.next()
     while cursor.token.kind not in ("newline", "end"):
