@@ -90,7 +90,8 @@ def table() -> Iterator[Row]:
 def flat_rows(shape: tuple[int, int]) -> Iterator[Row]:
     rows, columns = shape
     count = rows * columns
-    configs = [Config(2048, 4), Config(1024, 4), Config(4096, 8), Config(1024, 2)]
+    few = Config(1024, 2), Config(1024, 4)
+    configs = [*(few if count < 1 << 26 else few[::-1]), Config(2048, 4), Config(4096, 8)]
     for name in ("geglu", "swiglu"):
         make = getattr(ours, name)
         yield Row(
