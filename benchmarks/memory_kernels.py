@@ -122,12 +122,8 @@ class Rows:
 
     def store_each(self, base: Any, value: Any) -> None:
         """One number per row."""
-        (base + self.row).store(value, self.row_mask)
-
-    @property
-    def row_mask(self) -> Any:
-        """Which rows there are, where the last are missing."""
-        return None if self.mask is None else self.mask.reshape(-1)
+        mask = None if self.mask is None else self.mask.reshape(-1)
+        (base + self.row).store(value, mask)
 
 
 def softmax(rows: int, columns: int, block: int, element: Any = F32) -> Module:
@@ -153,18 +149,13 @@ def rms_norm(rows: int, columns: int, block: int, epsilon: float = 1e-6) -> Modu
 
 
 def layer_norm(rows: int, columns: int, block: int, epsilon: float = 1e-5) -> Module:
-    """y = (x - mean) w / sqrt(variance + epsilon) + v. Grid: (⌈rows / block⌉,).
-
-    Both sums are of differences from the row's first element, so that neither waits for the other
-    and a mean far from 0 costs no digits (Chan, Golub and LeVeque, "Algorithms for Computing the
-    Sample Variance", 1983)."""
+    """y = (x - mean) w / sqrt(variance + epsilon) + v. Grid: (⌈rows / block⌉,)."""
     b = Builder()
     with b.kernel("layer_norm", **buffers("y", "x w v")) as (y, x, w, v):
         r = Rows.of(b, rows, columns, block)
-        moved = r.load(x) - r.along((x + r.row * columns).load(r.row_mask))
-        mean = r.sum(moved) * (1 / columns)
-        variance = r.sum(moved * moved) * (1 / columns) - mean * mean
-        centred = moved - mean
+        value = r.load(x)
+        centred = value - r.sum(value) * (1 / columns)
+        variance = r.sum(centred * centred) * (1 / columns)
         scale = (variance + epsilon).rsqrt(fast="approx")
         r.store(y, centred * scale * (w + r.column).load() + (v + r.column).load())
     return b.module()
