@@ -10,10 +10,12 @@ HEAVY = ("numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "rich", "lark")
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The heavy distributions and op families in memory after `statement`, in a new process."""
-    report = "import json, sys; print(json.dumps(sorted(sys.modules)))"
+    """The heavy distributions and op families that `statement` loads in a new process. What the
+    process begins with (a `.pth` file of the CUDA bindings imports `cuda`) does not count."""
+    before = "import json, sys; before = set(sys.modules)"
+    report = "print(json.dumps(sorted(set(sys.modules) - before)))"
     run = subprocess.run(
-        [sys.executable, "-P", "-c", f"{statement}\n{report}"],
+        [sys.executable, "-P", "-c", f"{before}\n{statement}\n{report}"],
         capture_output=True,
         text=True,
         check=True,
