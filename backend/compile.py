@@ -8,18 +8,18 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.anchors import Anchors
 from tileir.backend.assembler import Assembled, assemble
-from tileir.backend.async_pipeline import pipelined
-from tileir.backend.contiguity import Contiguity
-from tileir.backend.emit import Unit, emit
-from tileir.backend.layouts import assign_layouts
-from tileir.backend.llvm import to_ptx
+from tileir.backend.layouts.anchors import Anchors
+from tileir.backend.layouts.assignment import assign_layouts
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.llvm.emit import Unit, emit
+from tileir.backend.llvm.optimise import to_ptx
+from tileir.backend.memory.scratch import Plan, plan
+from tileir.backend.memory.sync import place_barriers
 from tileir.backend.permission import check_permitted
+from tileir.backend.pipeline.async_pipeline import pipelined
 from tileir.backend.prepare import prepare
-from tileir.backend.scratch import Plan, plan
-from tileir.backend.strip import strip_mine
-from tileir.backend.sync import place_barriers
+from tileir.backend.strip.mine import strip_mine
 from tileir.backend.target import Target, target as target_named
 from tileir.backend.vectorize import vectorize
 from tileir.backend.warps import choose_warps

@@ -13,9 +13,9 @@ import attrs
 import numpy as np
 
 from tileir.backend.compile import Compiled, Options, compile, staged  # noqa: A004
-from tileir.backend.device import driver
-from tileir.backend.launch import Kernel, Tensor
-from tileir.backend.spans import Span
+from tileir.backend.driver.device import driver
+from tileir.backend.driver.launch import Kernel, Tensor
+from tileir.backend.driver.spans import Span
 from tileir.backend.target import TARGETS, target
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Function, Module
@@ -95,12 +95,12 @@ class SimtExecutor:
     ) -> dict[str, int]:
         """Run the lowering rules of `kernel` for every thread; what was done, counted. Lines that
         it prints are added to `output`, a list; what its ops do to memory to `counts`
-        (`tileir.backend.simt_counts.Counts`).
+        (`tileir.backend.simt.counts.Counts`).
 
         Raises `CompileError`, and AssertionError for a defect of the lowering (a race in shared
         memory, a read of what nobody wrote, an access out of bounds or not aligned).
         """
-        from tileir.backend import simt, simt_watch
+        from tileir.backend.simt import machine as simt, watch
 
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
@@ -108,7 +108,7 @@ class SimtExecutor:
         values = _expanded(module.functions[done.kernel], _ordered(module, done.kernel, arguments))
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         lowered = done.stages["barriers"]
-        make = simt.SimtThread if counts is None else simt_watch.counting(counts)
+        make = simt.SimtThread if counts is None else watch.counting(counts)
         return simt.run(
             lowered, done.kernel, extents, values, machine, done.memory, done.num_warps, output,
             make,

@@ -3,7 +3,7 @@ others in disguise expanded, predicates lowered to masks and selects."""
 
 from __future__ import annotations
 
-from tileir.backend.expand import expand
+from tileir.backend.expand.ops import expand
 from tileir.ir import Module
 from tileir.linker import link
 from tileir.passmanager import run

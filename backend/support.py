@@ -118,8 +118,8 @@ def supports(
 
     Raises `CompileError` (TIR0702) for an unknown target.
     """
-    from tileir.backend.expand import DISGUISED  # rules are loaded when something is asked
-    from tileir.backend.lowering import third_party_rules
+    from tileir.backend.expand.ops import DISGUISED  # rules are loaded when something is asked
+    from tileir.backend.lower.lowering import third_party_rules
     from tileir.backend.rules import rules
 
     machine = target_named(target) if isinstance(target, str) else target

@@ -10,9 +10,9 @@ import attrs
 from tileir.analysis.alignment import Alignment
 from tileir.analysis.ranges import Ranges, ranges
 from tileir.analysis.uses import definitions, uses
-from tileir.backend.anchors import fastest, is_access
-from tileir.backend.contiguity import Contiguity
 from tileir.backend.lanes import Lanes
+from tileir.backend.layouts.anchors import fastest, is_access
+from tileir.backend.layouts.contiguity import Contiguity
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.field import Successor

@@ -24,8 +24,8 @@ from typing import Any
 from tileir.backend import Options
 from tileir.backend.assembler import assemble
 from tileir.backend.compile import staged
-from tileir.backend.emit import emit
-from tileir.backend.llvm import to_ptx
+from tileir.backend.llvm.emit import emit
+from tileir.backend.llvm.optimise import to_ptx
 from tileir.backend.target import target as target_named
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.ir import Module

@@ -19,16 +19,16 @@ from typing import Any
 
 import torch
 
-from tileir.backend import staging as stagings
-from tileir.backend.banks import conflicts, wavefronts
 from tileir.backend.compile import Compiled, Metadata
-from tileir.backend.conversion import conversion
-from tileir.backend.emit import emit
-from tileir.backend.launch import Kernel
-from tileir.backend.llvm import to_ptx
-from tileir.backend.scratch import plan
-from tileir.backend.swizzle import Columns, Swizzle, swizzle
-from tileir.backend.sync import place_barriers
+from tileir.backend.driver.launch import Kernel
+from tileir.backend.llvm.emit import emit
+from tileir.backend.llvm.optimise import to_ptx
+from tileir.backend.lower.conversion import conversion
+from tileir.backend.memory import staging as stagings
+from tileir.backend.memory.banks import conflicts, wavefronts
+from tileir.backend.memory.scratch import plan
+from tileir.backend.memory.swizzle import Columns, Swizzle, swizzle
+from tileir.backend.memory.sync import place_barriers
 from tileir.backend.target import target
 from tileir.layout_tilings import blocked
 from tileir.textual import parse

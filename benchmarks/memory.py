@@ -32,7 +32,7 @@ import triton
 import tileir
 import tileir.backend
 from tileir.backend import Options
-from tileir.backend.launch import Kernel
+from tileir.backend.driver.launch import Kernel
 from tileir.builder import BF16, F32
 from tileir.ir import Module
 

@@ -26,7 +26,7 @@ import triton.language as tl
 
 import tileir.backend
 from tileir.backend import Options
-from tileir.backend.launch import Kernel
+from tileir.backend.driver.launch import Kernel
 from tileir.builder import BF16, F32, Builder, arg, pointer
 
 SHAPES = ((583, 931), (1823, 781), (4096, 1024), (16384, 512), (2048, 32768), (8192, 4096))

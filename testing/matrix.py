@@ -115,8 +115,8 @@ def check(case: Case, tally: Tally, warps: Sequence[int]) -> None:
 def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> list[Any]:
     """Compile a batch for `target` and count what assembles; the batch, or the halves of one that
     does not, less the kernels that are why."""
-    from tileir.backend.batch import compile_batch
     from tileir.backend.compile import Options
+    from tileir.backend.driver.batch import compile_batch
 
     options = [Options(num_warps=warps_of(c)) for c in batch]
     try:
@@ -138,7 +138,7 @@ def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> l
 
 def on_gpu(batch: Sequence[Case], tallies: dict[str, Tally]) -> None:
     """Run a batch on the GPU and count what agrees."""
-    from tileir.backend.batch import Loaded
+    from tileir.backend.driver.batch import Loaded
     from tileir.backend.executor import gpu_target
 
     for loaded in map(Loaded, assemble(batch, tallies, gpu_target())):

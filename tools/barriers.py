@@ -19,9 +19,9 @@ import attrs
 import numpy as np
 
 from tileir import ir
-from tileir.backend import simt
 from tileir.backend.compile import Options, staged
-from tileir.backend.simt_watch import Barriers, Site
+from tileir.backend.simt import machine as simt
+from tileir.backend.simt.watch import Barriers, Site
 from tileir.backend.target import target
 from tileir.errors import TileirError
 

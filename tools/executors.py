@@ -24,7 +24,7 @@ def choose(wanted: str) -> str:
 
 def no_gpu() -> str | None:
     """Why nothing can be launched on a GPU here; None where it can."""
-    from tileir.backend.device import available
+    from tileir.backend.driver.device import available
 
     if importlib.util.find_spec("llvmlite") is None:
         return "llvmlite is not installed"

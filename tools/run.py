@@ -74,7 +74,7 @@ def _counts(options: argparse.Namespace) -> Any:
     if options.on != "simt":
         message = "--report needs --on simt: only the machine of threads counts"
         raise ToolError(Diagnostic("TIR0908", message))
-    from tileir.backend.simt_counts import Counts  # numpy, for those who ask
+    from tileir.backend.simt.counts import Counts  # numpy, for those who ask
 
     return Counts()
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import attrs
 
-from tileir.backend.thread import Handle, Thread
+from tileir.backend.lower.thread import Handle, Thread
 from tileir.types import F32, F64, I1, I32, I64, Element
 from tileir.values import encode
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 
-from tileir.backend.lowering import Rule
+from tileir.backend.lower.lowering import Rule
 
 FAMILIES = (
     "arith", "floats", "compare", "cast", "math", "shape", "memory", "reduce", "control", "program",

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from tileir.backend.conversion import load_tile, store_tile
-from tileir.backend.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.lower.conversion import load_tile, store_tile
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.lower.thread import Order
 from tileir.backend.rules.memory import combined, groups
-from tileir.backend.thread import Order
 from tileir.types import AddressSpace, Element, Pointer, Tile
 
 _NAMES = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.lowering import Rule, scalar_of
+from tileir.backend.lower.lowering import Rule, scalar_of
+from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
 from tileir.backend.rules.small_floats import narrow, widen
-from tileir.backend.thread import Handle, Thread
 from tileir.types import BF16, F16, F32, F64, I1, I16, I32, Element, Scalar
 from tileir.values import decode, encode
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.llvm_text import llvm_type
-from tileir.backend.lowering import Fragment, Lowering, Rule
+from tileir.backend.llvm.text import llvm_type
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule
 from tileir.types import Tile
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tileir.backend.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.lower.thread import Handle, Number
 from tileir.backend.rules.cast import float_to_float
-from tileir.backend.thread import Handle, Number
 from tileir.types import F32, I1, I32, Element, Tile, shape_of
 from tileir.values import Operand
 

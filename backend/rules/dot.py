@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.dot_layouts import factor_layouts
-from tileir.backend.dot_staging import Staging, in_registers, staging, steps
-from tileir.backend.lowering import Fragment, Lowering, Rule, scalar_of
-from tileir.backend.mma import instruction
+from tileir.backend.layouts.dots import factor_layouts
+from tileir.backend.layouts.mma import instruction
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.memory.dot_staging import Staging, in_registers, staging, steps
+from tileir.backend.memory.shared import Window
+from tileir.backend.memory.windows import load_window, store_window
 from tileir.backend.rules.cast import float_to_float
 from tileir.backend.rules.dot_mma import by_mma
-from tileir.backend.shared import Window
-from tileir.backend.windows import load_window, store_window
 from tileir.layout import Layout, Vector
 from tileir.types import F16, F32, F64, I32, Element, Tile
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tileir.backend.lowering import Fragment, Lowering, scalar_of
-from tileir.backend.mma import Mma, Vectors
+from tileir.backend.layouts.mma import Mma, Vectors
+from tileir.backend.lower.lowering import Fragment, Lowering, scalar_of
 from tileir.backend.rules.cast import float_to_float
 from tileir.layout import Layout, Vector
 from tileir.types import BF16, F32, Element, Tile

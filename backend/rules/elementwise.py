@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tileir.backend.lowering import Fragment, Lowering, Rule
-from tileir.backend.thread import Thread
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule
+from tileir.backend.lower.thread import Thread
 from tileir.op import Op
 
 Element: TypeAlias = Callable[..., Any]

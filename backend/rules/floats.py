@@ -7,9 +7,9 @@ from typing import Any
 
 from tileir.backend.functions.formula import Term
 from tileir.backend.functions.remainder import remainder
-from tileir.backend.lowering import Rule, scalar_of
+from tileir.backend.lower.lowering import Rule, scalar_of
+from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
-from tileir.backend.thread import Handle, Thread
 from tileir.types import F32, F64, Element
 
 _FLAGS = {"none": "", "contract": "contract", "approx": "arcp", "fast": "contract arcp reassoc"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.analysis.uses import definitions
-from tileir.backend.conversion import convert
-from tileir.backend.lowering import Fragment, Lowering, Rule
+from tileir.backend.lower.conversion import convert
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule
+from tileir.backend.memory.shared import SharedTile, Window, addresses, register_at, times
+from tileir.backend.memory.windows import load_window, store_window
 from tileir.backend.rules.memory import combined, groups
-from tileir.backend.shared import SharedTile, Window, addresses, register_at, times
-from tileir.backend.windows import load_window, store_window
 from tileir.types import I1
 
 

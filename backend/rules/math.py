@@ -22,9 +22,9 @@ from tileir.backend.functions import (
 )
 from tileir.backend.functions.exponential32 import power_cases
 from tileir.backend.functions.formula import Function, Term, where
-from tileir.backend.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
-from tileir.backend.thread import Handle, Thread
 from tileir.errors import VerifyError
 from tileir.op import Op, lookup
 from tileir.types import BF16, F16, F32, F64, Element

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tileir.backend.anchors import run
-from tileir.backend.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.thread import Access
+from tileir.backend.layouts.anchors import run
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.lower.thread import Access
 from tileir.types import I1, Tile, shape_of
 
 _BYTES = 16

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.lowering import Rule, scalar_of
+from tileir.backend.lower.lowering import Rule, scalar_of
+from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
-from tileir.backend.thread import Handle, Thread
 
 
 def _psi(t: Thread, op: Any, *arms: Handle) -> Handle:

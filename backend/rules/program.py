@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.lowering import Fragment, Lowering, Rule
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule
 from tileir.types import I64
 
 

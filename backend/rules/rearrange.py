@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tileir.backend.conversion import Placement, placement
-from tileir.backend.halves import origin, stays
-from tileir.backend.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.passage import both
+from tileir.backend.layouts.halves import origin, stays
+from tileir.backend.lower.conversion import Placement, placement
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.lower.passage import both
 from tileir.layout import Vector
 from tileir.types import I1, I32, Element, Tile
 

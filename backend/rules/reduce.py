@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.lowering import Fragment, Lowering, Rule
-from tileir.backend.reduction import reduce_tile
-from tileir.backend.scan import scan_tile
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule
+from tileir.backend.lower.reduction import reduce_tile
+from tileir.backend.lower.scan import scan_tile
 
 
 def _reduce(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
-from tileir.backend.thread import Handle, Thread
 from tileir.layout import Vector, differs_in_units
 from tileir.types import I32, Pointer, Tile
 

@@ -5,7 +5,7 @@ Formats as in OCP's "8-bit Floating Point Specification" and "Microscaling Forma
 
 from __future__ import annotations
 
-from tileir.backend.thread import Handle, Thread
+from tileir.backend.lower.thread import Handle, Thread
 from tileir.types import (
     BF16,
     F4E2M1,

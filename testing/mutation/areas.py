@@ -9,7 +9,7 @@ from tileir.testing.mutation.change import FOLDERS
 AREAS: dict[str, tuple[str, ...]] = {
     "simplifier": ("tileir/passes/laws", "tileir/passes/simplify.py", "tileir/passes/fold.py"),
     "verifier": ("tileir/verify",),
-    "synchronisation": ("backend/sync", "backend/scratch"),
+    "synchronisation": ("backend/memory/sync", "backend/memory/scratch"),
 }
 """Files and folders whose every mutant has to be found."""
 

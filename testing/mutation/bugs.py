@@ -216,7 +216,7 @@ _CORE = (
 
 _SYNC = ("tests/backend/test_programs.py", "tests/backend/test_async_pipeline.py")
 _BARRIERS = (
-    *_in("backend/sync.py", _SYNC,
+    *_in("backend/memory/sync.py", _SYNC,
         ("no barrier before overwriting shared bytes", "a < span[1] and span[0] < b", "False"),
         ("what is stored is forgotten at once",
          "stored = state.stored | pointers if", "stored = state.stored if"),

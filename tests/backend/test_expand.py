@@ -7,8 +7,8 @@ import pytest
 
 import tileir
 from tileir import textual
+from tileir.backend.driver.launch import Tensor, pack
 from tileir.backend.executor import SimtExecutor
-from tileir.backend.launch import Tensor, pack
 from tileir.errors import LaunchError
 
 

@@ -7,8 +7,8 @@ import pytest
 from tileir.backend.functions.formula import Term
 from tileir.backend.functions.remainder import remainder
 from tileir.backend.rules.math import _DOUBLE, _SINGLE
-from tileir.backend.simt import Lanes, SimtThread
-from tileir.backend.simt_memory import Memory
+from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.memory import Memory
 from tileir.machine.functions import _F64
 from tileir.op import lookup
 from tileir.types import F32, F64

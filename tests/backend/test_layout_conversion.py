@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.banks import conflicts, wavefronts
-from tileir.backend.contiguity import Contiguity
-from tileir.backend.conversion import conversion, conversion_bytes, convert
-from tileir.backend.exchange import Exchange
-from tileir.backend.lowering import Lowering
-from tileir.backend.simt import Lanes, SimtThread
-from tileir.backend.simt_memory import Memory
-from tileir.backend.staging import Staging, staging
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.lower.conversion import conversion, conversion_bytes, convert
+from tileir.backend.lower.exchange import Exchange
+from tileir.backend.lower.lowering import Lowering
+from tileir.backend.memory.banks import conflicts, wavefronts
+from tileir.backend.memory.staging import Staging, staging
+from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.memory import Memory
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder, arg, pointer
 from tileir.layout import Layout, Repeat, layout

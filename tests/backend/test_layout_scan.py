@@ -9,12 +9,12 @@ from hypothesis import given, settings, strategies as st
 import tileir
 from tests.backend.test_layout_conversion import Counting, tilings
 from tileir.backend import compile as compile_kernel
-from tileir.backend.contiguity import Contiguity
-from tileir.backend.lowering import Lowering
-from tileir.backend.reduction import reduce_tile, reduction_bytes
-from tileir.backend.scan import scan_bytes, scan_tile
-from tileir.backend.simt import Lanes
-from tileir.backend.simt_memory import Memory
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.lower.lowering import Lowering
+from tileir.backend.lower.reduction import reduce_tile, reduction_bytes
+from tileir.backend.lower.scan import scan_bytes, scan_tile
+from tileir.backend.simt.machine import Lanes
+from tileir.backend.simt.memory import Memory
 from tileir.backend.target import target as target_named
 from tileir.builder import F32, I32, Builder, arg, pointer
 from tileir.layout_fragments import mma_result, wgmma_result

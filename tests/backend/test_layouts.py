@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import tileir
-from tileir.backend.anchors import Anchors
-from tileir.backend.contiguity import Contiguity
 from tileir.backend.executor import SimtExecutor
-from tileir.backend.halves import stays
-from tileir.backend.layouts import assign_layouts
+from tileir.backend.layouts.anchors import Anchors
+from tileir.backend.layouts.assignment import assign_layouts
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.layouts.halves import stays
 from tileir.backend.prepare import prepare
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.textual import parse

@@ -5,9 +5,9 @@ import pytest
 
 from tileir import textual
 from tileir.backend.executor import SimtExecutor
-from tileir.backend.simt_counts import Counts, Tally
-from tileir.backend.simt_memory import Memory
-from tileir.backend.simt_shadow import RaceError
+from tileir.backend.simt.counts import Counts, Tally
+from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.shadow import RaceError
 
 THREADS = 64
 EVERY = np.ones(THREADS, bool)

@@ -5,8 +5,8 @@ import pytest
 
 from tileir.backend import compile as compile_kernel
 from tileir.backend.rules.small_floats import narrow, widen
-from tileir.backend.simt import Lanes, SimtThread
-from tileir.backend.simt_memory import Memory
+from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.memory import Memory
 from tileir.builder import F8E4M3, F8E5M2, F32, Builder, pointer
 from tileir.machine import dtype_of
 from tileir.machine.casts import to_float

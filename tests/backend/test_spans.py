@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tileir.backend.spans import Span
+from tileir.backend.driver.spans import Span
 
 BASE = np.arange(24, dtype=np.float32).reshape(4, 6)
 

@@ -1,0 +1,1 @@
+"""The CUDA driver: memory, loading and launching."""

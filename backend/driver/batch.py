@@ -1,0 +1,109 @@
+"""Many kernels in one module of machine code: one run of LLVM and of the assembler, one module to
+load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.backend.assembler import Assembled, assemble
+from tileir.backend.compile import Metadata, Options, metadata, staged
+from tileir.backend.driver.device import Driver, driver
+from tileir.backend.driver.launch import pack
+from tileir.backend.llvm.emit import Unit, Written, assembled, written
+from tileir.backend.llvm.optimise import to_ptx
+from tileir.backend.target import Target, target as target_named
+from tileir.errors import TileirError
+from tileir.ir import Module
+
+Array = np.ndarray[Any, Any]
+
+
+@attrs.frozen(slots=False, eq=False)
+class Batch:
+    """Kernels by name: the plan of each, and why others were refused."""
+
+    ptx: str
+    target: Target
+    plans: Mapping[str, Metadata]
+    refused: Mapping[str, TileirError]
+
+    @cached_property
+    def assembled(self) -> Assembled:
+        """Machine code of all. Raises `CompileError`."""
+        return assemble(self.ptx, "batch", self.target)
+
+
+def compile_batch(
+    modules: Sequence[Module], target: str, options: Sequence[Options] | None = None
+) -> Batch:
+    """Compile the only kernel of each of `modules`, whose names are all different."""
+    machine = target_named(target)
+    chosen = options or [Options()] * len(modules)
+    parts: list[Written] = []
+    plans: dict[str, Metadata] = {}
+    refused: dict[str, TileirError] = {}
+    for module, each in zip(modules, chosen, strict=True):
+        name = module.kernel().name
+        try:
+            done = staged(module, machine, each, None)
+            unit = Unit(done.stages["barriers"], name, done.memory, done.num_warps, each.registers)
+            parts.append(written(unit, machine, len(parts)))
+        except TileirError as error:
+            refused[name] = error
+            continue
+        plans[name] = metadata(done, machine)
+    ptx = to_ptx(assembled(parts), machine)[0] if parts else ""
+    return Batch(ptx, machine, plans, refused)
+
+
+@attrs.define(eq=False)
+class Loaded:
+    """A batch on the GPU."""
+
+    batch: Batch
+    cuda: Driver = attrs.field(factory=driver)
+    _module: Any = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.cuda.context()
+        load = self.cuda.cuda.cuModuleLoadData(self.batch.assembled.cubin)
+        self._module = self.cuda.check(load, "cuModuleLoadData")
+
+    def launch(self, name: str, grid: Sequence[int], arguments: Sequence[Any]) -> None:
+        """Run one kernel on copies of numpy arrays, wait, and copy back."""
+        plan, held = self.batch.plans[name], list[int]()
+        values = [self._held(held, a) if isinstance(a, np.ndarray) else a for a in arguments]
+        try:
+            self._run(plan, grid, values)
+            for array, address in zip(arguments, values, strict=True):
+                if isinstance(array, np.ndarray):
+                    whole = np.empty(array.shape, array.dtype)
+                    self.cuda.to_host(whole.ctypes.data, address, whole.nbytes)
+                    array[...] = whole
+        finally:
+            for address in held:
+                self.cuda.free(address)
+
+    def _held(self, held: list[int], array: Array) -> int:
+        address = self.cuda.allocate(max(array.nbytes, 1))
+        held.append(address)
+        whole = np.ascontiguousarray(array)
+        self.cuda.to_device(address, whole.ctypes.data, whole.nbytes)
+        return address
+
+    def _run(self, plan: Metadata, grid: Sequence[int], values: Sequence[Any]) -> None:
+        name = plan.kernel.encode()
+        found = self.cuda.cuda.cuModuleGetFunction(self._module, name)
+        function = self.cuda.check(found, "cuModuleGetFunction")
+        if plan.dynamic:
+            self.cuda.allow_shared(function, plan.shared)
+        shared = plan.shared if plan.dynamic else 0
+        extents = (*grid, 1, 1)[:3]
+        packed = pack(plan.arguments, values)
+        self.cuda.launch(function, extents, plan.num_warps * 32, shared, 0, packed)
+        self.cuda.synchronize()

@@ -1,0 +1,170 @@
+"""Loading and launching compiled kernels, through the CUDA driver.
+
+    kernel = Kernel(compiled)
+    kernel[(rows,)](x, y, 4096)
+
+The only module that imports the CUDA bindings, when a kernel is loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import attrs
+
+from tileir.backend.compile import Compiled
+from tileir.backend.driver.device import Driver, driver
+from tileir.errors import Diagnostic, LaunchError
+
+_C_TYPES: dict[str, Any] = {
+    "i1": ctypes.c_uint8, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32,
+    "i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double,
+}  # fmt: skip
+_RANGES = {
+    name: (-(1 << bits - 1), (1 << bits) - 1)
+    for name, bits in (("i1", 1), ("i8", 8), ("i16", 16), ("i32", 32), ("i64", 64))
+}
+
+
+class Kernel:
+    """A compiled kernel on the current device, loaded when it is first launched."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self._lock = threading.Lock()
+        self._functions: dict[int, Any] = {}
+
+    def __getitem__(self, grid: int | Sequence[int]) -> Launch:
+        """This kernel with a grid of 1 to 3 extents."""
+        extents = (grid,) if isinstance(grid, int) else tuple(grid)
+        if not 1 <= len(extents) <= 3 or any(n < 1 for n in extents):
+            raise _error(f"a grid has 1 to 3 positive extents, not {extents}")
+        return Launch(self, (*extents, 1, 1)[:3])
+
+    def function(self, cuda: Driver) -> Any:
+        """The driver's handle of the kernel in the current context."""
+        context = cuda.context()
+        found = self._functions.get(context)
+        if found is None:
+            with self._lock:
+                found = self._functions.setdefault(context, self._load(cuda))
+        return found
+
+    def _load(self, cuda: Driver) -> Any:
+        plan = self.compiled.plan
+        function = cuda.load(self.compiled, plan.kernel)
+        if plan.dynamic:
+            cuda.allow_shared(function, plan.shared)
+        return function
+
+
+@attrs.frozen
+class Tensor:
+    """A strided tensor on the GPU, for a parameter that is a descriptor: the address of its first
+    element, extents, and strides in elements."""
+
+    address: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@attrs.frozen
+class Launch:
+    """A kernel with its grid, ready for arguments."""
+
+    kernel: Kernel
+    grid: tuple[int, ...]
+
+    def __call__(self, *arguments: Any, stream: int = 0) -> None:
+        """Launch on `stream`, a CUDA stream handle, and return at once.
+
+        Arguments follow the kernel's parameters: anything with `__cuda_array_interface__` (or an
+        address) for a pointer, numbers for the rest. Raises `LaunchError`: TIR0710 for arguments
+        that do not fit, TIR0711 for what the driver refuses.
+        """
+        plan = self.kernel.compiled.plan
+        packed = pack(plan.arguments, arguments)
+        cuda = driver()
+        shared = plan.shared if plan.dynamic else 0
+        threads = plan.num_warps * 32
+        cuda.launch(self.kernel.function(cuda), self.grid, threads, shared, stream, packed)
+
+
+def pack(types: Sequence[str], arguments: Sequence[Any]) -> list[Any]:
+    """Each argument as the C value that the kernel takes. Raises `LaunchError` (TIR0710)."""
+    if len(types) != len(arguments):
+        raise _error(f"the kernel takes {len(types)} arguments, not {len(arguments)}")
+    found: list[Any] = []
+    for index, (kind, argument) in enumerate(zip(types, arguments, strict=True)):
+        if kind.startswith("tensor_desc"):
+            tensor = _tensor(index, kind, argument)
+            numbers = (*tensor.extents, *tensor.strides)
+            found += [ctypes.c_uint64(tensor.address), *map(ctypes.c_int64, numbers)]
+        else:
+            found.append(_value(index, kind, argument))
+    return found
+
+
+def _tensor(index: int, kind: str, argument: Any) -> Tensor:
+    """An array of the GPU as what a descriptor describes."""
+    if isinstance(argument, Tensor):
+        return argument
+    address = _address(index, kind, argument)
+    if callable(getattr(argument, "stride", None)):
+        return Tensor(address, tuple(argument.shape), tuple(argument.stride()))
+    interface = getattr(argument, "__cuda_array_interface__", None)
+    if interface is None:
+        raise _error(f"argument {index} must be a GPU array for {kind}, not an address")
+    shape, size = tuple(interface["shape"]), int(interface["typestr"][2:])
+    strides = interface.get("strides")
+    if strides is None:
+        return Tensor(address, shape, tuple(prod(shape[d + 1 :]) for d in range(len(shape))))
+    return Tensor(address, shape, tuple(s // size for s in strides))
+
+
+def _value(index: int, kind: str, argument: Any) -> Any:
+    if kind.endswith("*"):
+        return ctypes.c_uint64(_address(index, kind, argument))
+    made = _C_TYPES.get(kind)
+    if made is None:
+        raise _error(f"argument {index} has type {kind}, which cannot be passed by value")
+    integer = kind in _RANGES
+    if isinstance(argument, bool) or not isinstance(argument, (int, float)):
+        argument = _plain(index, kind, argument)
+    if integer and not isinstance(argument, int):
+        raise _error(f"argument {index} must be an integer for {kind}, not {argument!r}")
+    if integer and not _RANGES[kind][0] <= argument <= _RANGES[kind][1]:
+        raise _error(f"argument {index}, {argument}, does not fit in {kind}")
+    return made(argument)
+
+
+def _plain(index: int, kind: str, argument: Any) -> int | float:
+    """A bool or a NumPy scalar as a number."""
+    if isinstance(argument, bool):
+        return int(argument)
+    item = getattr(argument, "item", None)
+    found = item() if item is not None and getattr(argument, "ndim", 1) == 0 else None
+    if not isinstance(found, (int, float)):
+        raise _error(f"argument {index} must be a number for {kind}, not {type(argument).__name__}")
+    return found
+
+
+def _address(index: int, kind: str, argument: Any) -> int:
+    if isinstance(argument, int) and not isinstance(argument, bool):
+        return argument
+    pointer = getattr(argument, "data_ptr", None)
+    if pointer is not None and getattr(argument, "is_cuda", False):
+        return pointer()
+    interface = getattr(argument, "__cuda_array_interface__", None)
+    if interface is None:
+        found = type(argument).__name__
+        raise _error(f"argument {index} must be a GPU array or an address for {kind}, not {found}")
+    return interface["data"][0]
+
+
+def _error(message: str) -> LaunchError:
+    return LaunchError(Diagnostic("TIR0710", message))

@@ -1,0 +1,1 @@
+"""Ops that are others in disguise."""

@@ -1,0 +1,1 @@
+"""Who holds what: layouts of memory accesses, dots and everything between."""

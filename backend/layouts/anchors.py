@@ -1,0 +1,140 @@
+"""Layouts that memory accesses ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import attrs
+
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.layout import Layout, Vector
+from tileir.layout_tilings import blocked
+from tileir.op import Op
+from tileir.types import Pointer, Tile, shape_of
+
+_VECTOR_BYTES = 16
+"""The widest access of one thread (PTX ISA, ld: .v4.b32)."""
+_LANES = 32
+
+
+@attrs.define
+class Anchors:
+    """The layouts that accesses of one function ask for.
+
+    Accesses of one shape that run in the same direction share a layout, as wide as the widest of
+    them can use, so that values pass from loads to stores without moving.
+    """
+
+    function: Function
+    contiguity: Contiguity
+    num_warps: int
+    _widths: dict[tuple[Vector, Vector], int] = attrs.field(init=False, factory=dict)
+    _orders: dict[Vector, dict[Vector, int]] = attrs.field(init=False, factory=dict)
+    _reduced: set[Vector] = attrs.field(init=False, factory=set)
+    _made: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
+    _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self._reduced |= {
+            shape_of(op.inputs[0].type) for op in self.function.ops if op.mnemonic == "reduce"
+        }
+        for op in accesses(self.function):
+            shape, order, width = self._wish(op)
+            found = self._orders.setdefault(shape, {})
+            found[order] = found.get(order, 0) + width
+            self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
+
+    def of(self, op: Op) -> Layout | None:
+        """The layout of an access to a tile of pointers; None for other ops."""
+        if not is_access(op):
+            return None
+        shape, order, _ = self._wish(op)
+        return self._layout(shape, order)
+
+    def preferred(self, tile: Tile) -> Layout:
+        """The layout of a tile of this shape that nothing else decides."""
+        orders = self._orders.get(tile.shape)
+        order = max(orders, key=lambda o: orders[o]) if orders else row_major(len(tile.shape))
+        return self._layout(tile.shape, order)
+
+    def serves(self, op: Op, layout: Layout) -> bool:
+        """Whether an access from `layout` is as good as from the op's own: as wide in the same
+        direction, or too small a tile for it to matter."""
+        shape, order, width = self._wish(op)
+        if prod(shape) <= 32 * self.num_warps:
+            return True
+        return layout.extents == self._layout(shape, order).extents and width <= run(
+            layout, order[0]
+        )
+
+    def _layout(self, shape: Vector, order: Vector) -> Layout:
+        """As wide as accesses use, as long as that leaves every thread an element; tiles that are
+        reduced may be held by fewer warps, which then need not meet."""
+        if (shape, order) not in self._made:
+            self._made[shape, order] = self._tiling(shape, order)
+        return self._made[shape, order]
+
+    def _tiling(self, shape: Vector, order: Vector) -> Layout:
+        width = self._widths.get((shape, order), 1)
+        while width > 1 and prod(shape) // width < _LANES * self.num_warps:
+            if shape in self._reduced and prod(shape) // width <= _LANES:
+                break
+            width //= 2
+        return blocked(shape, order, width, self.num_warps)
+
+    def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
+        """Shape of an access, its dimensions fastest first, and elements per thread access."""
+        if op not in self._wishes:
+            self._wishes[op] = self._wished(op)
+        return self._wishes[op]
+
+    def _wished(self, op: Op) -> tuple[Vector, Vector, int]:
+        pointer = op.inputs[0]
+        shape = shape_of(pointer.type)
+        fast = fastest(op, self.contiguity)
+        order = (fast, *(d for d in row_major(len(shape)) if d != fast))
+        return shape, order, min(self.contiguity.width(op, fast), _per_access(pointer.type))
+
+
+def accesses(function: Function) -> Iterator[Op]:
+    """The ops of `function` that access global memory through a tile of pointers."""
+    return (op for op in function.ops if is_access(op))
+
+
+def is_access(op: Op) -> bool:
+    """Whether `op` reads or writes memory through a tile of pointers, its first operand."""
+    if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
+        return False
+    first = op.inputs[0].type
+    return isinstance(first, Tile) and isinstance(first.element, Pointer)
+
+
+def fastest(op: Op, contiguity: Contiguity) -> int:
+    """The dimension along which an access finds most neighbours, the last if there are none."""
+    pointer = op.inputs[0]
+    shape, runs = shape_of(pointer.type), contiguity.runs(pointer)
+    first = min(range(len(shape)), key=lambda d: (-min(runs[d], shape[d]), -d))
+    return first if runs[first] > 1 else len(shape) - 1
+
+
+def row_major(rank: int) -> Vector:
+    """All dimensions, the last the fastest."""
+    return tuple(reversed(range(rank)))
+
+
+def run(layout: Layout, dim: int) -> int:
+    """How many neighbours along `dim` the first registers of a thread hold."""
+    length = 1
+    for vector in layout.register:
+        if vector[dim] != length or sum(vector) != length:
+            break
+        length *= 2
+    return length
+
+
+def _per_access(type: object) -> int:
+    assert isinstance(type, Tile) and isinstance(type.element, Pointer)
+    return max(1, _VECTOR_BYTES // type.element.pointee.bytes)

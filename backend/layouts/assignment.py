@@ -1,0 +1,327 @@
+"""Layout assignment: which thread holds which element of every tile.
+
+Memory accesses are anchors: their layout follows the direction in which addresses are contiguous
+and the width that alignment allows (the paper's coalescing, section 5.2.2). Values flow on in the
+layout they were made in. Values that are cheap to make again (ranges, splats, broadcasts and
+arithmetic on them alone) have no layout of their own: they are made in every layout in which
+they are asked for, so that address arithmetic never moves between threads. What remains is
+moved by `gpu.convert_layout`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import attrs
+
+from tileir.analysis.cfg import cfg
+from tileir.analysis.loops import Loops, loops
+from tileir.backend.layouts.anchors import Anchors
+from tileir.backend.layouts.choices import Choices
+from tileir.backend.layouts.dots import DotHomes, dot_homes
+from tileir.backend.layouts.halves import HALVES, before
+from tileir.effects import Effects
+from tileir.field import FieldKind, Successor
+from tileir.ir import Block, Function
+from tileir.layout import Layout, differs_in_units
+from tileir.op import Op
+from tileir.ops.gpu import ConvertLayout
+from tileir.types import Tile, Type, shape_of
+from tileir.values import Constant, Operand, Undef, Value
+
+_CHEAP_SHAPES = frozenset({"make_range", "splat", "broadcast", "expand_dims", "trans"})
+
+
+def assign_layouts(function: Function, anchors: Anchors) -> Function:
+    """`function` with a layout in the type of every tile, and conversions where they differ."""
+    return _Assignment(function, anchors).run()
+
+
+@attrs.define
+class _Assignment:
+    """One run. `homes` are the layouts of values that are not cheap, `asked` the layouts in
+    which each value is needed and the blocks that need it so, `made` the new value for an old one
+    in a layout, `here` likewise where it was converted in the block that is being rewritten."""
+
+    function: Function
+    anchors: Anchors
+    order: tuple[str, ...] = attrs.field(init=False)
+    edges: dict[str, list[Successor]] = attrs.field(init=False, factory=dict)
+    dots: DotHomes = attrs.field(init=False)
+    cheap: set[Value] = attrs.field(init=False, factory=set)
+    homes: dict[Value, Layout] = attrs.field(init=False, factory=dict)
+    asked: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
+    around: Loops = attrs.field(init=False)
+    made: dict[tuple[Value, Layout | None], Value] = attrs.field(init=False, factory=dict)
+    here: dict[tuple[Value, Layout | None], Value] = attrs.field(init=False, factory=dict)
+
+    def run(self) -> Function:
+        self.order, self.around = cfg(self.function).order, loops(self.function)
+        for op in self.function.ops:
+            for edge in op.successors:
+                self.edges.setdefault(edge.label, []).append(edge)
+        self.dots = dot_homes(self.function, self.anchors.num_warps)
+        blocks = [self.function.blocks[label] for label in self.order]
+        for block in blocks:
+            for op in block.ops:
+                if any(_is_tile(r) for r in op.results) and self._is_cheap(op):
+                    self.cheap.update(op.results)
+        choices = Choices(self.function, self.anchors, self.dots, self.cheap)
+        self.homes = choices.homes(self.order, self.edges)
+        for block in reversed(blocks):
+            for op in reversed(block.ops):
+                self._ask(op, block.label)
+        for parameter in self.function.parameters:
+            self.made[parameter.value, None] = parameter.value
+        new = {b.label: self._parameters(b) for b in blocks}
+        return self.function.with_blocks({b.label: self._rewrite(b, new[b.label]) for b in blocks})
+
+    # Where values live --------------------------------------------------------------------
+
+    def _is_cheap(self, op: Op) -> bool:
+        if _moves_nothing(op):
+            return True
+        if not op.elementwise or op.effects & ~Effects.TRAP:
+            return False
+        return all(self._cheap_operand(v) for v in op.operands)
+
+    def _cheap_operand(self, operand: Operand) -> bool:
+        return type(operand) is not Value or operand in self.cheap or not _is_tile(operand)
+
+    def _source(self, op: Op) -> Layout | None:
+        """Home of the first operand that has one and the shape of the first operand."""
+        shape = shape_of(op.inputs[0].type) if op.inputs else ()
+        for operand in op.inputs:
+            if type(operand) is Value and operand in self.homes and shape_of(operand.type) == shape:
+                return self.homes[operand]
+        return None
+
+    # What is asked for ----------------------------------------------------------------------
+
+    def _ask(self, op: Op, label: str) -> None:
+        tiles = [r for r in op.results if isinstance(r.type, Tile)]
+        if tiles and tiles[0] in self.cheap:
+            wanted: list[Layout | None] = self._wanted(tiles)
+        else:
+            wanted = [self.homes[tiles[0]] if tiles else None]
+        for layout in wanted:
+            for operand, needed in self._needs(op, layout):
+                if type(operand) is Value and needed is not None:
+                    self.asked.setdefault(operand, {}).setdefault(needed, set()).add(label)
+
+    def _wanted(self, results: list[Value]) -> list[Layout | None]:
+        """The layouts that any of an op's results is asked for in."""
+        return list({layout: None for r in results for layout in self.asked.get(r, {})})
+
+    def _needs(self, op: Op, layout: Layout | None) -> list[tuple[Operand, Layout | None]]:
+        """Each operand of `op` with the layout it is needed in when the result has `layout`."""
+        found: list[tuple[Operand, Layout | None]] = []
+        for index, operand in enumerate(op.inputs):
+            found.append((operand, self._needed(op, index, operand, layout)))
+        if op.predicate is not None:
+            shape = shape_of(op.predicate.type)
+            like = next((n for v, n in found if shape and shape_of(v.type) == shape), layout)
+            found.append((op.predicate, like if shape else None))
+        for edge in op.successors:
+            found += self._edge_needs(edge)
+        return found
+
+    def _edge_needs(self, edge: Successor) -> list[tuple[Operand, Layout | None]]:
+        parameters = self.function.blocks[edge.label].parameters
+        return [
+            (argument, self.homes.get(parameter))
+            for argument, parameter in zip(edge.arguments, parameters, strict=True)
+        ]
+
+    def _needed(self, op: Op, index: int, operand: Operand, layout: Layout | None) -> Layout | None:
+        if not isinstance(operand.type, Tile):
+            return None
+        name = op.mnemonic
+        if layout is not None and _moves_nothing(op):
+            return _before(op, operand.type, layout)
+        if layout is not None and (op.elementwise or _follows(name, index)):
+            return layout
+        anchor = self.anchors.of(op)
+        if anchor is not None:
+            return self._stored(op) or anchor
+        if (factor := self.dots.operand(op, index)) is not None:
+            return factor
+        if name == "scan":
+            return layout
+        if name in HALVES and layout is not None and (half := before(op, layout)) is not None:
+            return half
+        alike = name in HALVES and operand.type is op.inputs[0].type
+        if alike or name in ("reduce", "histogram", "inline_asm"):
+            return self._source(op) or self.anchors.preferred(operand.type)
+        if type(operand) is Value and operand in self.homes:
+            return self.homes[operand]
+        return self.anchors.preferred(operand.type)
+
+    def _stored(self, op: Op) -> Layout | None:
+        """The home of the value an op stores, where storing from there is as good."""
+        if op.results:
+            return None
+        for operand in op.inputs[1:2]:
+            home = self.homes.get(operand) if type(operand) is Value else None
+            if home is not None and self.anchors.serves(op, home):
+                return home
+        return None
+
+    # Rewriting --------------------------------------------------------------------------------
+
+    def _parameters(self, block: Block) -> tuple[Value, ...]:
+        new: list[Value] = []
+        for old in block.parameters:
+            home = self.homes.get(old)
+            value = old if home is None else Value(_laid_out(old.type, home), old.name)
+            self.made[old, home] = value
+            new.append(value)
+        return tuple(new)
+
+    def _rewrite(self, block: Block, parameters: tuple[Value, ...]) -> Block:
+        ops: list[Op] = []
+        self.here = {}
+        for old in block.parameters:
+            self._convert(old, block.label, ops)
+        for op in block.ops:
+            tiles = [r for r in op.results if isinstance(r.type, Tile)]
+            if tiles and tiles[0] in self.cheap:
+                for layout in self._wanted(tiles):
+                    self._make(op, layout, ops)
+                continue
+            self._make(op, self.homes[tiles[0]] if tiles else None, ops)
+            for result in tiles:
+                self._convert(result, block.label, ops)
+        return attrs.evolve(block, parameters=parameters, ops=tuple(ops))
+
+    def _make(self, op: Op, layout: Layout | None, ops: list[Op]) -> None:
+        needed = iter(self._needs(op, layout))
+        changes: dict[str, Any] = {}
+        for field in op.schema:
+            old = getattr(op, field.name)
+            if field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL):
+                changes[field.name] = None if old is None else self._operand(*next(needed), ops)
+            elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
+                changes[field.name] = tuple([self._operand(*next(needed), ops) for _ in old])
+            elif field.kind is FieldKind.RESULT_TYPE and layout is not None:
+                changes[field.name] = with_layout(old, layout)
+        if op.predicate is not None:
+            changes["predicate"] = self._operand(*next(needed), ops)
+        for field in op.schema:
+            if field.kind is FieldKind.SUCCESSOR:
+                edge = cast(Successor, getattr(op, field.name))
+                arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
+                changes[field.name] = Successor(edge.label, arguments)
+        new = attrs.evolve(op, **changes, results=())
+        given = _given(new)
+        named = tuple(
+            self._result(made, old, given or self.homes.get(old, layout))
+            for made, old in zip(new.results, op.results, strict=True)
+        )
+        ops.append(attrs.evolve(new, results=named))
+        for old, value in zip(op.results, named, strict=True):
+            self._settle(old, value, layout, ops)
+
+    def _result(self, new: Value, old: Value, layout: Layout | None) -> Value:
+        """The new result, in `layout` where the op leaves that open."""
+        kind = new.type
+        if isinstance(kind, Tile) and kind.layout is None and layout is not None:
+            kind = _laid_out(kind, layout)
+        return Value(kind, old.name)
+
+    def _settle(self, old: Value, value: Value, layout: Layout | None, ops: list[Op]) -> None:
+        """Note `value` as `old`, converted where the op gave it another layout than planned."""
+        if not isinstance(value.type, Tile):
+            self.made[old, None] = value
+            return
+        planned = cast(Layout, self.homes.get(old, layout))
+        if value.type.layout != planned:
+            value = self._converted(value, planned, ops)
+        self.made[old, planned] = value
+
+    def _convert(self, old: Value, label: str, ops: list[Op]) -> None:
+        """Make `old`, which lives in its home and is defined in block `label`, in every other
+        layout it is asked for; where that is outside of a loop around `label` alone, it is made
+        there."""
+        home = self.homes.get(old)
+        if home is None:
+            return
+        depth = self.around.depth(label)
+        for layout, labels in self.asked.get(old, {}).items():
+            if layout != home and any(self.around.depth(other) >= depth for other in labels):
+                self.made[old, layout] = self._converted(self.made[old, home], layout, ops)
+
+    def _converted(self, value: Value, layout: Layout, ops: list[Op]) -> Value:
+        op = ConvertLayout(value, layout=layout)
+        named = attrs.evolve(op, results=(Value(op.result.type, value.name),))
+        ops.append(named)
+        return named.result
+
+    def _operand(self, operand: Operand, layout: Layout | None, ops: list[Op]) -> Operand:
+        if type(operand) is Value:
+            found = self.made.get((operand, layout)) or self.here.get((operand, layout))
+            if found is None:
+                assert layout is not None
+                source = self.made[operand, self.homes[operand]]
+                found = self.here[operand, layout] = self._converted(source, layout, ops)
+            return found
+        kind = operand.type if layout is None else _laid_out(operand.type, layout)
+        if isinstance(operand, Constant):
+            return Constant(kind, operand.bits)
+        return Undef(kind)
+
+
+def _follows(name: str, index: int) -> bool:
+    """Whether an operand of another op than an elementwise one is read element by element with
+    the result."""
+    return name == "inline_asm" or (name == "gather" and index == 1)
+
+
+def _moves_nothing(op: Op) -> bool:
+    """Whether every element of the result stands where one of the operand does."""
+    if op.mnemonic == "reshape":
+        return differs_in_units(shape_of(op.inputs[0].type), shape_of(op.results[0].type))
+    return op.mnemonic in _CHEAP_SHAPES
+
+
+def _given(op: Op) -> Layout | None:
+    """The layout of the results of an op whose operands decide it."""
+    if op.mnemonic != "reduce":
+        return None
+    return cast(Layout, cast(Tile, op.inputs[0].type).layout).slice(cast(Any, op).axis)
+
+
+def _before(op: Op, operand: Tile, layout: Layout) -> Layout:
+    """The layout an operand of a cheap shape op has when its result has `layout`."""
+    if op.mnemonic == "expand_dims":
+        return layout.slice(cast(Any, op).axis)
+    if op.mnemonic == "reshape":
+        return layout.with_units(shape_of(op.results[0].type), operand.shape)
+    if op.mnemonic == "trans":
+        order = _order(op, len(operand.shape))
+        return layout.transpose(tuple(order.index(d) for d in range(len(order))))
+    result = shape_of(op.results[0].type)
+    for dim, (n, m) in enumerate(zip(operand.shape, result, strict=True)):
+        if n != m:
+            layout = layout.collapse(dim)
+    return layout
+
+
+def _order(op: Op, rank: int) -> tuple[int, ...]:
+    order = cast(Any, op).order
+    return tuple(reversed(range(rank))) if order is None else order
+
+
+def _is_tile(operand: Operand) -> bool:
+    return isinstance(operand.type, Tile)
+
+
+def _laid_out(type: Type, layout: Layout) -> Type:
+    return Tile(type.element, type.shape, layout) if isinstance(type, Tile) else type
+
+
+def with_layout(stated: Any, layout: Layout) -> Any:
+    """A type, or each of several, its tiles in `layout`."""
+    if isinstance(stated, tuple):
+        return tuple([_laid_out(cast(Type, t), layout) for t in stated])
+    return _laid_out(stated, layout)

@@ -1,0 +1,198 @@
+"""The layout of every value that is not made again where it is needed, by a cost model.
+
+Values that flow into one another element by element, through arithmetic, branches and loops, are
+one component and share a layout, so that nothing moves inside it. Where a component meets an op
+that has no choice (a load, a store, a dot, an op that goes through shared memory) and whose layout
+is another, the tile is converted: that costs its bytes, a hundred times as much for every loop
+around. The layout with the least cost is taken. So conversions end up outside of loops, at the
+narrow side of a cast, and before a broadcast or after a reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import attrs
+
+from tileir.analysis.loops import loops
+from tileir.backend.layouts.anchors import Anchors
+from tileir.backend.layouts.dots import DotHomes
+from tileir.backend.layouts.halves import HALVES, after
+from tileir.field import Successor
+from tileir.ir import Function
+from tileir.layout import Layout
+from tileir.op import Op
+from tileir.types import Tile, shape_of
+from tileir.values import Operand, Value
+
+_PER_LOOP = 100
+_DEEPEST = 4
+
+
+@attrs.frozen
+class Vote:
+    """An op that wants `layout`, and what it costs not to give it. A store takes others that
+    serve it as well."""
+
+    layout: Layout
+    cost: int
+    store: Op | None = None
+
+
+@attrs.define
+class Choices:
+    """One run over a function, whose `cheap` values have no layout of their own."""
+
+    function: Function
+    anchors: Anchors
+    dots: DotHomes
+    cheap: set[Value]
+    parents: dict[Value, Value] = attrs.field(factory=dict)
+    members: dict[Value, list[Value]] = attrs.field(factory=dict)
+    votes: dict[Value, list[Vote]] = attrs.field(factory=dict)
+    reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
+    fixed: dict[Value, Layout] = attrs.field(factory=dict)
+    chosen: dict[Value, Layout | None] = attrs.field(factory=dict)
+
+    def homes(self, labels: Iterable[str], edges: Mapping[str, Sequence[Successor]]) -> dict[
+        Value, Layout
+    ]:  # fmt: skip
+        """The layout of every tile that is not cheap."""
+        around = loops(self.function)
+        order: list[Value] = []
+        for label in labels:
+            block = self.function.blocks[label]
+            weight = _PER_LOOP ** min(around.depth(label), _DEEPEST)
+            for index, parameter in enumerate(block.parameters):
+                if isinstance(parameter.type, Tile):
+                    order.append(parameter)
+                    self._join_edges(parameter, index, edges.get(label, ()))
+            for op in block.ops:
+                order += [r for r in op.results if self._counts(r)]
+                self._see(op, weight)
+        return {value: self.fixed.get(value) or self._layout(value) for value in order}
+
+    # Components -------------------------------------------------------------------------------
+
+    def _counts(self, operand: Operand) -> bool:
+        return (
+            isinstance(operand, Value)
+            and isinstance(operand.type, Tile)
+            and operand not in self.cheap
+        )
+
+    def _root(self, value: Value) -> Value:
+        path: list[Value] = []
+        while (parent := self.parents.get(value, value)) is not value:
+            path.append(value)
+            value = parent
+        for seen in path:
+            self.parents[seen] = value
+        return value
+
+    def _join(self, a: Value, b: Operand) -> None:
+        if self._counts(b) and shape_of(a.type) == shape_of(b.type):
+            mine, other = self._root(a), self._root(cast(Value, b))
+            if mine is not other:
+                self.parents[other] = mine
+                for table in (self.votes, self.reductions):
+                    moved: Any = cast(Any, table).pop(other, [])
+                    cast(Any, table).setdefault(mine, []).extend(moved)
+
+    def _join_edges(self, parameter: Value, index: int, edges: Sequence[Successor]) -> None:
+        for edge in edges:
+            self._join(parameter, edge.arguments[index])
+
+    # Votes ------------------------------------------------------------------------------------
+
+    def _see(self, op: Op, weight: int) -> None:
+        """Join what `op` passes on, and note what it wants."""
+        results = [r for r in op.results if self._counts(r)]
+        anchor = self.anchors.of(op)
+        if anchor is not None:
+            self._see_access(op, anchor, results, weight)
+            return
+        self._see_dot(op, results, weight)
+        if not results:
+            return
+        if op.elementwise or op.mnemonic == "scan":
+            for operand in (*results[1:], *op.inputs):
+                self._join(results[0], operand)
+        elif op.mnemonic == "reduce":
+            for result in results:
+                self.reductions.setdefault(self._root(result), []).append((op, weight))
+        elif (op.mnemonic == "reshape" or op.mnemonic in HALVES) and self._counts(op.inputs[0]):
+            for result in results[1:]:
+                self._join(results[0], result)
+            self.reductions.setdefault(self._root(results[0]), []).append((op, weight))
+
+    def _see_access(self, op: Op, anchor: Layout, results: list[Value], weight: int) -> None:
+        for result in results:
+            self.fixed[result] = anchor
+        for operand in (*results, *op.inputs[1:]):
+            if self._counts(operand):
+                stored = op if not results and operand is op.inputs[1] else None
+                self._vote(cast(Value, operand), anchor, weight, stored)
+
+    def _see_dot(self, op: Op, results: list[Value], weight: int) -> None:
+        for result in results:
+            wanted = self.dots.values.get(result)
+            if wanted is not None and not op.elementwise:
+                self.fixed[result] = wanted
+                self._vote(result, wanted, weight)
+        for index, operand in enumerate(op.inputs):
+            wanted = self.dots.operand(op, index)
+            if wanted is not None and self._counts(operand):
+                self._vote(cast(Value, operand), wanted, weight)
+
+    def _vote(self, value: Value, layout: Layout, weight: int, store: Op | None = None) -> None:
+        tile = cast(Tile, value.type)
+        cost = weight * tile.size * tile.element.bytes
+        self.votes.setdefault(self._root(value), []).append(Vote(layout, cost, store))
+
+    # The choice -------------------------------------------------------------------------------
+
+    def _layout(self, value: Value) -> Layout:
+        """The layout of the component of `value`."""
+        root = self._root(value)
+        if root not in self.chosen:
+            self.chosen[root] = None
+            self.chosen[root] = self._cheapest(root, cast(Tile, value.type))
+        return self.chosen[root] or self.anchors.preferred(cast(Tile, value.type))
+
+    def _cheapest(self, root: Value, tile: Tile) -> Layout:
+        votes = [*self.votes.get(root, ()), *self._derived(root)]
+        candidates = dict.fromkeys(v.layout for v in votes)
+        if not candidates:
+            return self.anchors.preferred(tile)
+        return min(candidates, key=lambda c: sum(self._cost(v, c) for v in votes))
+
+    def _cost(self, vote: Vote, layout: Layout) -> int:
+        if vote.layout == layout:
+            return 0
+        served = vote.store is not None and self.anchors.serves(vote.store, layout)
+        return 0 if served else vote.cost
+
+    def _derived(self, root: Value) -> Iterable[Vote]:
+        """What follows from the operands of reductions and reshapes, unless they wait for this."""
+        for op, weight in self.reductions.get(root, ()):
+            layout = self._after(op)
+            result = cast(Tile, op.results[0].type)
+            if layout is not None:
+                yield Vote(layout, weight * result.size * result.element.bytes)
+
+    def _after(self, op: Op) -> Layout | None:
+        source = op.inputs[0]
+        tile = cast(Tile, source.type)
+        home = self.anchors.preferred(tile)
+        if self._counts(source):
+            value = cast(Value, source)
+            if value not in self.fixed and self.chosen.get(self._root(value), home) is None:
+                return None
+            home = self.fixed.get(value) or self._layout(value)
+        if op.mnemonic == "reduce":
+            return home.slice(cast(Any, op).axis)
+        if op.mnemonic in HALVES:
+            return after(op, home)
+        return home.reshape(tile.shape, shape_of(op.results[0].type))

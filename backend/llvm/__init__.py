@@ -1,0 +1,1 @@
+"""Code for one thread as LLVM IR text, and its way to PTX."""

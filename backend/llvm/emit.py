@@ -1,0 +1,189 @@
+"""A module of LLVM IR for one kernel and the scalar functions it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.llvm.text import global_name, literal, llvm_type, memory_type
+from tileir.backend.llvm.thread import LlvmThread
+from tileir.backend.lower.lowering import Lowering
+from tileir.backend.memory.scratch import Plan
+from tileir.backend.rules import rules
+from tileir.backend.target import Target
+from tileir.errors import CompileError, Diagnostic
+from tileir.ir import Function, Global, Module, Parameter
+from tileir.types import Pointer, Scalar, Tile
+from tileir.values import Constant
+
+_ATTRIBUTES = """attributes #1 = { nounwind }
+attributes #2 = { nounwind memory(none) }
+attributes #3 = { nounwind alwaysinline }
+attributes #4 = { convergent nounwind }
+attributes #5 = { convergent nounwind memory(none) }"""
+_FIRST = 8
+"""Number of the attributes of the first kernel; those of the others follow."""
+
+
+@attrs.frozen(eq=False)
+class Unit:
+    """A kernel at the last stage before code, with the plan of its shared memory."""
+
+    module: Module
+    kernel: str
+    memory: Plan
+    num_warps: int
+    registers: int | None = None
+    """The most that a thread may use; None where that is left to the assembler."""
+
+
+def emit(unit: Unit, target: Target) -> str:
+    """LLVM IR text of a kernel. Raises `CompileError` (TIR0706) at the op that has no lowering."""
+    return assembled([written(unit, target, 0)])
+
+
+@attrs.frozen(eq=False)
+class Written:
+    """The text of one kernel: declarations that others may share, and definitions of its own."""
+
+    declarations: tuple[str, ...]
+    definitions: tuple[str, ...]
+
+
+def written(unit: Unit, target: Target, index: int) -> Written:
+    """The text of kernel number `index` of a module, whose names no other number has.
+
+    Raises `CompileError` (TIR0706) at the op that has no lowering.
+    """
+    module, function = unit.module, unit.module.functions[unit.kernel]
+    scope = f"k{index}$" if index else ""
+    definitions = [
+        *_shared(unit.memory, scope),
+        *(_global(g, scope) for g in module.globals.values()),
+    ]
+    declarations: dict[str, None] = {}
+    for found in (function, *_reached(module, function)):
+        thread = LlvmThread(scope=scope)
+        thread.f8_conversion = target.f8_conversion
+        offsets = unit.memory.offsets if found is function else {}
+        contiguity = Contiguity.of(found)
+        lowering = Lowering(
+            module, found, target, thread, contiguity, offsets, rules(), unit.num_warps
+        )
+        definitions.append(_function(lowering, _FIRST + index))
+        declarations.update(thread.declarations)
+    threads = unit.num_warps * target.lanes
+    bounds = f'"nvvm.reqntid"="{threads}"'
+    if unit.registers is not None:
+        bounds += f' "nvvm.maxnreg"="{unit.registers}"'
+    definitions.append(f"attributes #{_FIRST + index} = {{ nounwind {bounds} }}")
+    return Written(tuple(declarations), tuple(definitions))
+
+
+def assembled(parts: Sequence[Written]) -> str:
+    """One module of all `parts`."""
+    declarations = dict.fromkeys(d for part in parts for d in part.declarations)
+    definitions = (d for part in parts for d in part.definitions)
+    triple = 'target triple = "nvptx64-nvidia-cuda"'
+    return "\n".join((triple, *declarations, *definitions, _ATTRIBUTES, ""))
+
+
+def _function(lowering: Lowering, attributes: int) -> str:
+    function, thread = lowering.function, lowering.thread
+    header = [_parameter(lowering, i, p) for i, p in enumerate(function.parameters)]
+    lowering.body()
+    kinds = [llvm_type(t) for t in function.results]
+    result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
+    names = ", ".join(header)
+    if function.kernel:
+        head = f"define ptx_kernel void @{function.name}({names}) #{attributes} {{"
+    else:
+        head = f"define internal {result} @{thread.scope}f.{function.name}({names}) #3 {{"
+    entry = ["entry:", *thread.at_entry, "  br label %bb0"]
+    return "\n".join((head, *entry, *(x for x in thread.lines if x), "}"))
+
+
+def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
+    """The declaration of a parameter, its value noted."""
+    kind, name = parameter.type, f"%a{index}"
+    if not isinstance(kind, (Scalar, Pointer)):
+        message = f"parameter {parameter.name or index} has type {kind}: only scalars and pointers"
+        raise CompileError(Diagnostic("TIR0706", message, parameter.location))
+    if llvm_type(kind) == "i1":
+        thread = lowering.thread
+        lowering.values[parameter.value] = (
+            [thread.once(name, lambda: thread.emit(f"trunc i8 {name} to i1"))]
+            if lowering.function.kernel
+            else [name]
+        )
+        return f"{'i8' if lowering.function.kernel else 'i1'} {name}"
+    lowering.values[parameter.value] = [name]
+    promises = parameter.attributes
+    words = [llvm_type(kind)]
+    if isinstance(kind, Pointer):
+        words += ["noalias"] * promises.noalias + ["readonly"] * promises.readonly
+        words += ["writeonly"] * promises.writeonly
+        if promises.aligned and promises.aligned & (promises.aligned - 1) == 0:
+            words.append(f"align {promises.aligned}")
+    return " ".join((*words, name))
+
+
+def _shared(memory: Plan, scope: str) -> Iterator[str]:
+    if memory.dynamic:
+        yield f"@{scope}shared = external addrspace(3) global [0 x i8], align 16"
+    elif memory.size:
+        yield f"@{scope}shared = internal addrspace(3) global [{memory.size} x i8] undef, align 16"
+
+
+def _global(found: Global, scope: str) -> str:
+    element = found.element
+    assert isinstance(element, (Scalar, Pointer))
+    kind, space = memory_type(element), int(found.space)
+    name = f"@{scope}{global_name(found.name)}"
+    if found.external:
+        return f"{name} = external addrspace({space}) global [{found.count} x {kind}]"
+    word = "constant" if found.constant else "global"
+    align = found.alignment or element.bytes
+    array = f"[{found.count} x {kind}] {_initial(found, kind)}, align {align}"
+    return f"{name} = addrspace({space}) {word} {array}"
+
+
+def _initial(found: Global, kind: str) -> str:
+    if found.initial is None:
+        return "zeroinitializer"
+    values: list[Constant] = list(found.initial)
+    if len(values) == 1:
+        values *= found.count
+    texts = (f"{kind} {_in_memory(kind, v)}" for v in values)
+    return f"[{', '.join(texts)}]"
+
+
+def _in_memory(kind: str, value: Constant) -> str:
+    if kind == "i8":
+        return str(value.bits)
+    assert isinstance(value.type, (Scalar, Pointer))
+    return literal(value.type, value.bits)
+
+
+def _reached(module: Module, kernel: Function) -> Iterator[Function]:
+    """The scalar functions that `kernel` reaches by calls and combiners, each once."""
+    seen, waiting = {kernel.name}, [kernel]
+    while waiting:
+        for op in waiting.pop().ops:
+            for name in (getattr(op, "callee", None), getattr(op, "combiner", None)):
+                callee = module.functions.get(name) if isinstance(name, str) else None
+                if callee is None or callee.name in seen:
+                    continue
+                if callee.is_declaration or _touches_tiles(callee):
+                    message = f"@{callee.name} cannot be compiled: it has no body, or has tiles"
+                    raise CompileError(Diagnostic("TIR0706", message, op.location))
+                seen.add(callee.name)
+                waiting.append(callee)
+                yield callee
+
+
+def _touches_tiles(function: Function) -> bool:
+    results = (v.type for op in function.ops for v in op.results)
+    return any(isinstance(t, Tile) for t in (*(p.type for p in function.parameters), *results))

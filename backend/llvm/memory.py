@@ -1,0 +1,343 @@
+"""Memory accesses of the thread interface, as LLVM IR text for NVPTX.
+
+Accesses under a mask and those with a cache operator are PTX instructions in inline assembly
+(PTX ISA, "Data Movement and Conversion Instructions: ld, st"): a predicate costs nothing there,
+while a branch would. All others are LLVM loads and stores, which LLVM may combine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileir.backend.llvm.text import Body, llvm_type, memory_type
+from tileir.backend.lower.thread import Access, Order
+from tileir.types import I8, I16, I32, I64, AddressSpace, Element
+
+Handle = str
+
+_CLASSES = {"i1": "b", "i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h", "bfloat": "h",
+            "float": "f", "double": "d"}  # fmt: skip
+_ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+_SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const"}
+_SCOPES = {"cta": ' syncscope("block")', "gpu": ' syncscope("device")', "sys": ""}
+
+
+class LlvmMemory(Body):
+    """Global, shared and atomic accesses; handles are LLVM operands without their type."""
+
+    def register_class(self, element: Element) -> str:
+        """The inline assembly constraint of a value of `element`."""
+        return _CLASSES.get(llvm_type(element), "l")
+
+    def load_global(
+        self, element: Element, count: int, pointer: Handle, mask: Handle | None,
+        other: Sequence[Handle] | None, access: Access, space: int = 1,
+    ) -> list[Handle]:  # fmt: skip
+        if mask == "false" and other is not None:
+            return list(other)
+        if mask in (None, "true") and not (access.cache or access.eviction):
+            return self._load(element, count, f"ptr addrspace({space}) {pointer}", access.volatile)
+        word, number = _words(element.bytes, count)
+        packed = None if other is None else self._pack(element, other, word, number)
+        words = self._load_asm(word, number, pointer, mask, packed, access, space)
+        return self._unpack(element, count, word, words)
+
+    def _load(self, element: Element, count: int, where: str, volatile: bool) -> list[Handle]:
+        kind, align = memory_type(element), element.bytes * count
+        word = "load volatile" if volatile else "load"
+        if count == 1:
+            return [self._from_memory(element, self.emit(f"{word} {kind}, {where}, align {align}"))]
+        whole = self.emit(f"{word} <{count} x {kind}>, {where}, align {align}")
+        return self._elements(element, count, whole)
+
+    def _elements(self, element: Element, count: int, whole: Handle) -> list[Handle]:
+        kind = f"<{count} x {memory_type(element)}>"
+        found = [self.emit(f"extractelement {kind} {whole}, i32 {i}") for i in range(count)]
+        return [self._from_memory(element, x) for x in found]
+
+    def _load_asm(
+        self, word: Element, number: int, pointer: Handle, mask: Handle | None,
+        other: list[Handle] | None, access: Access, space: int,
+    ) -> list[Handle]:  # fmt: skip
+        kind, size = _register_type(word), max(word.bits, 8)
+        moved = f"mov.b{max(size, 16)}"
+        names = [f"${i}" for i in range(number)]
+        operands = [f"ptr addrspace({space}) {pointer}"]
+        constraints = [_pointer_class(space)]
+        text, guard = "", ""
+        if mask not in (None, "true"):
+            operands.append(f"i1 {mask}")
+            constraints.append("b")
+            guard = f"@${number + 1} "
+        if guard and other:
+            text = "".join(f"{moved} {names[i]}, ${number + 2 + i}; " for i in range(number))
+            operands += [f"{kind} {self._in_register(word, x)}" for x in other]
+            constraints += ["h" if size < 16 else self.register_class(word)] * number
+        vector = f".v{number}" if number > 1 else ""
+        target = f"{{{', '.join(names)}}}" if number > 1 else names[0]
+        text += f"{guard}ld{_operators(access, space)}{vector}.b{size} {target}, [${number}];"
+        results = ",".join(["=" + ("h" if size < 16 else self.register_class(word))] * number)
+        kinds = kind if number == 1 else f"{{{', '.join([kind] * number)}}}"
+        whole = self.emit(
+            f'call {kinds} asm sideeffect "{text}", "{results},{",".join(constraints)}"'
+            f"({', '.join(operands)}) #1"
+        )
+        if number == 1:
+            return [whole if kind == llvm_type(word) else self.emit(f"trunc i16 {whole} to i8")]
+        return [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
+
+    def _in_register(self, word: Element, x: Handle) -> Handle:
+        """`x` as inline assembly takes it: there are no 8-bit registers."""
+        return self.emit(f"zext i8 {x} to i16") if word is I8 else x
+
+    def store_global(
+        self, element: Element, pointer: Handle, values: Sequence[Handle], mask: Handle | None,
+        access: Access, space: int = 1,
+    ) -> None:  # fmt: skip
+        if mask == "false":
+            return
+        if mask in (None, "true") and not (access.cache or access.eviction):
+            self._store(element, f"ptr addrspace({space}) {pointer}", values, access.volatile)
+            return
+        word, number = _words(element.bytes, len(values))
+        packed = self._pack(element, values, word, number)
+        size = max(word.bits, 8)
+        constraint = "h" if size < 16 else self.register_class(word)
+        names = [f"${i + 1}" for i in range(number)]
+        source = f"{{{', '.join(names)}}}" if number > 1 else names[0]
+        masked = mask not in (None, "true")
+        guard = f"@${number + 1} " if masked else ""
+        vector = f".v{number}" if number > 1 else ""
+        text = f"{guard}st{_operators(access, space)}{vector}.b{size} [$0], {source};"
+        operands = [
+            f"ptr addrspace({space}) {pointer}",
+            *(f"{_register_type(word)} {self._in_register(word, x)}" for x in packed),
+        ]
+        constraints = [_pointer_class(space), *[constraint] * number]
+        if masked:
+            operands.append(f"i1 {mask}")
+            constraints.append("b")
+        self.line(
+            f'call void asm sideeffect "{text}", "{",".join(constraints)}"'
+            f"({', '.join(operands)}) #1"
+        )
+
+    def _store(
+        self, element: Element, where: str, values: Sequence[Handle], volatile: bool
+    ) -> None:
+        word = "store volatile" if volatile else "store"
+        kind, align = memory_type(element), element.bytes * len(values)
+        stored = [self._to_memory(element, x) for x in values]
+        if len(values) == 1:
+            self.line(f"{word} {kind} {stored[0]}, {where}, align {align}")
+            return
+        whole = self._vector(kind, stored)
+        self.line(f"{word} <{len(values)} x {kind}> {whole}, {where}, align {align}")
+
+    def _vector(self, kind: str, values: Sequence[Handle]) -> Handle:
+        whole = "undef"
+        for i, x in enumerate(values):
+            text = f"insertelement <{len(values)} x {kind}> {whole}, {kind} {x}, i32 {i}"
+            whole = self.emit(text)
+        return whole
+
+    # Shared memory ------------------------------------------------------------------------
+
+    def load_shared(self, element: Element, count: int, offset: Handle) -> list[Handle]:
+        return self._load(element, count, f"ptr addrspace(3) {self._shared(offset)}", False)
+
+    def store_shared(self, element: Element, offset: Handle, values: Sequence[Handle]) -> None:
+        self._store(element, f"ptr addrspace(3) {self._shared(offset)}", values, False)
+
+    def _shared(self, offset: Handle) -> Handle:
+        return self.emit(f"getelementptr i8, ptr addrspace(3) @{self.scope}shared, i32 {offset}")
+
+    # Atomics ------------------------------------------------------------------------------
+
+    def atomic(
+        self, name: str, element: Element, pointer: Handle, value: Handle, order: Order
+    ) -> Handle:
+        kind = llvm_type(element)
+        return self.emit(
+            f"atomicrmw {name} ptr addrspace({order.space}) {pointer}, {kind} {value}"
+            f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
+        )
+
+    def add_vector(
+        self, element: Element, pointer: Handle, values: Sequence[Handle], order: Order
+    ) -> list[Handle]:
+        word, number = _words(element.bytes, len(values))
+        packed = self._pack(element, values, word, number) if element.bits < 32 else list(values)
+        kind, register = ("float", "f") if element.bits == 32 else ("i32", "r")
+        names = [f"${i}" for i in range(2 * number + 1)]
+        targets, sources = (_braced(part) for part in (names[:number], names[number + 1 :]))
+        flush = "" if element.bits == 32 else ".noftz"
+        vector = f".v{number}" if number > 1 else ""
+        name = f"{element}x2" if element.bits == 16 else str(element)
+        text = (
+            f"atom.{order.semantics}.{order.scope}.global.add{flush}{vector}.{name} "
+            f"{targets}, [${number}], {sources};"
+        )
+        constraints = ",".join([f"={register}"] * number + ["l"] + [register] * number)
+        operands = ", ".join([f"ptr addrspace(1) {pointer}", *(f"{kind} {x}" for x in packed)])
+        kinds = kind if number == 1 else f"{{{', '.join([kind] * number)}}}"
+        whole = self.emit(f'call {kinds} asm sideeffect "{text}", "{constraints}"({operands}) #1')
+        found = [whole]
+        if number > 1:
+            found = [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
+        return found if element.bits == 32 else self._unpack(element, len(values), word, found)
+
+    def compare_exchange(
+        self, element: Element, pointer: Handle, expected: Handle, desired: Handle, order: Order
+    ) -> Handle:
+        kind = f"i{element.bits}" if element.is_float else llvm_type(element)
+        old, new = self._bits(element, expected, kind), self._bits(element, desired, kind)
+        failure = {"release": "monotonic", "acq_rel": "acquire"}.get(
+            order.semantics, _ORDERS[order.semantics]
+        )
+        pair = self.emit(
+            f"cmpxchg ptr addrspace({order.space}) {pointer}, {kind} {old}, {kind} {new}"
+            f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]} {failure}, align {element.bytes}"
+        )
+        found = self.emit(f"extractvalue {{{kind}, i1}} {pair}, 0")
+        return self._from_bits(element, found, kind)
+
+    def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
+        kind = "i64" if llvm_type(element).startswith("ptr") else f"i{element.bits}"
+        found = self.emit(
+            f"load atomic {kind}, ptr addrspace({order.space}) {pointer}"
+            f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
+        )
+        return self._from_integer(element, found)
+
+    def store_atomic(self, element: Element, pointer: Handle, value: Handle, order: Order) -> None:
+        bits = self._integer(element, value)
+        self.line(
+            f"store atomic i{element.bytes * 8} {bits}, ptr addrspace({order.space}) {pointer}"
+            f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
+        )
+
+    def fence(self, order: Order) -> None:
+        self.line(f"fence{_SCOPES[order.scope]} {_ORDERS[order.semantics]}")
+
+    def add_shared(self, offset: Handle, value: Handle) -> None:
+        where = f"ptr addrspace(3) {self._shared(offset)}"
+        self.emit(f'atomicrmw add {where}, i32 {value} syncscope("block") monotonic, align 4')
+
+    # Representations ----------------------------------------------------------------------
+
+    def _bits(self, element: Element, x: Handle, kind: str) -> Handle:
+        same = llvm_type(element) == kind
+        return x if same else self.emit(f"bitcast {llvm_type(element)} {x} to {kind}")
+
+    def _from_bits(self, element: Element, x: Handle, kind: str) -> Handle:
+        same = llvm_type(element) == kind
+        return x if same else self.emit(f"bitcast {kind} {x} to {llvm_type(element)}")
+
+    def _to_memory(self, element: Element, x: Handle) -> Handle:
+        """`x` as it lies in memory: sub-byte values in a byte."""
+        return x if element.bits >= 8 else self.emit(f"zext {llvm_type(element)} {x} to i8")
+
+    def _from_memory(self, element: Element, x: Handle) -> Handle:
+        return x if element.bits >= 8 else self.emit(f"trunc i8 {x} to {llvm_type(element)}")
+
+    def _pack(
+        self, element: Element, values: Sequence[Handle], word: Element, number: int
+    ) -> list[Handle]:
+        """`values`, neighbours in memory, as `number` machine words."""
+        stored = [self._integer(element, x) for x in values]
+        size, kind = element.bytes * 8, llvm_type(word)
+        if size == word.bits:
+            return stored
+        each = word.bits // size
+        return [
+            self.emit(
+                f"bitcast <{each} x i{size}> "
+                f"{self._vector(f'i{size}', stored[i * each : (i + 1) * each])} to {kind}"
+            )
+            for i in range(number)
+        ]
+
+    def _unpack(
+        self, element: Element, count: int, word: Element, words: list[Handle]
+    ) -> list[Handle]:
+        size = element.bytes * 8
+        if size == word.bits:
+            return [self._from_integer(element, x) for x in words]
+        each, found = word.bits // size, list[Handle]()
+        for x in words:
+            whole = self.emit(f"bitcast {llvm_type(word)} {x} to <{each} x i{size}>")
+            parts = (self.emit(f"extractelement <{each} x i{size}> {whole}, i32 {i}")
+                     for i in range(each))  # fmt: skip
+            found += [self._from_integer(element, part) for part in parts]
+        return found[:count]
+
+    def _integer(self, element: Element, x: Handle) -> Handle:
+        """`x` as an integer of its size in memory."""
+        kind = llvm_type(element)
+        if element.bits < 8:
+            return self._to_memory(element, x)
+        if kind.startswith("ptr"):
+            return self.emit(f"ptrtoint {kind} {x} to i64")
+        return self._bits(element, x, f"i{element.bits}")
+
+    def _from_integer(self, element: Element, x: Handle) -> Handle:
+        kind = llvm_type(element)
+        if element.bits < 8:
+            return self._from_memory(element, x)
+        if kind.startswith("ptr"):
+            return self.emit(f"inttoptr i64 {x} to {kind}")
+        return self._from_bits(element, x, f"i{element.bits}")
+
+    def to_words(self, element: Element, x: Handle) -> list[Handle]:
+        """`x` as 32-bit words, least significant first."""
+        bits, size = self._integer(element, x), element.bytes * 8
+        if size == 64:
+            high = self.emit(f"lshr i64 {bits}, 32")
+            return [self.emit(f"trunc i64 {y} to i32") for y in (bits, high)]
+        return [bits if size == 32 else self.emit(f"zext i{size} {bits} to i32")]
+
+    def from_words(self, element: Element, words: Sequence[Handle]) -> Handle:
+        """The inverse of `to_words`."""
+        size = element.bytes * 8
+        if size == 64:
+            low, high = (self.emit(f"zext i32 {w} to i64") for w in words)
+            shifted = self.emit(f"shl i64 {high}, 32")
+            return self._from_integer(element, self.emit(f"or i64 {low}, {shifted}"))
+        whole = words[0] if size == 32 else self.emit(f"trunc i32 {words[0]} to i{size}")
+        return self._from_integer(element, whole)
+
+
+def _braced(names: Sequence[str]) -> str:
+    """One operand, or a vector of them."""
+    return f"{{{', '.join(names)}}}" if len(names) > 1 else names[0]
+
+
+def _words(size: int, count: int) -> tuple[Element, int]:
+    """The machine word, and how many of them make an access to `count` elements of `size` bytes."""
+    if size == 8:
+        return I64, count
+    if size * count >= 8:
+        return I32, size * count // 4
+    return {1: I8, 2: I16, 4: I32}[size * count], 1
+
+
+def _register_type(word: Element) -> str:
+    return "i16" if word is I8 else llvm_type(word)
+
+
+def _operators(access: Access, space: int) -> str:
+    """State space and operators of an access, in PTX's order. Constant memory has no policy."""
+    if space == AddressSpace.CONSTANT:
+        return ".const"
+    where = _SPACES[space]
+    if access.volatile:
+        return f".volatile{where}"
+    eviction = f".L1::{access.eviction}" if access.eviction else ""
+    return where + (f".{access.cache}" if access.cache else "") + eviction
+
+
+def _pointer_class(space: int) -> str:
+    """The inline assembly constraint of a pointer: those to shared and constant memory are of 32
+    bits (LLVM's option `nvptx-short-ptr`)."""
+    return "l" if space in (AddressSpace.GENERIC, AddressSpace.GLOBAL) else "r"

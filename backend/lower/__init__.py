@@ -1,0 +1,1 @@
+"""From tiles to threads: walking a function, conversions, reductions and scans."""

@@ -1,0 +1,1 @@
+"""Shared memory: where tiles lie in it, without bank conflicts, and barriers between its uses."""

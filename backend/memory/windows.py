@@ -1,0 +1,91 @@
+"""Tiles from and to shared memory, as wide as their layouts allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tileir.backend.lower.lowering import Fragment, Lowering
+from tileir.backend.memory.matrices import load_matrices
+from tileir.backend.memory.shared import (
+    Addresses,
+    Window,
+    added,
+    addresses,
+    register_at,
+    vector_width,
+)
+from tileir.layout import Layout, Vector, layout
+from tileir.types import I32, Tile
+
+
+def load_window(lowering: Lowering, window: Window, tile: Tile) -> Fragment:
+    """Read `tile` as its layout says; padding reads some other element."""
+    whole = load_matrices(lowering, window, tile)
+    if whole is not None:
+        return whole
+    order = _fast_first(tile.layout, window.place.fast)
+    if order is not tile.layout:
+        taken = load_window(lowering, window, Tile(tile.element, tile.shape, order))
+        at = {vector: register for register, vector in enumerate(order.registers)}
+        return [taken[at[vector]] for vector in tile.layout.registers]
+    thread, width = lowering.thread, vector_width(window, tile)
+    where, found = addresses(lowering, window, tile.layout), list[Any]()
+    for register in range(0, tile.layout.size("register"), width):
+        inside = lowering.inside(tile.layout, tile.shape, register)
+        if inside == "false":
+            found += [thread.constant(tile.element, 0)] * width
+            continue
+        at = _offset(lowering, register_at(window, where, tile.layout.registers[register]))
+        if inside is not None:
+            safe = added(thread, [thread.integer(window.place.base), window.start])
+            at = thread.select(I32, inside, at, safe)
+        found += thread.load_shared(tile.element, width, at)
+    return found
+
+
+def _fast_first(it: Layout, fast: int) -> Layout:
+    """`it` with registers of neighbours along `fast` first, so that one access takes them."""
+    along: list[Vector] = []
+    while (unit := tuple((1 << len(along)) * (d == fast) for d in range(it.rank))) in it.register:
+        along.append(unit)
+    first = (*along, *(v for v in it.register if v not in along))
+    if first == it.register:
+        return it
+    return layout(it.rank, first, it.lane, it.warp, it.block, repeats=it.repeats)
+
+
+def store_window(lowering: Lowering, window: Window, tile: Tile, fragment: Fragment) -> None:
+    """Write `tile`, leaving padding out; of threads that hold the same element all write it."""
+    thread, width = lowering.thread, vector_width(window, tile)
+    where = addresses(lowering, window, tile.layout)
+    for register in range(0, tile.layout.size("register"), width):
+        inside = lowering.inside(tile.layout, tile.shape, register)
+        if inside == "false":
+            continue
+        vector = tile.layout.registers[register]
+        write = _writer(lowering, window, where, vector, tile, fragment[register:][:width])
+        if inside is None:
+            write()
+        else:
+            thread.when(inside, (), write)
+
+
+def _writer(
+    lowering: Lowering, window: Window, where: Addresses, vector: Vector, tile: Tile,
+    values: Fragment,
+) -> Callable[[], list[Any]]:  # fmt: skip
+    at = _offset(lowering, register_at(window, where, vector))
+
+    def write() -> list[Any]:
+        lowering.thread.store_shared(tile.element, at, values)
+        return []
+
+    return write
+
+
+def _offset(lowering: Lowering, found: tuple[Any, int]) -> Any:
+    handle, constant = found
+    if not constant:
+        return handle
+    return lowering.thread.binary("add", I32, handle, lowering.thread.integer(constant))

@@ -1,0 +1,1 @@
+"""Loads ahead of the loops that need them."""

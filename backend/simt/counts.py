@@ -1,0 +1,172 @@
+"""What the threads of a block do to memory, counted per op.
+
+    counts = Counts()
+    SimtExecutor().launch(module, None, grid, arguments, counts=counts)
+    counts.by_op            # op -> Tally
+
+A global access takes one transaction per sector of 32 bytes that a warp touches, and one tag per
+line of 128; the least it could take is the sectors that as many bytes fill. An access of shared
+memory takes wavefronts (`tileir.backend.memory.banks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from tileir.backend.memory.banks import conflicts, wavefronts
+from tileir.op import Op
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+SECTOR, LINE = 32, 128
+"""Bytes of a transaction, and of a cache line (CUDA C++ Best Practices Guide, "Coalesced Access
+to Global Memory")."""
+
+
+@attrs.define
+class Tally:
+    """Counts of one op, over all warps and blocks. `instructions` by kind, per block."""
+
+    accesses: int = 0
+    sectors: int = 0
+    ideal: int = 0
+    lines: int = 0
+    shared: int = 0
+    wavefronts: int = 0
+    conflicts: int = 0
+    shuffles: int = 0
+    barriers: int = 0
+    divergent: int = 0
+    """Warps some of whose lanes skip a part that others do."""
+    instructions: dict[str, int] = attrs.field(factory=dict)
+
+    def touch_global(self, addresses: Array, size: int, held: Array) -> None:
+        """An access of `size` bytes per thread."""
+        for where in _warps(addresses, held):
+            self.accesses += 1
+            found = np.unique(where)
+            self.ideal += -(-len(found) * size // SECTOR)
+            self.sectors += len(_units(found, size, SECTOR))
+            self.lines += len(_units(found, size, LINE))
+
+    def touch_shared(self, offsets: Array, size: int, held: Array) -> None:
+        """An access of `size` bytes per thread."""
+        for first in range(0, len(offsets), 32):
+            lanes = range(first, min(first + 32, len(offsets)))
+            at = [int(offsets[i]) if held[i] else None for i in lanes]
+            if held[first : first + 32].any():
+                self.shared += 1
+                self.wavefronts += wavefronts(at, size)
+                self.conflicts += conflicts(at, size)
+
+    def did(self, kind: str) -> None:
+        """One instruction of every thread."""
+        self.instructions[kind] = self.instructions.get(kind, 0) + 1
+
+
+@attrs.define
+class Counts:
+    """A tally per op, in the order in which they first ran."""
+
+    by_op: dict[Op, Tally] = attrs.field(factory=dict)
+
+    def of(self, op: Op) -> Tally:
+        """The tally of `op`."""
+        return self.by_op.setdefault(op, Tally())
+
+
+class Counted:
+    """The machine of threads, counting; put before it among the bases of a class."""
+
+    counts: Counts
+    op: Op | None
+    threads: int
+    active: Array
+
+    @property
+    def tally(self) -> Tally:
+        """Of the op whose rule runs."""
+        assert self.op is not None
+        return self.counts.of(self.op)
+
+    def load_global(
+        self, element: Any, count: int, pointer: Any, mask: Any, *rest: Any, **more: Any
+    ) -> Any:
+        size, held = element.bytes * count, self._held(mask)  # type: ignore[attr-defined]
+        self.tally.touch_global(pointer.array, size, held)
+        return super().load_global(element, count, pointer, mask, *rest, **more)  # type: ignore[misc]
+
+    def store_global(
+        self, element: Any, pointer: Any, values: Any, mask: Any, *rest: Any, **more: Any
+    ) -> Any:
+        size, held = element.bytes * len(values), self._held(mask)  # type: ignore[attr-defined]
+        self.tally.touch_global(pointer.array, size, held)
+        return super().store_global(element, pointer, values, mask, *rest, **more)  # type: ignore[misc]
+
+    def copy_async(
+        self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, held: Any
+    ) -> Any:
+        doing = self._held(held)  # type: ignore[attr-defined]
+        reading = doing if mask is None or isinstance(mask, str) else doing & mask.array
+        self.tally.touch_global(pointer.array, size, reading)
+        self.tally.touch_shared(offset.array.astype(np.int64) + constant, size, doing)
+        return super().copy_async(size, offset, constant, pointer, mask, held)  # type: ignore[misc]
+
+    def load_shared(self, element: Any, count: int, offset: Any) -> Any:
+        self.tally.touch_shared(offset.array.astype(np.int64), element.bytes * count, self.active)
+        return super().load_shared(element, count, offset)  # type: ignore[misc]
+
+    def store_shared(self, element: Any, offset: Any, values: Any) -> Any:
+        size = element.bytes * len(values)
+        self.tally.touch_shared(offset.array.astype(np.int64), size, self.active)
+        return super().store_shared(element, offset, values)  # type: ignore[misc]
+
+    def shuffle_xor(self, *operands: Any) -> Any:
+        self.tally.shuffles += 1
+        return super().shuffle_xor(*operands)  # type: ignore[misc]
+
+    def shuffle_index(self, *operands: Any) -> Any:
+        self.tally.shuffles += 1
+        return super().shuffle_index(*operands)  # type: ignore[misc]
+
+    def barrier(self) -> None:
+        self.tally.barriers += 1
+        super().barrier()  # type: ignore[misc]
+
+    def when(self, condition: Any, elements: Any, body: Any) -> Any:
+        held = self._held(condition).reshape(-1, 32)  # type: ignore[attr-defined]
+        self.tally.divergent += int((held.any(axis=1) & ~held.all(axis=1)).sum())
+        return super().when(condition, elements, body)  # type: ignore[misc]
+
+
+def _counting(name: str) -> Callable[..., Any]:
+    def method(self: Any, *operands: Any, **options: Any) -> Any:
+        self.tally.did(operands[0] if name in _NAMED else name)
+        return getattr(super(Counted, self), name)(*operands, **options)
+
+    method.__name__ = name
+    return method
+
+
+_NAMED = ("binary", "intrinsic", "convert")
+"""Whose first operand says which instruction."""
+
+for _name in (*_NAMED, "negate", "compare", "select", "mma", "load_matrix", "atomic"):
+    setattr(Counted, _name, _counting(_name))
+
+
+def _warps(addresses: Array, held: Array) -> Iterator[Array]:
+    """Addresses of each warp that accesses anything."""
+    for first in range(0, len(addresses), 32):
+        found = addresses[first : first + 32][held[first : first + 32]]
+        if len(found):
+            yield found
+
+
+def _units(addresses: Array, size: int, unit: int) -> Array:
+    """The units of `unit` bytes that accesses of `size` bytes touch."""
+    return np.unique(np.concatenate([addresses // unit, (addresses + size - 1) // unit]))

@@ -1,0 +1,383 @@
+"""The thread interface executed: every thread of a block at once, one numpy array per value.
+
+Runs the lowering rules themselves, without a GPU. Threads advance together, op by op; branches of
+the program are uniform, and `when` computes under a mask. Shared memory is one array of bytes.
+
+    run(compiled_module, kernel, grid, arguments, num_warps)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.lower.lowering import Lowering, Rule
+from tileir.backend.lower.thread import Access, Number, Order
+from tileir.backend.memory.scratch import Plan
+from tileir.backend.rules import rules
+from tileir.backend.simt.copies import Copies
+from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.mma import Matrices
+from tileir.backend.simt.numbers import Numbers
+from tileir.backend.target import Target
+from tileir.errors import Diagnostic, LaunchError
+from tileir.ir import Global, Module
+from tileir.op import Op
+from tileir.types import I1, I32, I64, Element, Pointer, Type
+from tileir.values import encode
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@attrs.frozen(eq=False)
+class Lanes:
+    """One value of every thread of the block. Identity is the value, as for handles of LLVM."""
+
+    array: Array
+
+
+class SimtThread(Matrices, Copies, Numbers):
+    """All threads of one block of one grid."""
+
+    def __init__(
+        self, threads: int, program: Sequence[int], grid: Sequence[int], memory: Memory
+    ) -> None:
+        self.threads, self.program, self.grid, self.memory = threads, program, grid, memory
+        self.active = np.ones(threads, bool)
+        self.call_function: Callable[..., list[Lanes]] | None = None
+        self._known: dict[str, Any] = {}
+        self.barriers = 0
+        self.op: Op | None = None
+        self.runs = 0
+        """The op whose rule runs, and how many ran before."""
+        self.f8_conversion = False
+
+    # Values -----------------------------------------------------------------------------------
+
+    def made(self, array: Any, element: Element) -> Lanes:
+        """A handle for `array`, one number or one per thread."""
+        whole = np.broadcast_to(np.asarray(array), (self.threads,))
+        return Lanes(whole.astype(self.dtype(element), copy=False))
+
+    def constant(self, element: Element, bits: int) -> Lanes:
+        size = 1 if element.bits <= 8 else element.bits // 8
+        raw = np.frombuffer(bits.to_bytes(size, "little"), self.dtype(element))
+        return self.made(raw[0], element)
+
+    def integer(self, number: int) -> Lanes:
+        return self.constant(I32, number & 0xFFFFFFFF)
+
+    def once(self, key: str, make: Callable[[], Any]) -> Any:
+        found = self._known.get(key)
+        if found is None:
+            outer, self.active = self.active, np.ones(self.threads, bool)
+            found = self._known[key] = make()
+            self.active = outer
+        return found
+
+    def call(
+        self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Lanes]]
+    ) -> list[Lanes]:
+        assert self.call_function is not None
+        return self.call_function(name, [x for _, x in operands])
+
+    def advance(self, kind: Pointer, pointer: Lanes, index: Lanes, width: Element) -> Lanes:
+        step = index.array.astype(np.int64) * kind.pointee.bytes
+        return Lanes(pointer.array + step)
+
+    # Where threads are, and where they meet ---------------------------------------------------
+
+    def thread(self) -> Lanes:
+        """Index of the thread in its block."""
+        return self.made(np.arange(self.threads), I32)
+
+    def lane(self) -> Lanes:
+        return self.made(np.arange(self.threads) % 32, I32)
+
+    def warp(self) -> Lanes:
+        return self.made(np.arange(self.threads) // 32, I32)
+
+    def program_id(self, axis: int) -> Lanes:
+        return self.made(self.program[axis], I32)
+
+    def program_count(self, axis: int) -> Lanes:
+        return self.made(self.grid[axis], I32)
+
+    def shuffle_xor(self, element: Element, a: Lanes, mask: int) -> Lanes:
+        return Lanes(a.array[np.arange(self.threads) ^ mask])
+
+    def shuffle_index(self, element: Element, a: Lanes, lane: Lanes) -> Lanes:
+        threads = np.arange(self.threads)
+        return Lanes(a.array[threads // 32 * 32 + lane.array % 32])
+
+    def barrier(self) -> None:
+        if not self.active.all():
+            raise AssertionError("a barrier that not every thread reaches")
+        self.barriers += 1
+        self.memory.synchronize()
+
+    def when(
+        self, condition: Any, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]]
+    ) -> list[Lanes]:
+        outer = self.active
+        held = outer if isinstance(condition, str) else outer & condition.array
+        self.active = held
+        found = list(body())
+        self.active = outer
+        return [
+            self.made(np.where(held, x.array, np.zeros(1, x.array.dtype)), e)
+            for e, x in zip(elements, found, strict=True)
+        ]
+
+    def loop(
+        self,
+        count: int,
+        elements: Sequence[Element],
+        initial: Sequence[Lanes],
+        body: Callable[[Lanes, list[Lanes]], Sequence[Lanes]],
+    ) -> list[Lanes]:
+        carried = list(initial)
+        for index in range(count):
+            carried = list(body(self.integer(index), carried))
+        return carried
+
+    def global_address(self, kind: Pointer, name: str) -> Lanes:
+        return self.made(self.memory.globals[name], I64)
+
+    def say(self, parts: Sequence[str | Number]) -> None:
+        for thread in np.flatnonzero(self.active).tolist():
+            self.memory.printed.append("".join(_shown(p, thread) for p in parts))
+
+    def fail(self, message: str, file: str, line: int) -> None:
+        if self.active.any():
+            raise AssertionError(f"{file}:{line}: {message}")
+
+    def assembly(
+        self, text: str, constraints: str, results: Sequence[Element], operands: Any, *,
+        pack: int, pure: bool,
+    ) -> list[list[Lanes]]:  # fmt: skip
+        raise LaunchError(Diagnostic("TIR0712", "inline_asm has no meaning outside a GPU"))
+
+    def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> Lanes:
+        raise LaunchError(Diagnostic("TIR0712", f"{symbol} is known to a GPU only"))
+
+    def trap(self) -> None:
+        if self.active.any():
+            raise AssertionError("trap")
+
+    def effect(self, text: str, result: Element, operands: Any) -> Lanes:
+        return self.made(0, result)
+
+    # Memory -----------------------------------------------------------------------------------
+
+    def _held(self, mask: Any) -> Array:
+        return self.active if mask is None or isinstance(mask, str) else self.active & mask.array
+
+    def load_global(
+        self, element: Element, count: int, pointer: Lanes, mask: Any, other: Any,
+        access: Access, space: int = 1,
+    ) -> list[Lanes]:  # fmt: skip
+        held, size, found = self._held(mask), element.bytes, list[Lanes]()
+        self.memory.check_aligned(pointer.array, size * count, held)
+        for i in range(count):
+            at, kind = pointer.array + i * size, self.dtype(element)
+            raw = self.memory.load(at, kind, held, alone=access.volatile)
+            rest = np.zeros(1, raw.dtype) if other is None else other[i].array
+            found.append(self.made(np.where(held, raw, rest), element))
+        return found
+
+    def store_global(
+        self, element: Element, pointer: Lanes, values: Sequence[Lanes], mask: Any,
+        access: Access, space: int = 1,
+    ) -> None:  # fmt: skip
+        held, size = self._held(mask), element.bytes
+        self.memory.check_aligned(pointer.array, size * len(values), held)
+        for i, value in enumerate(values):
+            at = pointer.array + i * size
+            self.memory.store(at, value.array, held, alone=access.volatile)
+
+    def atomic(
+        self, name: str, element: Element, pointer: Lanes, value: Lanes, order: Order
+    ) -> Lanes:
+        self.memory.check_released(order.semantics, self.active)
+        old = np.zeros(self.threads, self.dtype(element))
+        for t in np.flatnonzero(self.active):
+            place, one = pointer.array[t : t + 1], np.ones(1, bool)
+            old[t] = self.memory.load(place, old.dtype, one, alone=True)[0]
+            new = self.combined(name, element, old[t : t + 1], value.array[t : t + 1])
+            self.memory.store(place, new, one, alone=True)
+        return Lanes(old)
+
+    def add_vector(
+        self, element: Element, pointer: Lanes, values: Sequence[Lanes], order: Order
+    ) -> list[Lanes]:
+        self.memory.check_aligned(pointer.array, element.bytes * len(values), self.active)
+        places = [Lanes(pointer.array + i * element.bytes) for i in range(len(values))]
+        return [
+            self.atomic("fadd", element, place, value, order)
+            for place, value in zip(places, values, strict=True)
+        ]
+
+    def compare_exchange(
+        self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: Order
+    ) -> Lanes:
+        self.memory.check_released(order.semantics, self.active)
+        old = np.zeros(self.threads, self.dtype(element))
+        for t in np.flatnonzero(self.active):
+            place, one = pointer.array[t : t + 1], np.ones(1, bool)
+            old[t] = self.memory.load(place, old.dtype, one, alone=True)[0]
+            if old[t].tobytes() == expected.array[t].tobytes():
+                self.memory.store(place, desired.array[t : t + 1], one, alone=True)
+        return Lanes(old)
+
+    def load_atomic(self, element: Element, pointer: Lanes, order: Order) -> Lanes:
+        kind = self.dtype(element)
+        return Lanes(self.memory.load(pointer.array, kind, self.active, alone=True))
+
+    def store_atomic(self, element: Element, pointer: Lanes, value: Lanes, order: Order) -> None:
+        self.memory.check_released(order.semantics, self.active)
+        self.memory.store(pointer.array, value.array, self.active, alone=True)
+
+    def fence(self, order: Order) -> None:
+        return None
+
+    def load_shared(self, element: Element, count: int, offset: Lanes) -> list[Lanes]:
+        size = element.bytes
+        self.memory.check_aligned(offset.array, size * count, self.active)
+        at = [offset.array.astype(np.int64) + i * size for i in range(count)]
+        kind = self.dtype(element)
+        return [
+            self.made(self.memory.load_shared(a, kind, self.active, element is I1), element)
+            for a in at
+        ]
+
+    def store_shared(self, element: Element, offset: Lanes, values: Sequence[Lanes]) -> None:
+        size = element.bytes
+        self.memory.check_aligned(offset.array, size * len(values), self.active)
+        for i, value in enumerate(values):
+            at = offset.array.astype(np.int64) + i * size
+            self.memory.store_shared(at, value.array, self.active)
+
+    def add_shared(self, offset: Lanes, value: Lanes) -> None:
+        self.memory.add_shared(offset.array.astype(np.int64), value.array, self.active)
+
+
+def _shown(part: str | Number, thread: int) -> str:
+    """A text, or the number of one thread, as it is printed."""
+    if isinstance(part, str):
+        return part
+    number = part.handle.array[thread]
+    if number.dtype.kind in "iu" and part.hexadecimal:
+        return hex(int(number) & ((1 << 8 * number.itemsize) - 1))
+    return str(int(number)) if number.dtype.kind in "iub" else f"{number:.9g}"
+
+
+@attrs.define
+class _Execution(Lowering):
+    """A lowering whose blocks are walked as control flow goes."""
+
+    def execute(self, arguments: Sequence[Any]) -> list[Any]:
+        for parameter, argument in zip(self.function.parameters, arguments, strict=True):
+            self.values[parameter.value] = [argument]
+        block = self.function.entry
+        while True:
+            for op in block.ops[:-1]:
+                for value, fragment in zip(op.results, self._done(op), strict=True):
+                    self.values[value] = fragment
+            last = block.terminator
+            if not last.successors:
+                return [self.scalar(v) for v in last.inputs]
+            edge = last.successors[self._taken(last)]
+            incoming = [self.fragment(a) for a in edge.arguments]
+            block = self.function.blocks[edge.label]
+            self.values.update(zip(block.parameters, incoming, strict=True))
+
+    def _done(self, op: Op) -> list[Any]:
+        """What the rule of `op` does; a defect is reported at its place."""
+        machine: Any = self.thread
+        machine.op, machine.runs = op, machine.runs + 1
+        try:
+            return self.lower(op)
+        except AssertionError as error:
+            place = "" if op.location is None else f"{op.location}: "
+            raise type(error)(f"{place}{op.mnemonic}: {error}") from error
+
+    def _taken(self, last: Any) -> int:
+        if last.mnemonic == "br":
+            return 0
+        condition: Any = self.scalar(last.condition)
+        taken = condition.array
+        if taken.min() != taken.max():
+            raise AssertionError("a branch on which threads differ")
+        return 0 if taken[0] else 1
+
+
+def run(
+    module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
+    plan: Plan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
+) -> dict[str, int]:  # fmt: skip
+    """Execute `kernel` of a module at stage `barriers` for every block of `grid`, one after the
+    other; arrays in `arguments` are read and written in place. Counts what was done; what is
+    printed is added to `output`, a line per text. `make` makes the threads of a block
+    (`tileir.backend.simt.watch`)."""
+    function = module.functions[kernel]
+    extents = (*grid, 1, 1)[:3]
+    done = {"barriers": 0}
+    contiguity, table = Contiguity.of(function), _rules()
+    memory = Memory(plan.size)
+    memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
+    handles = [memory.place(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    for program in itertools.product(*(range(n) for n in reversed(extents))):
+        memory.clear_shared()
+        thread = make(num_warps * target.lanes, program[::-1], extents, memory)
+        thread.f8_conversion = target.f8_conversion
+        values = [
+            _argument(thread, p.type, h) for p, h in zip(function.parameters, handles, strict=True)
+        ]
+        made: Any = thread
+        execution = _Execution(
+            module, function, target, made, contiguity, plan.offsets, table, num_warps
+        )
+        thread.call_function = _caller(module, target, thread, table)
+        execution.execute(values)
+        done["barriers"] += thread.barriers
+    memory.write_back()
+    if output is not None:
+        output += memory.printed
+    return done
+
+
+def _contents(found: Global) -> Array:
+    """What a global holds at first."""
+    element: Any = found.element
+    values = [v.bits for v in found.initial or ()] or [0]
+    values = values * found.count if len(values) == 1 else values
+    raw = b"".join(v.to_bytes(element.bytes, "little") for v in values)
+    return np.frombuffer(raw, np.uint8).copy()
+
+
+def _argument(thread: SimtThread, kind: Type, value: Any) -> Lanes:
+    if isinstance(kind, Pointer):
+        return thread.made(value, I64)
+    assert not isinstance(kind, Pointer)
+    return thread.constant(kind, encode(kind, value))  # type: ignore[arg-type]
+
+
+def _caller(
+    module: Module, target: Target, thread: Any, table: Mapping[str, Rule]
+) -> Callable[..., list[Any]]:
+    def call(name: str, operands: list[Any]) -> list[Any]:
+        function = module.functions[name.removeprefix("f.")]
+        inner = _Execution(module, function, target, thread, Contiguity.of(function), {}, table, 1)
+        return inner.execute(operands)
+
+    return call
+
+
+def _rules() -> Mapping[str, Rule]:
+    return rules()

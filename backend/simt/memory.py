@@ -1,0 +1,174 @@
+"""Memory of the machine of threads: arrays at made-up addresses, and the block's shared bytes.
+
+Bytes remember who wrote and who read them since the last barrier (`shadow.py`), so that a
+missing barrier is an error even though threads advance together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from tileir.backend.driver.spans import Span
+from tileir.backend.simt.shadow import RaceError, Shadow
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_GAP = 1 << 20
+
+
+@attrs.define(eq=False)
+class Memory:
+    """Buffers of one launch and the shared memory of the block that runs."""
+
+    shared_bytes: int
+    buffers: list[tuple[int, Span]] = attrs.field(init=False, factory=list)
+    shared: Array = attrs.field(init=False)
+    touched: Shadow = attrs.field(init=False)
+    shadows: list[Shadow] = attrs.field(init=False, factory=list)
+    """Of the buffers, in order."""
+    waiting: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
+    """Threads whose accesses of global memory no barrier ordered yet."""
+    written: Array = attrs.field(init=False)
+    globals: dict[str, int] = attrs.field(init=False, factory=dict)
+    printed: list[str] = attrs.field(init=False, factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self.clear_shared()
+
+    def place(self, array: Array) -> int:
+        """An address for `array`, aligned to 256 bytes."""
+        last = self.buffers[-1] if self.buffers else None
+        base = _GAP if last is None else last[0] + -(-len(last[1].data) // _GAP) * _GAP + _GAP
+        span = Span.of(array)
+        self.buffers.append((base, span))
+        self.shadows.append(Shadow(len(span.data), f"argument {len(self.shadows)}"))
+        return base + span.offset
+
+    def write_back(self) -> None:
+        """Copy every buffer into the array it was made from."""
+        for _, span in self.buffers:
+            span.write_back()
+
+    def check_aligned(self, address: Array, size: int, held: Array) -> None:
+        """Every access must be aligned to its size, up to 16 bytes."""
+        if (address[held] % min(size, 16)).any():
+            raise AssertionError(f"an access of {size} bytes that is not aligned")
+
+    def load(self, address: Array, dtype: Any, held: Array, *, alone: bool = False) -> Array:
+        """What lies at `address` where `held`, zero elsewhere. `alone`: by an access that needs
+        no barrier, as it is atomic or volatile."""
+        found = np.zeros(len(address), dtype)
+        for number, index, where in self._parts(address, found.itemsize, held):
+            at = (index[:, None] + np.arange(found.itemsize)).reshape(-1)
+            if not alone:
+                threads = np.repeat(np.flatnonzero(where), found.itemsize)
+                self.shadows[number].read(at, threads)
+                self.waiting[threads] = True
+            raw = self.buffers[number][1].data[at].reshape(-1, found.itemsize)
+            found[where] = np.ascontiguousarray(raw).view(dtype)[:, 0]
+        return found
+
+    def store(self, address: Array, values: Array, held: Array, *, alone: bool = False) -> None:
+        """Write `values` to `address` where `held`; `alone` as for `load`."""
+        raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+        size = raw.shape[1]
+        for number, index, where in self._parts(address, size, held):
+            at = (index[:, None] + np.arange(size)).reshape(-1)
+            data, wanted = self.buffers[number][1].data, raw[where].reshape(-1)
+            threads = np.repeat(np.flatnonzero(where), size)
+            if not alone:
+                self.shadows[number].write(at, threads)
+                self.waiting[threads] = True
+            data[at] = wanted
+            if not alone:
+                self.shadows[number].landed(at, threads, data[at], wanted)
+
+    def check_released(self, semantics: str, held: Array) -> None:
+        """An atomic that releases, by the threads `held`, must come after what others did."""
+        others = self.waiting[: len(held)] & (np.arange(len(held)) != np.argmax(held))
+        if held.any() and semantics in ("release", "acq_rel") and others.any():
+            raise RaceError(
+                f"race: thread {np.argmax(held)} releases before thread {np.argmax(others)} has "
+                "met it at a barrier"
+            )
+
+    def _parts(self, address: Array, size: int, held: Array) -> Iterator[tuple[int, Array, Array]]:
+        """Number of a buffer, bytes in it, and the threads that access these."""
+        left = held.copy()
+        for number, (base, span) in enumerate(self.buffers):
+            index = address - base
+            where = left & (index >= 0) & (index + size <= len(span.data))
+            if where.any():
+                yield number, index[where], where
+                left &= ~where
+        if left.any():
+            raise AssertionError(
+                f"thread {np.argmax(left)} accesses {size} bytes outside every buffer"
+            )
+
+    # Shared memory ----------------------------------------------------------------------------
+
+    def clear_shared(self) -> None:
+        """The shared memory of a new block."""
+        self.shared = np.full(self.shared_bytes, 0xCD, np.uint8)
+        self.written = np.zeros(self.shared_bytes, bool)
+        self.touched = Shadow(self.shared_bytes, "shared memory")
+        self.synchronize()
+
+    def synchronize(self) -> None:
+        """A barrier: nobody has touched anything since."""
+        self.touched.synchronize()
+        self.waiting[:] = False
+        for shadow in self.shadows:
+            shadow.synchronize()
+
+    def load_shared(self, offset: Array, dtype: Any, held: Array, is_bool: bool) -> Array:
+        """What lies at `offset`; reading what another thread wrote since the last barrier, or
+        nobody ever wrote, is an error."""
+        found = np.zeros(len(offset), dtype)
+        at, threads = self._shared_bytes(offset, found.itemsize, held)
+        if not self.written[at].all():
+            first = int(np.argmin(self.written[at]))
+            raise AssertionError(
+                f"thread {threads[first]} reads byte {at[first]} of shared memory, which nobody "
+                "wrote"
+            )
+        self.touched.read(at, threads)
+        raw = np.ascontiguousarray(self.shared[at].reshape(-1, found.itemsize))
+        found[held] = raw.view(dtype)[:, 0] if len(at) else found[held]
+        return found
+
+    def store_shared(self, offset: Array, values: Array, held: Array) -> None:
+        """Write `values` to `offset`; over what another thread read or wrote since the last
+        barrier, or writes as well, is an error."""
+        at, threads = self._shared_bytes(offset, values.dtype.itemsize, held)
+        if not len(at):
+            return
+        self.touched.write(at, threads)
+        raw = np.ascontiguousarray(values[held]).view(np.uint8).reshape(-1)
+        self.shared[at] = raw
+        self.touched.landed(at, threads, self.shared[at], raw)
+        self.written[at] = True
+
+    def add_shared(self, offset: Array, values: Array, held: Array) -> None:
+        """Atomic additions to 32-bit words."""
+        words = self.shared.view(np.int32) if self.shared_bytes % 4 == 0 else None
+        assert words is not None
+        self.touched.add(*self._shared_bytes(offset, 4, held))
+        np.add.at(words, offset[held] // 4, values[held])
+
+    def _shared_bytes(self, offset: Array, size: int, held: Array) -> tuple[Array, Array]:
+        """Every byte accessed, and by which thread. Raises where one is outside."""
+        threads, where = np.flatnonzero(held), offset[held]
+        outside = (where < 0) | (where + size > self.shared_bytes)
+        if outside.any():
+            first = int(np.argmax(outside))
+            raise AssertionError(
+                f"thread {threads[first]} accesses bytes {where[first]} to "
+                f"{where[first] + size - 1} of shared memory, which has {self.shared_bytes}"
+            )
+        return (where[:, None] + np.arange(size)).reshape(-1), np.repeat(threads, size)

@@ -1,0 +1,122 @@
+"""Matrix instructions of the machine of threads: fragments are put together warp by warp,
+multiplied, and taken apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tileir.backend.layouts.mma import Mma, Vectors
+from tileir.types import F32, I8, I32, Element
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class Matrices:
+    """`load_matrix`, `mma` and `round_tf32`; mixed into the machine of threads."""
+
+    threads: int
+    active: Array
+    memory: Any
+    made: Any
+    dtype: Any
+
+    def load_matrix(
+        self, element: Element, count: int, transposed: bool, offset: Any, constant: int
+    ) -> list[Any]:
+        self._whole_warps()
+        lane = np.arange(self.threads) % 32
+        naming = lane < 8 * count
+        at = offset.array.astype(np.int64) + constant
+        self.memory.check_aligned(at, 16, naming)
+        raw = np.stack(
+            [self.memory.load_shared(at + i, np.dtype(np.uint8), naming, False) for i in range(16)],
+            axis=-1,
+        ).reshape(-1, 4, 8, 16)
+        found: list[Any] = []
+        size = element.bytes
+        for matrix in range(count):
+            rows = raw[:, matrix]
+            if transposed:
+                halves = np.ascontiguousarray(rows).view(np.uint16)
+                rows = np.ascontiguousarray(halves.transpose(0, 2, 1)).view(np.uint8)
+            words = np.ascontiguousarray(rows).reshape(-1, 4)
+            kind = self.dtype(element)
+            if kind == np.bool_:
+                kind = np.dtype(np.uint8)
+            values = np.ascontiguousarray(words).view(kind)
+            found += [self.made(values[:, i], element) for i in range(4 // size)]
+        return found
+
+    def mma(
+        self, kind: Mma, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any],
+        signed: tuple[bool, bool],
+    ) -> list[Any]:  # fmt: skip
+        self._whole_warps()
+        left = _assembled(a, kind.a(), (kind.m, kind.k))
+        right = _assembled(b, kind.b(), (kind.k, kind.n))
+        total = _assembled(c, kind.c(), (kind.m, kind.n))
+        if kind.sum is I32:
+            x, y = (_integers(v, s) for v, s in zip((left, right), signed, strict=True))
+            summed = (x @ y + total.astype(np.int64)).astype(np.int32)
+        else:
+            x, y = (_factors(kind, v) for v in (left, right))
+            with np.errstate(invalid="ignore", over="ignore"):
+                summed = (x @ y + total.astype(np.float64)).astype(total.dtype)
+        return [self.made(v, kind.sum) for v in _taken_apart(summed, kind.c())]
+
+    def round_tf32(self, a: Any) -> Any:
+        bits = a.array.view(np.uint32)
+        rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+        return self.made(np.where(np.isfinite(a.array), rounded, a.array), F32)
+
+    def _whole_warps(self) -> None:
+        held = self.active.reshape(-1, 32)
+        if not (held.all(axis=1) | ~held.any(axis=1)).all():
+            raise AssertionError("an instruction of the whole warp that some lanes skip")
+
+
+def _places(vectors: tuple[Vectors, Vectors]) -> tuple[Array, Array]:
+    """Row and column of every register of every lane: two arrays [register, lane]."""
+    registers, lanes = vectors
+    rows = np.zeros((1 << len(registers), 32), np.int64)
+    columns = np.zeros_like(rows)
+    for bits, index in (
+        (registers, np.arange(1 << len(registers))[:, None]),
+        (lanes, np.arange(32)),
+    ):
+        for bit, (row, column) in enumerate(bits):
+            rows = rows ^ (index >> bit & 1) * row
+            columns = columns ^ (index >> bit & 1) * column
+    return rows, columns
+
+
+def _assembled(
+    fragment: Sequence[Any], vectors: tuple[Vectors, Vectors], shape: tuple[int, int]
+) -> Array:
+    """The matrices of all warps: [warp, row, column]."""
+    rows, columns = _places(vectors)
+    values = np.stack([x.array for x in fragment]).reshape(len(fragment), -1, 32)
+    whole = np.zeros((values.shape[1], *shape), values.dtype)
+    for register in range(len(fragment)):
+        whole[:, rows[register], columns[register]] = values[register]
+    return whole
+
+
+def _taken_apart(whole: Array, vectors: tuple[Vectors, Vectors]) -> list[Array]:
+    rows, columns = _places(vectors)
+    return [whole[:, rows[r], columns[r]].reshape(-1) for r in range(len(rows))]
+
+
+def _integers(values: Array, signed: bool) -> Array:
+    return values.view(np.int8 if signed else np.uint8).astype(np.int64)
+
+
+def _factors(kind: Mma, values: Array) -> Array:
+    """The factors as the instruction sees them: of f32 it drops what tf32 does not have."""
+    if kind.kind == "tf32":
+        values = (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    assert kind.factor is not I8
+    return values.astype(np.float64)

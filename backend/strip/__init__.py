@@ -1,0 +1,1 @@
+"""Tiles larger than the registers as loops over pieces."""

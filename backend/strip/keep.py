@@ -1,0 +1,64 @@
+"""What is loaded once although several loops need it: pieces that stay in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from tileir.backend.strip.chain import Cutter, words
+from tileir.backend.strip.plan import Plan, Sink
+from tileir.op import Op
+from tileir.types import shape_of
+from tileir.values import Value
+
+
+@attrs.define
+class Keeper:
+    """For loops over one extent in pieces of `size`: the first `count` pieces of `loads`, which
+    several loops need, are values; the others are loaded again."""
+
+    size: int
+    count: int = 0
+    loads: frozenset[Op] = frozenset()
+    _values: dict[int, dict[tuple[Op, int], tuple[Value, ...]]] = attrs.field(
+        init=False, factory=dict
+    )
+
+    def give(self, cutter: Cutter, piece: int) -> None:
+        """Let `cutter` use what earlier loops loaded for `piece`."""
+        cutter.made.update(self._values.get(piece, {}))
+
+    def take(self, cutter: Cutter, piece: int) -> None:
+        """Keep what `cutter` loaded for `piece`."""
+        found = {key: values for key, values in cutter.made.items() if key[0] in self.loads}
+        self._values.setdefault(piece, {}).update(found)
+
+
+def keepers(plan: Plan, sizes: Mapping[int, int], most: int) -> dict[int, Keeper]:
+    """A keeper per extent, `sizes` being those of its pieces, for `most` words in all."""
+    found: dict[int, Keeper] = {}
+    for extent, size in sizes.items():
+        sinks = [s for s in plan.sinks.values() if s.extent == extent]
+        loads = _shared(sinks)
+        each = sum(words(op.results[0].type) // extent * size for op in loads)
+        count = min(extent // size, most // each) if each else 0
+        found[extent] = Keeper(size, count, frozenset(loads) if count else frozenset())
+        most -= count * each
+    return found
+
+
+def _shared(sinks: list[Sink]) -> list[Op]:
+    """Loads that loops of several levels need, cut along the same dimension in all of them."""
+    levels: dict[Op, set[int]] = {}
+    for sink in sinks:
+        for load in sink.chain.loads:
+            levels.setdefault(load, set()).add(sink.level)
+    return [op for op, found in levels.items() if len(found) > 1 and _one_way(op, sinks)]
+
+
+def _one_way(load: Op, sinks: list[Sink]) -> bool:
+    result = load.results[0]
+    dims = {dim for s in sinks for value, dim in s.chain.seen if value is result}
+    (extent,) = {s.extent for s in sinks}
+    return len(dims) == 1 and shape_of(result.type)[next(iter(dims))] == extent

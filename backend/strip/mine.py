@@ -1,0 +1,381 @@
+"""Strip-mining: tiles larger than the registers become loops over pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import attrs
+
+from tileir.analysis.uses import definitions
+from tileir.backend.lower.combiners import identity
+from tileir.backend.strip.chain import Cutter, index, resized, words
+from tileir.backend.strip.keep import Keeper, keepers
+from tileir.backend.strip.plan import Plan, Planner, Sink, stretches
+from tileir.errors import Diagnostic
+from tileir.field import Successor
+from tileir.ir import Block, Function
+from tileir.op import Op, lookup
+from tileir.ops.arith import Add
+from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.control import Branch, CondBranch
+from tileir.passes.dce import dce
+from tileir.passes.edges import fresh_label
+from tileir.passmanager.registry import Outcome, pass_, remark
+from tileir.types import I32, Element, element_of, shape_of
+from tileir.values import Constant, Operand, Value
+
+_WARPS = 16
+_THREAD_REGISTERS = 65536
+"""32-bit registers of a multiprocessor (CUDA C++ Programming Guide, "Technical
+Specifications")."""
+_NESTING = 5
+"""Tiles have at most this many dimensions to cut one after the other."""
+
+
+@pass_("strip-mine")
+def strip_mine(
+    function: Function, *, warps: int = 0, limit: int = 0, piece: int = 0, keep: int = -1
+) -> Outcome:
+    """Cut tiles of more than `limit` words per thread into loops over pieces of `piece` words.
+
+    `warps` are the warps of a block: 0 for the function's `num_warps`, or 16 where it has none.
+    `limit` 0 is half of the registers a thread may have (of 128), `piece` 0 an eighth. `keep` is
+    how many words per thread may stay in registers between loops, -1 for three eighths.
+
+        STORE   a store of a large tile becomes a loop that computes and stores one piece
+        REDUCE  a reduction of a large tile whose result is needed whole becomes a loop that
+                combines pieces element by element, and a reduction of one piece
+        CHAIN   elementwise and shape ops, loads, and reductions and scans along other dimensions
+                are computed again for each piece in each loop that needs them
+        FUSE    loops that need nothing of each other are one loop
+        KEEP    of a load that several loops need, pieces of `keep` words in all are loaded once,
+                outside the loops, and stay in registers; others are loaded again
+        REST    where the extent is no multiple of the piece, the rest is a smaller piece after it
+
+    A dimension is chosen that waits for as few reductions as possible, the first one among equals:
+    a softmax of several rows becomes a loop over rows, and then loops over columns. A load is
+    repeated only where no store between may change what it reads: `noalias` says so, and a store
+    to the very addresses that were read. What cannot be cut stays whole, with a remark.
+
+    before {keep=0}:
+        define kernel void @scale(f32* noalias %x, f32* noalias %y) {
+        entry:
+          %i = make_range i32<65536>
+          %xs = splat f32*<65536> %x
+          %p = getelementptr f32*<65536> %xs, %i
+          %v = load f32<65536> %p
+          %m = reduce f32 %v {combiner = fmaxnum}
+          %ms = splat f32<65536> %m
+          %w = fdiv f32<65536> %v, %ms
+          %ys = splat f32*<65536> %y
+          %q = getelementptr f32*<65536> %ys, %i
+          store %q, %w
+          ret
+        }
+    after:
+        define kernel void @scale(f32* noalias %x, f32* noalias %y) {
+        entry:
+          br entry.strip
+        entry.strip:
+          %start = phi i32 [0, entry], [%next, entry.strip]
+          %sum = phi f32<8192> [nan, entry], [%total, entry.strip]
+          %xs = splat f32*<8192> %x
+          %r = make_range i32<8192>
+          %from = splat i32<8192> %start
+          %i = add i32<8192> %r, %from
+          %p = getelementptr f32*<8192> %xs, %i
+          %v = load f32<8192> %p
+          %total = fmaxnum f32<8192> %sum, %v
+          %next = add i32 %start, 8192
+          %more, _ = icmp (i1, i1) %next, 65536 {predicate = slt}
+          cond_br %more, entry.strip, entry.after
+        entry.after:
+          %m = reduce f32 %total {combiner = fmaxnum}
+          br entry.strip.1
+        entry.strip.1:
+          %start.1 = phi i32 [0, entry.after], [%next.1, entry.strip.1]
+          %ys = splat f32*<8192> %y
+          %r.1 = make_range i32<8192>
+          %from.1 = splat i32<8192> %start.1
+          %i.1 = add i32<8192> %r.1, %from.1
+          %q = getelementptr f32*<8192> %ys, %i.1
+          %xs.1 = splat f32*<8192> %x
+          %p.1 = getelementptr f32*<8192> %xs.1, %i.1
+          %v.1 = load f32<8192> %p.1
+          %ms = splat f32<8192> %m
+          %w = fdiv f32<8192> %v.1, %ms
+          store %q, %w
+          %next.1 = add i32 %start.1, 8192
+          %more.1, _ = icmp (i1, i1) %next.1, 65536 {predicate = slt}
+          cond_br %more.1, entry.strip.1, entry.after.1
+        entry.after.1:
+          ret
+        }
+    """
+    return _Run(function, warps or _stated(function) or _WARPS, limit, piece, keep).run()
+
+
+def _stated(function: Function) -> int:
+    stated = function.attributes.get("num_warps")
+    return stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
+
+
+@attrs.define
+class _Run:
+    """One run of the pass."""
+
+    function: Function
+    warps: int
+    limit: int
+    piece: int
+    keep: int
+    remarks: list[Diagnostic] = attrs.field(init=False, factory=list)
+    cuts: int = attrs.field(init=False, default=0)
+
+    def run(self) -> Outcome:
+        function = self.function
+        for _ in range(_NESTING):
+            new = self._once(function)
+            if new is function:
+                break
+            function = dce(new)
+        self.remarks += [_kept(op) for op in function.ops if self._should(op)]
+        return Outcome(function, tuple(self.remarks), {"loops": self.cuts})
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def registers(self) -> int:
+        """Registers a thread may have, 128 being as good as more."""
+        return min(128, _THREAD_REGISTERS // self.threads)
+
+    @property
+    def large(self) -> int:
+        """Words of a tile, over all threads, above which it is cut."""
+        return self.threads * (self.limit or self.registers // 2)
+
+    @property
+    def kept(self) -> int:
+        """Words, over all threads, that stay in registers from one loop to the next."""
+        return self.threads * (self.registers * 3 // 8 if self.keep < 0 else self.keep)
+
+    @property
+    def words(self) -> int:
+        """Words of a piece, over all threads."""
+        return self.threads * (self.piece or self.registers // 8)
+
+    def _should(self, op: Op) -> bool:
+        return op.mnemonic in ("store", "reduce") and _large(op, self.large)
+
+    def _once(self, function: Function) -> Function:
+        if not any(_large(op, self.large) for op in function.ops):
+            return function
+        planner = Planner(function, definitions(function), self.large)
+        blocks: dict[str, Block] = {}
+        readers = _readers(function)
+        for block in function.blocks.values():
+            for new in self._block(block, planner, readers, blocks):
+                blocks[new.label] = new
+        return function.with_blocks(blocks)
+
+    def _block(
+        self,
+        block: Block,
+        planner: Planner,
+        readers: dict[Value, set[Op]],
+        taken: dict[str, Block],
+    ) -> list[Block]:
+        parts = list(stretches(block.ops))
+        plans = [planner.plan(part, _outside(part, readers)) for part in parts]
+        if not any(plans):
+            return [block]
+        labels = {*planner.function.blocks, *taken}
+        writer = _Writer(block, planner, self.words, self.kept, labels)
+        for part, plan in zip(parts, plans, strict=True):
+            if plan is None:
+                writer.ops += part
+            else:
+                writer.write(plan)
+                for sink in plan.sinks.values():
+                    self._note(sink)
+        self.cuts += writer.loops
+        return writer.finish()
+
+    def _note(self, sink: Sink) -> None:
+        shape = " x ".join(map(str, shape_of(sink.op.inputs[0].type)))
+        message = f"{sink.op.mnemonic} of {shape} elements is a loop along dimension {sink.dim}"
+        self.remarks.append(remark("TIR0751", message, sink.op.location))
+
+
+def _kept(op: Op) -> Diagnostic:
+    message = f"{op.mnemonic} of {op.inputs[0].type} stays whole: it needs many registers"
+    return remark("TIR0752", message, op.location)
+
+
+def _large(op: Op, limit: int) -> bool:
+    return any(words(v.type) > limit for v in op.inputs)
+
+
+def _readers(function: Function) -> dict[Value, set[Op]]:
+    found: dict[Value, set[Op]] = {}
+    for op in function.ops:
+        for operand in op.operands:
+            if type(operand) is Value:
+                found.setdefault(operand, set()).add(op)
+    return found
+
+
+def _outside(part: Sequence[Op], readers: dict[Value, set[Op]]) -> set[Value]:
+    """Results of `part` that ops outside it read."""
+    here = set(part)
+    return {v for op in part for v in op.results if readers.get(v, set[Op]()) - here}
+
+
+@attrs.define
+class _Writer:
+    """Writes the blocks that stand for one block."""
+
+    block: Block
+    planner: Planner
+    words: int
+    keep: int
+    labels: set[str]
+    ops: list[Op] = attrs.field(init=False, factory=list)
+    done: list[Block] = attrs.field(init=False, factory=list)
+    loops: int = attrs.field(init=False, default=0)
+    _label: str = attrs.field(init=False, default="")
+    _parameters: tuple[Value, ...] = attrs.field(init=False, default=())
+
+    def __attrs_post_init__(self) -> None:
+        self._label, self._parameters = self.block.label, self.block.parameters
+
+    def finish(self) -> list[Block]:
+        """The blocks; what was written last ends in the terminator of the old block."""
+        self._close()
+        self.done[0] = attrs.evolve(
+            self.done[0], comments=self.block.comments, location=self.block.location
+        )
+        return self.done
+
+    def write(self, plan: Plan) -> None:
+        """Everything of a stretch, level by level."""
+        sizes: dict[int, int] = {}
+        for sink in plan.sinks.values():
+            size = piece_size(sink.extent, sink.chain.largest, self.words)
+            sizes[sink.extent] = min(size, sizes.get(sink.extent, size))
+        kept = keepers(plan, sizes, self.keep)
+        for level in plan.levels:
+            self.ops += [op for op, n in plan.kept.items() if n == level]
+            for sinks in plan.loops(level):
+                self._cut(sinks, kept[sinks[0].extent])
+
+    def _cut(self, sinks: list[Sink], keeper: Keeper) -> None:
+        """The kept pieces of `sinks`, the loop over others, the rest, and the results."""
+        extent, size = sinks[0].extent, keeper.size
+        whole, rest = extent // size * size, extent % size
+        sums: Sequence[Operand] = [_identity(s, size) for s in sinks if s.reduces]
+        done = max(keeper.count, 1 if whole == size else 0)
+        for piece in range(done):
+            cutter = self._cutter(index(piece * size), size)
+            keeper.give(cutter, piece)
+            sums = self._pieces(sinks, cutter, sums)
+            keeper.take(cutter, piece)
+        if done * size < whole:
+            sums = self._loop(sinks, size, range(done * size, whole), sums)
+        ends = [_identity(s, rest) for s in sinks if s.reduces] if rest else []
+        extra = self._pieces(sinks, self._cutter(index(whole), rest), ends) if rest else []
+        for place, sink in enumerate(s for s in sinks if s.reduces):
+            self._result(sink, sums[place], extra[place] if rest else None)
+
+    def _cutter(self, start: Operand, size: int) -> Cutter:
+        return Cutter(self.planner.definitions, start, size, self.ops)
+
+    def _loop(
+        self, sinks: list[Sink], size: int, span: range, starts: Sequence[Operand]
+    ) -> list[Operand]:
+        """A loop over the pieces of `span`; the values its sums have after it."""
+        self.loops += 1
+        start = Value(I32, "start")
+        sums = tuple(Value(s.type, "sum") for s in starts)
+        head = self._fresh(f"{self.block.label}.strip")
+        after = self._fresh(f"{self.block.label}.after")
+        self._close(Branch(Successor(head, (index(span.start), *starts))))
+        self._label, self._parameters = head, (start, *sums)
+        found = self._pieces(sinks, self._cutter(start, size), sums)
+        following = Add(start, index(size), results=(Value(I32, "next"),))
+        more = ICmp(following.result, index(span.stop), predicate_=IntegerPredicate.SLT)
+        self.ops += [following, more]
+        again = Successor(head, (following.result, *found))
+        self._close(CondBranch(more.results[0], again, Successor(after)))
+        self._label, self._parameters = after, ()
+        return found
+
+    def _pieces(self, sinks: list[Sink], cutter: Cutter, sums: Sequence[Operand]) -> list[Operand]:
+        """One piece of every sink; the new sums."""
+        found, old = list[Operand](), iter(sums)
+        for sink in sinks:
+            if sink.reduces:
+                found.append(_added(sink, cutter, next(old)))
+            else:
+                cutter.add(cutter.evolve(sink.op, sink.needs))
+        return found
+
+    def _result(self, sink: Sink, total: Operand, rest: Operand | None) -> None:
+        """What the op of `sink` gave, from the sum of pieces and that of the rest."""
+        op = cast(Any, sink.op)
+        if rest is None:
+            self.ops.append(attrs.evolve(op, values=(total,), predicate=None))
+            return
+        first, second = (
+            attrs.evolve(op, values=(v,), predicate=None, results=(), comments=())
+            for v in (total, rest)
+        )
+        joined = _combine(op, first.result, second.result)
+        self.ops += [first, second, attrs.evolve(joined, results=op.results)]
+
+    def _fresh(self, wanted: str) -> str:
+        label = fresh_label(wanted, self.labels)
+        self.labels.add(label)
+        return label
+
+    def _close(self, terminator: Op | None = None) -> None:
+        ops = (*self.ops, terminator) if terminator else tuple(self.ops)
+        self.done.append(Block(self._label, self._parameters, ops))
+        self.ops = []
+
+
+def piece_size(extent: int, unit: int, most: int) -> int:
+    """Elements of a piece along a dimension of `extent`, each `unit` words, so that a piece has
+    at most `most`: a divisor of the extent if one is not much smaller."""
+    fits = max(1, min(most // unit, extent))
+    power = 1 << (fits.bit_length() - 1)
+    if extent % power == 0:
+        return power
+    divisors = (n for n in range(fits, fits // 2, -1) if extent % n == 0 and (n % 4 == 0 or n < 32))
+    return next(divisors, power)
+
+
+def _added(sink: Sink, cutter: Cutter, total: Operand) -> Operand:
+    op = cast(Any, sink.op)
+    value = cutter.piece(op.values[0], sink.dim)
+    if op.predicate is not None:
+        held = cutter.piece(*sink.needs[-1])
+        neutral = _identity(sink, cutter.size)
+        value = cutter.add(Select(held, value, neutral, location=op.location)).result
+    joined = attrs.evolve(_combine(op, total, value), location=op.location)
+    return cutter.add(joined).result
+
+
+def _combine(op: Any, a: Operand, b: Operand) -> Op:
+    cls = cast(Any, lookup(op.combiner.value))
+    return cls(a, b)
+
+
+def _identity(sink: Sink, size: int) -> Constant:
+    op = cast(Any, sink.op)
+    kind = op.values[0].type
+    bits = identity(op.combiner.value, cast(Element, element_of(kind)))
+    return Constant(resized(kind, sink.dim, size), bits)

@@ -1,0 +1,286 @@
+"""What is cut, and in which order the loops run.
+
+Sinks are the ops that make loops: stores of large tiles, and reductions of large tiles whose
+result is needed whole. Everything between is computed again for each piece. A sink runs at a
+level: after the reductions it depends on, and where memory is in the state it reads. Sinks of one
+level and extent share a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import attrs
+
+from tileir.backend.strip.chain import Chain, Need, along, chain_of, words
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import shape_of
+from tileir.values import Operand, Value
+
+_FENCES = Effects.SYNC | Effects.OUTSIDE | Effects.CONTROL
+_ROUNDS = 64
+
+
+@attrs.define(eq=False)
+class Sink:
+    """An op computed by a loop over pieces along dimension `dim` of its tiles."""
+
+    op: Op
+    dim: int
+    chain: Chain
+    level: int = 0
+
+    @property
+    def extent(self) -> int:
+        return shape_of(self.op.inputs[0].type)[self.dim]
+
+    @property
+    def needs(self) -> list[Need]:
+        return along(self.op, self.dim)
+
+    @property
+    def reduces(self) -> bool:
+        return bool(self.op.results)
+
+
+@attrs.define
+class Plan:
+    """Sinks by op, and the level of every op that is kept, of one stretch of straight-line code.
+    Kept ops of level n run before the loops of level n."""
+
+    sinks: dict[Op, Sink]
+    kept: dict[Op, int]
+
+    def loops(self, level: int) -> list[list[Sink]]:
+        """The sinks of `level`, by loop, in program order."""
+        found: dict[int, list[Sink]] = {}
+        for sink in self.sinks.values():
+            if sink.level == level:
+                found.setdefault(sink.extent, []).append(sink)
+        return list(found.values())
+
+    @property
+    def levels(self) -> range:
+        highest = max([*self.kept.values(), *(s.level for s in self.sinks.values())], default=0)
+        return range(highest + 1)
+
+
+def stretches(ops: Sequence[Op]) -> Iterator[tuple[Op, ...]]:
+    """`ops` in parts that neither synchronise nor act outside; what does is a part of its own."""
+    part: list[Op] = []
+    for op in ops:
+        plain = op.mnemonic in ("load", "store") or not op.effects & Effects.WRITE
+        if op.effects & _FENCES or not plain:
+            if part:
+                yield tuple(part)
+            yield (op,)
+            part = []
+        else:
+            part.append(op)
+    if part:
+        yield tuple(part)
+
+
+@attrs.frozen
+class Planner:
+    """Plans stretches of `function`; tiles of more than `limit` words are large."""
+
+    function: Function
+    definitions: Mapping[Value, Op]
+    limit: int
+
+    def plan(self, ops: Sequence[Op], outside: set[Value]) -> Plan | None:
+        """The plan of a stretch, given the values read outside it; None where nothing is cut."""
+        sinks, kept = self._choose(ops, outside)
+        if not sinks:
+            return None
+        found = Plan(sinks, dict.fromkeys(kept, 0))
+        return found if self._order(ops, found) else None
+
+    # What is cut --------------------------------------------------------------------------
+
+    def _choose(self, ops: Sequence[Op], outside: set[Value]) -> tuple[dict[Op, Sink], list[Op]]:
+        here, late = set(ops), self._after_reductions(ops)
+        live, sinks, kept = set(outside), dict[Op, Sink](), list[Op]()
+        for op in reversed(ops):
+            writes = bool(op.effects & Effects.WRITE)
+            if not writes and not live.intersection(op.results):
+                continue
+            sink = self._sink(op, here, late) if self._large(op) else None
+            if sink is not None:
+                sinks[op] = sink
+                live.update(sink.chain.whole)
+            else:
+                kept.append(op)
+                live.update(v for v in op.operands if type(v) is Value)
+        return dict(reversed(sinks.items())), kept[::-1]
+
+    def _large(self, op: Op) -> bool:
+        return any(words(v.type) > self.limit for v in op.inputs)
+
+    def _after_reductions(self, ops: Sequence[Op]) -> set[Value]:
+        """Values that depend on a reduction of a large tile."""
+        found: set[Value] = set()
+        for op in ops:
+            large = op.mnemonic == "reduce" and self._large(op)
+            if large or any(v in found for v in op.operands if type(v) is Value):
+                found.update(op.results)
+        return found
+
+    def _sink(self, op: Op, here: set[Op], late: set[Value]) -> Sink | None:
+        """The cheapest way to cut `op`: waiting for as few reductions as possible, along the
+        first dimension. The sums of a reduction must not be large themselves; a piece of a store
+        may be, and is cut again along another dimension."""
+        found: list[tuple[int, int, Sink]] = []
+        for dim in _dimensions(op):
+            chain = chain_of(along(op, dim), self.definitions, here)
+            fits = chain is not None and (not op.results or chain.largest <= self.limit)
+            if chain is not None and fits:
+                waits = len(late.intersection(chain.whole))
+                found.append((waits, dim, Sink(op, dim, chain)))
+        return min(found, key=lambda f: f[:2])[2] if found else None
+
+    # When it runs -------------------------------------------------------------------------
+
+    def _order(self, ops: Sequence[Op], plan: Plan) -> bool:
+        """Set the levels; False where memory forbids."""
+        conflicts = list(self._conflicts(ops, plan))
+        for _ in range(_ROUNDS):
+            self._settle(ops, plan)
+            changed = False
+            for before, after in conflicts:
+                verdict = _delay(plan, before, after)
+                if verdict is None:
+                    return False
+                changed |= verdict
+            if not changed:
+                return True
+        return False
+
+    def _settle(self, ops: Sequence[Op], plan: Plan) -> None:
+        """Raise levels to those of what ops depend on."""
+        ready: dict[Value, int] = {}
+        for op in ops:
+            if op in plan.sinks:
+                sink = plan.sinks[op]
+                sink.level = max([sink.level, *(ready.get(v, 0) for v in sink.chain.whole)])
+                ready.update(dict.fromkeys(op.results, sink.level + 1))
+            elif op in plan.kept:
+                needs = (ready.get(v, 0) for v in op.operands if type(v) is Value)
+                plan.kept[op] = max([plan.kept[op], *needs])
+                ready.update(dict.fromkeys(op.results, plan.kept[op]))
+
+    def _conflicts(self, ops: Sequence[Op], plan: Plan) -> Iterator[tuple[Op, Op]]:
+        """Pairs of accesses that must stay in order, in program order."""
+        loads = {load for sink in plan.sinks.values() for load in sink.chain.loads}
+        touching = [
+            op for op in ops
+            if op.effects & (Effects.READ | Effects.WRITE)
+            and (op in plan.sinks or op in plan.kept or op in loads)
+        ]  # fmt: skip
+        for place, after in enumerate(touching):
+            for before in touching[:place]:
+                writes = (before.effects | after.effects) & Effects.WRITE
+                if not writes or self._apart(before, after):
+                    continue
+                if not self._same_place(before, after, plan):
+                    yield before, after
+
+    def _apart(self, a: Op, b: Op) -> bool:
+        """Whether two accesses certainly touch different memory."""
+        first, second = self._root(a.inputs[0]), self._root(b.inputs[0])
+        promised = {p.value for p in self.function.parameters if p.attributes.noalias}
+        parameters = {p.value for p in self.function.parameters}
+        known = first in parameters and second in parameters and first is not second
+        return known and bool(promised & {first, second})
+
+    def _root(self, pointer: Operand) -> Operand:
+        """What `pointer` is an offset from, as far as ops say."""
+        while type(pointer) is Value and (op := self.definitions.get(pointer)) is not None:
+            if op.effects or not op.inputs or op.mnemonic in ("select", "psi", "inttoptr"):
+                break
+            pointer = op.inputs[0]
+        return pointer
+
+    def _same_place(self, before: Op, after: Op, plan: Plan) -> bool:
+        """Whether `after` stores exactly where `before` reads the same piece, and no two elements
+        share an address, so that pieces do not meet."""
+        sink = plan.sinks.get(after)
+        if sink is None or before not in sink.chain.loads or before in plan.kept:
+            return False
+        users = [s for s in plan.sinks.values() if before in s.chain.loads]
+        pointer = after.inputs[0]
+        alone = all(n == 1 for d, n in enumerate(shape_of(pointer.type)) if d != sink.dim)
+        return (
+            before.inputs[0] is pointer
+            and alone
+            and _distinct(pointer, self.definitions)
+            and all(s.level <= sink.level for s in users)
+        )
+
+
+def _distinct(operand: Operand, definitions: Mapping[Value, Op]) -> bool:
+    """Whether the elements of a tile are certainly different numbers: a range, moved by what is
+    the same for all of them. That sums wrap does not make two of them equal."""
+    op = definitions.get(operand) if type(operand) is Value else None
+    if op is None or op.predicate is not None:
+        return False
+    if op.mnemonic == "make_range":
+        return True
+    if op.mnemonic in ("reshape", "expand_dims", "trans", "sext", "zext"):
+        return _distinct(op.inputs[0], definitions)
+    if op.mnemonic in ("add", "getelementptr"):
+        a, b = op.inputs
+        for moved, by in ((a, b), (b, a)):
+            if _uniform(by, definitions):
+                return _distinct(moved, definitions)
+    return False
+
+
+def _uniform(operand: Operand, definitions: Mapping[Value, Op]) -> bool:
+    op = definitions.get(operand) if type(operand) is Value else None
+    return type(operand) is not Value or (op is not None and op.mnemonic == "splat")
+
+
+def _delay(plan: Plan, before: Op, after: Op) -> bool | None:
+    """Move `after` behind `before`: whether anything moved, None where that cannot be."""
+    latest = max(_times(plan, before))
+    changed = False
+    for op in _runs(plan, after):
+        sink = plan.sinks.get(op)
+        if sink is None:
+            if 2 * plan.kept[op] < latest:
+                plan.kept[op], changed = (latest + 1) // 2, True
+        elif 2 * sink.level + 1 <= latest:
+            if op is before or before in sink.chain.loads:
+                return None
+            sink.level, changed = latest // 2 + latest % 2, True
+    return changed
+
+
+def _runs(plan: Plan, op: Op) -> list[Op]:
+    """The ops at which `op` happens: itself, and for a load the sinks that read through it."""
+    users = [s.op for s in plan.sinks.values() if op in s.chain.loads]
+    return [op, *users] if op in plan.kept or op in plan.sinks else users
+
+
+def _times(plan: Plan, op: Op) -> list[int]:
+    return [
+        2 * plan.sinks[o].level + 1 if o in plan.sinks else 2 * plan.kept[o]
+        for o in _runs(plan, op)
+    ]
+
+
+def _dimensions(op: Op) -> list[int]:
+    """Dimensions along which `op` may be a sink."""
+    shape = shape_of(op.inputs[0].type)
+    if op.mnemonic == "store":
+        return [d for d, n in enumerate(shape) if n > 1]
+    # Partial results of a combiner that is a function cannot be joined element by element.
+    if op.mnemonic == "reduce" and not isinstance(cast(Any, op).combiner, str):
+        axis: int = getattr(op, "axis", 0)
+        return [axis] if shape[axis] > 1 else []
+    return []
