@@ -18,13 +18,16 @@ from tileir.backend.memory.scratch import Plan, plan
 from tileir.backend.memory.sync import place_barriers
 from tileir.backend.permission import check_permitted
 from tileir.backend.pipeline.async_pipeline import pipelined
+from tileir.backend.pipeline.uniform_steps import uniform_steps
 from tileir.backend.prepare import prepare
+from tileir.backend.remarks import chosen_warps, described
 from tileir.backend.strip.mine import strip_mine
 from tileir.backend.target import Target, target as target_named
 from tileir.backend.vectorize import vectorize
 from tileir.backend.warps import choose_warps
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
+from tileir.passmanager.registry import Outcome
 
 STAGES = ("input", "prepared", "strips", "pipelined", "vectorized", "layouts", "barriers")
 """The stages at which a compiled module can be looked at."""
@@ -72,6 +75,15 @@ class Compiled:
     ptx: str
     plan: Metadata
     libraries: tuple[str, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
+    """What passes remarked as they ran."""
+
+    @cached_property
+    def remarks(self) -> tuple[Diagnostic, ...]:
+        """What was done with each line and why not better: passes' own remarks, then how the
+        kernel accesses memory, each at its place in the source (severity `REMARK`)."""
+        laid_out = self.stages["layouts"].functions[self.plan.kernel]
+        return tuple(dict.fromkeys((*self.notes, *described(laid_out))))
 
     def tir_at(self, stage: str) -> Module:
         """The module after `stage`, one of `STAGES`. Raises KeyError."""
@@ -113,7 +125,7 @@ def compile(
     text = emit(Unit(last, done.kernel, done.memory, done.num_warps, registers), machine)
     ptx, optimized = to_ptx(text, machine, chosen.optimize)
     plan = metadata(done, machine)
-    return Compiled(done.stages, text, optimized, ptx, plan, chosen.libraries)
+    return Compiled(done.stages, text, optimized, ptx, plan, chosen.libraries, done.notes)
 
 
 @attrs.frozen(eq=False)
@@ -125,20 +137,22 @@ class Staged:
     kernel: str
     memory: Plan
     num_warps: int
+    notes: tuple[Diagnostic, ...] = ()
+    """What passes remarked as they ran."""
 
 
 def staged(module: Module, machine: Target, options: Options, kernel: str | None) -> Staged:
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
-    name = _kernel(module, kernel).name
+    name, notes = _kernel(module, kernel).name, list[Diagnostic]()
     prepared = prepare(module, name)
     check_permitted(prepared.functions[name], options.permit)
-    function = strip_mine(prepared.functions[name], warps=options.num_warps or 0).ir
-    assert isinstance(function, Function)
-    stripped, function = function, _pipelined(function, options, machine)
-    pipelined, function = function, vectorize(function).ir
-    assert isinstance(function, Function)
+    mined = strip_mine(prepared.functions[name], warps=options.num_warps or 0)
+    stripped = _result(mined, notes)
+    pipelined = _result(_pipelined(stripped, options, machine), notes)
+    function = _result(vectorize(pipelined), notes)
     num_warps = options.num_warps or choose_warps(function, machine)
     _check_warps(function, num_warps, machine)
+    notes += chosen_warps(function, num_warps, options.num_warps)
     contiguity = Contiguity.of(function)
     laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
     memory = plan(laid_out, machine)
@@ -152,16 +166,22 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
         "layouts": _marked(prepared, laid_out, "layouts", num_warps),
         "barriers": _marked(prepared, synchronised, "barriers", num_warps),
     }
-    return Staged(stages, name, memory, num_warps)
+    return Staged(stages, name, memory, num_warps, tuple(notes))
 
 
-def _pipelined(function: Function, options: Options, machine: Target) -> Function:
+def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:
+    """The function that a pass gave, its remarks noted."""
+    notes += outcome.remarks
+    assert isinstance(outcome.ir, Function)
+    return outcome.ir
+
+
+def _pipelined(function: Function, options: Options, machine: Target) -> Outcome:
     """Loads that feed dots as asynchronous copies; half of shared memory for their buffers, so
     that two blocks run side by side, where the options do not say how many slots."""
     stages, shared = options.stages or 0, machine.shared_bytes // 2
-    found = pipelined(function, stages, shared, options.prefetch).ir
-    assert isinstance(found, Function)
-    return found
+    moved = cast(Function, uniform_steps(function).ir)
+    return pipelined(moved, stages, shared, options.prefetch)
 
 
 def _kernel(module: Module, name: str | None) -> Function:

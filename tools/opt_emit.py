@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 from tileir import backend
 from tileir.ir import Module
+from tileir.tools.remarks import rendered
 
 
-def emitted(module: Module, target: str, form: str) -> bytes:
-    """`module` compiled for `target`, as `form`. Raises CompileError."""
+def emitted(module: Module, target: str, form: str, *, remarks: bool) -> bytes:
+    """`module` compiled for `target`, as `form`; with `remarks`, what the compiler remarked goes
+    to standard error. Raises CompileError."""
     compiled = backend.compile(module, target=target)
+    if remarks:
+        sys.stderr.write(rendered(compiled.remarks))
     found = getattr(compiled, form)
     return found if isinstance(found, bytes) else str(found).encode()

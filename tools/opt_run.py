@@ -7,13 +7,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tileir.errors import Diagnostic
 from tileir.ir import Module
 from tileir.passmanager import CrashError, Observer, Run, lookup, run
 from tileir.passmanager.printing import Printing
 from tileir.passmanager.reproducer import Reproducing
 from tileir.textual import print_module
 from tileir.tools.files import write_file
+from tileir.tools.remarks import rendered
 
 
 def run_pipeline(
@@ -31,7 +31,7 @@ def run_pipeline(
     if options.stats:
         sys.stderr.write(statistics(result))
     if options.remarks:
-        sys.stderr.write(_rendered(result.remarks))
+        sys.stderr.write(rendered(result.remarks))
     return result.module, list(result.remarks)
 
 
@@ -76,9 +76,3 @@ def _observers(options: argparse.Namespace) -> Sequence[Observer]:
 def _save(module: Module, path: str) -> None:
     write_file(path, print_module(module).encode())
     sys.stderr.write(f"wrote {path}; replay it with: tileir-opt --run-reproducer {path}\n")
-
-
-def _rendered(remarks: tuple[Diagnostic, ...]) -> str:
-    from tileir.render import render
-
-    return "".join(render(remark) + "\n" for remark in remarks)

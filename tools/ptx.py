@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tileir.ir import Module
 from tileir.tools.executors import gpu_target
 from tileir.tools.files import write_file
 
+if TYPE_CHECKING:
+    from tileir.backend import Compiled
+
 DEFAULT_TARGET = "sm_80"
 """What is compiled for where there is no GPU to ask."""
 
 
-def write_ptx(module: Module, kernel: str, target: str | None, path: str | None) -> str:
-    """Compile `kernel` and write its PTX to `path`, or to the user's cache; where it went.
+def write_ptx(
+    module: Module, kernel: str, target: str | None, path: str | None
+) -> tuple[Compiled, str]:
+    """Compile `kernel` and write its PTX to `path`, or to the user's cache; the compiled kernel
+    and where its PTX went.
 
     Raises CompileError, ToolError (TIR0905), and ModuleNotFoundError without llvmlite.
     """
@@ -25,7 +32,7 @@ def write_ptx(module: Module, kernel: str, target: str | None, path: str | None)
     compiled = compile_kernel(module, target=chosen, kernel=kernel)
     where = path or str(cache_folder() / "ptx" / f"{kernel}.{chosen}.ptx")
     write_file(where, compiled.ptx.encode())
-    return where
+    return compiled, where
 
 
 def cache_folder() -> Path:

@@ -18,6 +18,7 @@ from tileir.tools.executors import choose
 from tileir.tools.files import read_module
 from tileir.tools.inputs import Recipe, draw, recipe
 from tileir.tools.ptx import write_ptx
+from tileir.tools.remarks import rendered
 from tileir.tools.report import HEADS, rows
 from tileir.tools.table import Row, show
 
@@ -35,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
     parser.add_argument("--target", help="GPU architecture of the PTX (default: the GPU's, sm_80)")
     parser.add_argument("--ptx", metavar="PATH", help="where to write the PTX")
+    parser.add_argument(
+        "--remarks", action="store_true",
+        help="what the compiler did with each line and why not better, on standard error",
+    )  # fmt: skip
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -117,7 +122,7 @@ def _show(plan: Recipe, judged: list[Verdict]) -> None:
 def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
     """Where the PTX went, or why there is none."""
     try:
-        return f"PTX: {write_ptx(module, plan.kernel.name, options.target, options.ptx)}"
+        compiled, where = write_ptx(module, plan.kernel.name, options.target, options.ptx)
     except ModuleNotFoundError as error:
         if options.ptx is None and options.target is None:
             return f"PTX: none, as {error.name} is not installed (pip install 'tileir[cu12]')"
@@ -127,6 +132,9 @@ def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
         if options.ptx is None and options.target is None:
             return f"PTX: none, as the backend refused the module: {error}"
         raise
+    if options.remarks:
+        sys.stderr.write(rendered(compiled.remarks))
+    return f"PTX: {where}"
 
 
 def _copies(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,4 +73,19 @@ CODES: dict[str, tuple[str, str]] = {
         "The block has more threads than its largest tile has elements, so that some hold what "
         "others hold: use fewer warps, or larger tiles.",
     ),
+    "TIR0755": (
+        "width of an access",
+        "How many neighbours a thread loads or stores at once, and what keeps it from 16 bytes: "
+        "`aligned(16)` on a pointer and `multiple_of(16)` on a bound often help.",
+    ),
+    "TIR0756": (
+        "pipelined load",
+        "The load became an asynchronous copy into shared memory, some iterations ahead of the "
+        "dot that needs it.",
+    ),
+    "TIR0757": (
+        "warps of a block",
+        "The number of warps is that of the options, else the kernel's attribute `num_warps`, "
+        "else chosen from the largest tile.",
+    ),
 }

@@ -1,0 +1,90 @@
+"""What a compilation did with each line of a kernel, and why not better: remarks.
+
+Passes say what they did when they ran; what is said here is read off the kernel with layouts, on
+demand, so that compiling pays nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from tileir.backend.layouts.anchors import fastest, is_access, run
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.errors import Diagnostic
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.gpu import SharedAlloc
+from tileir.passmanager.registry import remark
+from tileir.types import Pointer, Tile
+
+_BYTES = 16
+"""The widest access of one thread (PTX ISA, ld: .v4.b32)."""
+
+
+def described(function: Function) -> Iterator[Diagnostic]:
+    """Remarks about `function`, whose tiles have layouts: TIR0755 for its accesses to global
+    memory, TIR0756 for its pipelined loads."""
+    yield from dict.fromkeys(_pipelined(function))
+    yield from dict.fromkeys(_accesses(function))
+
+
+def chosen_warps(function: Function, num_warps: int, stated: int | None) -> Iterator[Diagnostic]:
+    """How many warps a block has, and who says so (TIR0757)."""
+    if stated:
+        who = "as the options say"
+    elif "num_warps" in function.attributes:
+        who = "as the kernel says"
+    else:
+        who = "chosen from its largest tile"
+    words = f"{num_warps} warp{'s' * (num_warps != 1)} per block"
+    yield remark("TIR0757", f"{words}, {who}", function.location)
+
+
+def _pipelined(function: Function) -> Iterator[Diagnostic]:
+    for op in function.ops:
+        if isinstance(op, SharedAlloc):
+            slots, *shape = op.shape
+            kind = cast(Pointer, op.result.type).pointee
+            tile = f"{kind}<{', '.join(map(str, shape))}>"
+            message = f"pipelined: {tile} is copied {slots - 1} iterations ahead, to {slots} slots"
+            yield remark("TIR0756", message, op.location)
+
+
+def _accesses(function: Function) -> Iterator[Diagnostic]:
+    contiguity = Contiguity.of(function)
+    for op in function.ops:
+        if is_access(op) and op.mnemonic in ("load", "store"):
+            yield _access(op, contiguity)
+
+
+def _access(op: Op, contiguity: Contiguity) -> Diagnostic:
+    """How many elements a thread accesses at once, and what keeps it from more."""
+    tile = cast(Any, op.inputs[0].type)
+    size = tile.element.pointee.bytes
+    dim, most = fastest(op, contiguity), max(1, _BYTES // size)
+    held = run(tile.layout, dim)
+    width = min(held, most, contiguity.width(op, dim))
+    at_once = f"{width} elements ({width * size} bytes) at a time"
+    message = f"{op.mnemonic}: {at_once if width > 1 else 'element by element'}"
+    if width < most:
+        message += f", as {_limit(op, contiguity, dim, 2 * width, held)}"
+    return remark("TIR0755", message, op.location)
+
+
+def _limit(op: Op, contiguity: Contiguity, dim: int, wider: int, held: int) -> str:
+    """Why an access has less than `wider` elements along `dim`."""
+    tile = cast(Tile, op.inputs[0].type)
+    facts, size = contiguity.facts.of(op.inputs[0]), cast(Pointer, tile.element).pointee.bytes
+    if tile.shape[dim] % wider:
+        return f"an extent of {tile.shape[dim]} is no multiple of {wider}"
+    if facts.contiguity[dim] % wider:
+        return f"no {wider} neighbours have neighbouring addresses"
+    known = facts.multiple_at(dim, wider)
+    if known < size:
+        return "nothing is known of how addresses are aligned"
+    if known % (wider * size):
+        return f"addresses are known to be multiples of {known} bytes only"
+    if contiguity.width(op, dim) < wider:
+        return f"its mask may part {wider} neighbours"
+    return f"a thread holds {held} neighbour{'s' * (held != 1)} only"

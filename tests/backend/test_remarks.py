@@ -1,0 +1,141 @@
+"""What a compilation says about the lines of a kernel."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tileir import textual
+from tileir.backend import compile as compile_kernel
+from tileir.errors import Severity
+from tileir.tools.main import main
+from tileir.tools.opt import main as opt
+
+COPY = """tir 1.0
+define kernel void @copy(f32* {x} noalias %x, f32* aligned(16) noalias %y, i32 {n} %n) {{
+entry:
+  %i = make_range i32<{size}>
+  %ns = splat i32<{size}> %n
+  %m, _ = icmp (i1<{size}>, i1<{size}>) %i, %ns {{predicate = {predicate}}}
+  %xs = splat f32*<{size}> %x
+  %j = mul i32<{size}> %i, {stride}
+  %p = getelementptr f32*<{size}> %xs, %j
+  %ys = splat f32*<{size}> %y
+  %q = getelementptr f32*<{size}> %ys, %i
+  %v = load f32<{size}> %p, %m
+  store %q, %v, %m
+  ret
+}}
+"""
+PLAIN: dict[str, Any] = {
+    "x": "aligned(16)", "n": "multiple_of(16)", "size": 1024, "stride": 1, "predicate": "slt"
+}  # fmt: skip
+
+
+def remarks(changed: Mapping[str, Any] = {}, **options: Any) -> list[tuple[str, int, str]]:
+    module = textual.parse(COPY.format(**{**PLAIN, **changed}), "copy.tir")
+    found = compile_kernel(module, "sm_80", options).remarks
+    assert all(r.severity is Severity.REMARK and r.location for r in found)
+    return [(r.code, r.location.line, r.message) for r in found if r.location]
+
+
+def load(changed: Mapping[str, Any]) -> list[str]:
+    return [text for _, line, text in remarks(changed) if line == 12 and text.startswith("load")]
+
+
+def test_wide_accesses_say_how_wide():
+    wide = "4 elements (16 bytes) at a time"
+    found = remarks()
+    assert ("TIR0755", 12, f"load: {wide}") in found
+    assert ("TIR0755", 13, f"store: {wide}") in found
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"x": ""}, "nothing is known of how addresses are aligned"),
+        ({"x": "aligned(4)"}, "addresses are known to be multiples of 4 bytes only"),
+        ({"stride": 3}, "no 2 neighbours have neighbouring addresses"),
+        ({"n": "", "predicate": "ne"}, "its mask may part 2 neighbours"),
+        ({"size": 999}, "an extent of 999 is no multiple of 2"),
+    ],
+)
+def test_narrow_accesses_say_why(changed: dict[str, Any], why: str):
+    assert f"load: element by element, as {why}" in load(changed)
+
+
+def test_small_tiles_have_nothing_to_access_at_once():
+    found = remarks({"size": 128}, num_warps=4)
+    assert ("TIR0755", 12, "load: element by element, as a thread holds 1 neighbour only") in found
+
+
+def test_a_mask_that_nothing_is_known_of_has_two_paths():
+    assert [text.partition(",")[0] for text in load({"n": ""})] == [
+        "load: 4 elements (16 bytes) at a time", "load: element by element"
+    ]  # fmt: skip
+
+
+def test_a_mask_without_a_last_lane_is_remarked_by_the_pass():
+    assert any(
+        code == "TIR0753" and line == 12 for code, line, _ in remarks({"n": "", "predicate": "ne"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "4 warps per block, chosen from its largest tile"),
+        ({"num_warps": 1}, "1 warp per block, as the options say"),
+    ],
+)
+def test_warps(options: dict[str, int], said: str):
+    assert ("TIR0757", 2, said) in remarks(**options)
+
+
+def test_what_is_cut_is_remarked():
+    found = [text for code, _, text in remarks({"size": 1 << 16}) if code == "TIR0751"]
+    assert found == ["store of 65536 elements is a loop along dimension 0"]
+
+
+def test_pipelined_loads_and_their_slots():
+    text = (Path(__file__).parents[2] / "examples/matmul.tir").read_text("utf-8")
+    module = textual.parse(text, "matmul.tir")
+    found = compile_kernel(module, "sm_80", {"num_warps": 4, "stages": 3}).remarks
+    copied = [r.message for r in found if r.code == "TIR0756"]
+    assert len(copied) == 2
+    assert all(m.endswith("copied 2 iterations ahead, to 3 slots") for m in copied)
+    assert not any(r.code == "TIR0653" for r in found)
+
+
+def test_the_commands_print_them_with_their_lines(tmp_path, capsys):
+    file = Path(__file__).parents[2] / "examples/softmax.tir"
+    assert (
+        main(
+            ["run", "--remarks", "--ptx", str(tmp_path / "a.ptx"), "--on", "interpreter", str(file)]
+        )
+        == 0
+    )
+    run = capsys.readouterr().err
+    assert "remark[TIR0755]: load: " in run
+    assert "%v = load f32<1024> %px, %in, -inf" in run
+    assert (
+        opt(
+            [
+                str(file),
+                "--emit",
+                "ptx",
+                "--target",
+                "sm_80",
+                "--remarks",
+                "-o",
+                str(tmp_path / "b.ptx"),
+            ]
+        )
+        == 0
+    )
+    assert capsys.readouterr().err == run
+    assert (
+        opt([str(file), "--emit", "ptx", "--target", "sm_80", "-o", str(tmp_path / "b.ptx")]) == 0
+    )
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,16 @@
+"""Remarks as the commands print them: place, severity, message, the line of source."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from tileir.errors import Diagnostic
+
+
+def rendered(remarks: Iterable[Diagnostic]) -> str:
+    """All of `remarks`, in colour on a terminal; they go to standard error."""
+    from tileir.render import render  # for those who ask
+
+    colour = sys.stderr.isatty()
+    return "".join(render(remark, colour=colour) + "\n" for remark in remarks)
