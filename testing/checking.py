@@ -44,6 +44,10 @@ class Case:
             made = made.with_module(attrs.evolve(made.module, stage=policy.stage))
         if policy.before:
             made = made.with_module(optimise(made.module, policy.before).module)
+        if policy.detours:
+            from tileir.testing.detours import detour
+
+            made = made.with_module(detour(made.module, self.seed))
         return made
 
 

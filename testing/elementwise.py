@@ -4,6 +4,7 @@ is added to the IR is generated from then on."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, cast
 
 from tileir.errors import VerifyError
@@ -26,7 +27,12 @@ _SHIFTS = ("shl", "lshr", "ashr")
 def elementwise_ops() -> tuple[type[Op], ...]:
     """Op classes that `elementwise` may write, simplest first: pure or trapping, on numbers,
     with nothing but enumerated and boolean attributes."""
-    return tuple(sorted(filter(_usable, all_ops()), key=_complexity))
+    return _among(tuple(all_ops()))
+
+
+@cache
+def _among(known: tuple[type[Op], ...]) -> tuple[type[Op], ...]:
+    return tuple(sorted(filter(_usable, known), key=_complexity))
 
 
 def elementwise(writer: Writer, cls: type[Op], digits: tuple[int, int, int]) -> None:

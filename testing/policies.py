@@ -26,6 +26,8 @@ class Policy:
     pipeline: str = ""
     before: str = ""
     """The pipeline whose output the pass expects."""
+    detours: bool = False
+    """Whether needless conversions between layouts are put in (`tileir.testing.detours`)."""
     stage: str | None = None
     """The module's stage, for passes of the backend."""
     numbers: tuple[str, ...] = ("ieee",)
@@ -57,7 +59,9 @@ _POLICIES: dict[str, Policy] = {
     "async-pipeline": Policy({"product-loop": 24, "walk": 8, "count": 1}, stage="pipelined"),
     "strip-mine": Policy({"wide": 32, "walk": 8}, pipeline="strip-mine{warps=1,limit=2,piece=1}"),
     "coalesce": Policy({"call": 0}, _UNDEF, stage="layouts"),
-    "remove-conversions": Policy({"call": 0}, _UNDEF, stage="layouts", before="coalesce"),
+    "remove-conversions": Policy(
+        {"call": 0}, _UNDEF, stage="layouts", before="coalesce", detours=True
+    ),
     "vectorize": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
     "simt": Policy({"dot": 0, "product-loop": 0, "poison": 0}, exact=True, length=12),
 }

@@ -14,7 +14,7 @@ from tileir.op import Op
 from tileir.ops.gpu import ConvertLayout
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import pass_
-from tileir.rewrite import Answer, Walk, rewrite
+from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import Tile
 from tileir.values import Constant, Operand, Undef, Value
 
@@ -74,7 +74,8 @@ def _converted(op: Op, walk: Walk) -> Answer:
     if isinstance(made, ConvertLayout):
         return ConvertLayout(made.source, layout=wanted)
     work = _Remaking(wanted, walk)
-    return op if work.before(source, 0) is None else work.ops
+    found = work.before(source, 0)
+    return op if found is None else Replace((found,), tuple(work.ops))
 
 
 @attrs.define

@@ -15,6 +15,11 @@ from tileir.types import Pointer
 
 FILES = sorted((Path(__file__).parent / "found").glob("*.tir"))
 COUNT, GRID = 4096, 3
+PIPELINES = {
+    None: ("default", "simplify", "cse,licm,dce"),
+    "layouts": ("remove-conversions", "remove-conversions,cse,licm,dce"),
+}
+"""Those that modules of a stage are sent through."""
 DTYPES = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16,
@@ -40,7 +45,7 @@ def test_all_agree(path):
     module = parse(path.read_text(), path.name)
     wanted = arguments(module)
     tileir.interpret(module, None, GRID, wanted, allow_races=True)
-    for pipeline in ("default", "simplify", "cse,licm,dce"):
+    for pipeline in PIPELINES[module.stage]:
         found = arguments(module)
         changed = run(module, pipeline).module
         tileir.interpret(changed, None, GRID, found, allow_races=True)
