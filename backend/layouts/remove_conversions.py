@@ -75,7 +75,10 @@ def _converted(op: Op, walk: Walk) -> Answer:
         return ConvertLayout(made.source, layout=wanted)
     work = _Remaking(wanted, walk)
     found = work.before(source, 0)
-    return op if found is None else Replace((found,), tuple(work.ops))
+    if found is None:
+        return op
+    alone = work.ops[-1].results == (found,)  # then it takes over the name of the conversion
+    return work.ops if alone else Replace((found,), tuple(work.ops))
 
 
 @attrs.define
