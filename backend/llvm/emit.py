@@ -61,10 +61,10 @@ def written(unit: Unit, target: Target, index: int) -> Written:
     scope = f"k{index}$" if index else ""
     definitions = [
         *_shared(unit.memory, scope),
-        *(_global(g, scope) for g in module.globals.values()),
+        *(global_text(g, scope) for g in module.globals.values()),
     ]
     declarations: dict[str, None] = {}
-    for found in (function, *_reached(module, function)):
+    for found in (function, *reached(module, function)):
         thread = LlvmThread(scope=scope)
         thread.f8_conversion = target.f8_conversion
         offsets = unit.memory.offsets if found is function else {}
@@ -137,7 +137,7 @@ def _shared(memory: Plan, scope: str) -> Iterator[str]:
         yield f"@{scope}shared = internal addrspace(3) global [{memory.size} x i8] undef, align 16"
 
 
-def _global(found: Global, scope: str) -> str:
+def global_text(found: Global, scope: str) -> str:
     element = found.element
     assert isinstance(element, (Scalar, Pointer))
     kind, space = memory_type(element), int(found.space)
@@ -167,7 +167,7 @@ def _in_memory(kind: str, value: Constant) -> str:
     return literal(value.type, value.bits)
 
 
-def _reached(module: Module, kernel: Function) -> Iterator[Function]:
+def reached(module: Module, kernel: Function) -> Iterator[Function]:
     """The scalar functions that `kernel` reaches by calls and combiners, each once."""
     seen, waiting = {kernel.name}, [kernel]
     while waiting:

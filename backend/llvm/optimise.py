@@ -21,7 +21,7 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
     Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
     lowering rules and names LLVM's complaint.
     """
-    llvm = _llvm()
+    llvm = loaded()
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -50,7 +50,8 @@ def _machine(llvm: Any, target: Target, optimize: int) -> Any:
     )
 
 
-def _llvm() -> Any:
+def loaded() -> Any:
+    """llvmlite, its targets initialised. Raises `CompileError` (TIR0704) where it is missing."""
     try:
         from llvmlite import binding
     except ImportError as error:

@@ -16,7 +16,7 @@ from tileir.types import I1, Element, Pointer
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_DTYPES: dict[str, Any] = {
+DTYPES: dict[str, Any] = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
     "i4": np.int8, "f4e2m1": np.int8, "f8e4m3": np.int8, "f8e5m2": np.int8, "f8e8m0": np.int8,
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
@@ -161,7 +161,7 @@ class Numbers:
 
     def dtype(self, element: Element) -> Any:
         """numpy's type of an element; pointers are i64, 8-bit floats their bits."""
-        return np.int64 if isinstance(element, Pointer) else _DTYPES[element.name]
+        return np.int64 if isinstance(element, Pointer) else DTYPES[element.name]
 
     def binary(self, name: str, element: Element, a: Any, b: Any, flags: str = "") -> Any:
         table = _OF_BITS if element is I1 else _BINARY
@@ -203,7 +203,7 @@ class Numbers:
         word = text.split()[0]
         with np.errstate(all="ignore"):
             return self.made(
-                _ptx(word, self.dtype(result))(*(x.array for _, x in operands)), result
+                ptx(word, self.dtype(result))(*(x.array for _, x in operands)), result
             )
 
     def combined(self, name: str, element: Element, a: Array, b: Array) -> Array:
@@ -269,7 +269,7 @@ def _saturated(name: str, x: Array, new: Any) -> Array:
     return np.array(held, kind).view(new)
 
 
-def _ptx(word: str, dtype: Any) -> Callable[..., Array]:
+def ptx(word: str, dtype: Any) -> Callable[..., Array]:
     found = _PTX.get(word)
     if found is not None:
         return found
