@@ -69,6 +69,14 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
         moved = f"{pointee}, {base} {pointer}, {llvm_type(width)} {index}"
         return self.emit(f"getelementptr {moved}")
 
+    def advance_here(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
+        if width.bits > 32:
+            return self.advance(kind, pointer, index, width)
+        step = index if width.bits == 32 else self.convert("sext", width, I32, index)
+        base = llvm_type(kind)
+        text = f"mad.wide.s32 $0, $1, {kind.pointee.bytes}, $2;"
+        return self.emit(f'call {base} asm "{text}", "=l,r,l"(i32 {step}, {base} {pointer}) #2')
+
     # Where the thread is ------------------------------------------------------------------
 
     def lane(self) -> Handle:

@@ -108,6 +108,11 @@ class Thread(Protocol):
         """`pointer`, of type `kind`, moved by `index` elements, a signed integer of `width`."""
         ...
 
+    def advance_here(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
+        """As `advance`, but computed where it stands: nothing is computed ahead of a loop so that
+        it would take registers throughout."""
+        ...
+
     def lane(self) -> Handle:
         """Index of the lane in its warp, an i32."""
         ...

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.conversion import convert
-from tileir.backend.lower.lowering import Fragment, Lowering, Rule
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.memory.shared import SharedTile, Window, addresses, register_at, times
 from tileir.backend.memory.windows import load_window, store_window
 from tileir.backend.rules.memory import combined, groups
+from tileir.ops.shape import GetElementPtr, Splat
 from tileir.types import I1
 
 
@@ -45,7 +47,7 @@ def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> W
 
 def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, kind = lowering.thread, op.pointer.type
-    window, pointers = _window(lowering, op), lowering.fragment(op.pointer)
+    window, pointer_of = _window(lowering, op), _pointers(lowering, op.pointer)
     where = addresses(lowering, window, kind.layout)
     size, held = window.place.element.bytes, lowering.first_holder(kind.layout)
     for group in groups(lowering, op):
@@ -59,9 +61,21 @@ def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:
         if len(group) * size < 4:
             raise lowering.refuse(op, f"{len(group) * size} bytes at once, and 4 are the least")
         offset, constant = register_at(window, where, kind.layout.registers[group.start])
-        pointer = pointers[group.start]
+        pointer = pointer_of(group.start)
         thread.copy_async(len(group) * size, offset, constant, pointer, mask, doing)
     return []
+
+
+def _pointers(lowering: Lowering, operand: Any) -> Callable[[int], Any]:
+    """The pointer of a register; where all lanes start from one pointer, computed anew from it."""
+    made = definitions(lowering.function)
+    step: Any = made.get(operand)
+    base: Any = made.get(step.pointer) if isinstance(step, GetElementPtr) else None
+    if not isinstance(base, Splat):
+        return lowering.fragment(operand).__getitem__
+    kind, width = scalar_of(operand.type), scalar_of(step.index.type)
+    first, offsets = lowering.scalar(base.value), lowering.fragment(step.index)
+    return lambda r: lowering.thread.advance_here(kind, first, offsets[r], width)  # type: ignore[arg-type]
 
 
 def _async_commit(lowering: Lowering, op: Any) -> list[Fragment]:

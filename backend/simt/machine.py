@@ -90,6 +90,9 @@ class SimtThread(Matrices, Copies, Numbers):
         step = index.array.astype(np.int64) * kind.pointee.bytes
         return Lanes(pointer.array + step)
 
+    def advance_here(self, kind: Pointer, pointer: Lanes, index: Lanes, width: Element) -> Lanes:
+        return self.advance(kind, pointer, index, width)
+
     # Where threads are, and where they meet ---------------------------------------------------
 
     def thread(self) -> Lanes:
@@ -320,11 +323,12 @@ class _Execution(Lowering):
 def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
     plan: Plan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
+    only: Sequence[int] | None = None,
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, one after the
-    other; arrays in `arguments` are read and written in place. Counts what was done; what is
-    printed is added to `output`, a line per text. `make` makes the threads of a block
-    (`tileir.backend.simt.watch`)."""
+    other, or for the block `only`; arrays in `arguments` are read and written in place. Counts
+    what was done; what is printed is added to `output`, a line per text. `make` makes the threads
+    of a block (`tileir.backend.simt.watch`)."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     done = {"barriers": 0}
@@ -332,7 +336,8 @@ def run(
     memory = Memory(plan.size)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
     handles = [memory.place(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    for program in itertools.product(*(range(n) for n in reversed(extents))):
+    every = itertools.product(*(range(n) for n in reversed(extents)))
+    for program in every if only is None else [(*only, 0, 0)[2::-1]]:
         memory.clear_shared()
         thread = make(num_warps * target.lanes, program[::-1], extents, memory)
         thread.f8_conversion = target.f8_conversion
