@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from tileir.field import Successor
@@ -64,6 +64,14 @@ def print_module(module: Module, version: tuple[int, int] | None = None) -> str:
 def print_function(function: Function) -> str:
     """The text of one function; layouts are written out."""
     return "\n".join(_FunctionPrinter(function, {}).lines()) + "\n"
+
+
+def value_names(function: Function) -> Mapping[Value, str]:
+    """The name of every value, as `print_module` shows it; of unnamed ones that nobody reads
+    none."""
+    printer = _FunctionPrinter(function, {})
+    printer._name_all()
+    return printer.names
 
 
 def print_op(op: Op) -> str:
