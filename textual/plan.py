@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tileir.field import SEVERAL, Field, FieldKind
+from tileir.field import ROOM, SEVERAL, Field, FieldKind
 from tileir.op import Op
 from tileir.textual.attributes import format_label, format_symbol, format_value
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes
@@ -57,12 +57,15 @@ def plan_of(cls: type[Op]) -> Plan:
 
 
 def attributes_text(op: Op, plan: Plan) -> str:
-    """`{name = value, ...}` and a space before it; nothing where all are the defaults."""
+    """`{name = value, ...}` and a space before it; nothing where all are the defaults. The room in
+    shared memory comes last."""
     shown = [
         f"{f.spelling} = {format_value(value, f.attribute)}"
         for f in plan.named
         if (value := getattr(op, f.name)) is not None and not _is(value, f.default)
     ]
+    if op.shared is not None:
+        shown.append(f"{ROOM.name} = {format_value(op.shared, ROOM.attribute)}")
     return f" {{{', '.join(shown)}}}" if shown else ""
 
 

@@ -309,7 +309,9 @@ class _FunctionPrinter:
             head = f"{left} = {head} {self._several([self.type(v.type) for v in results])}"
         operands = ", ".join(self._operands(op, plan))
         text = f"{head} {operands}" if operands else head
-        if plan.attributes is not None:
+        if op.shared is not None:
+            text += attributes_text(op, plan)
+        elif plan.attributes is not None:
             values = plan.attributes(op)
             if values != plan.defaults:
                 text += self._attributes(op, plan, values)

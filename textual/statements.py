@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import attrs
 
 from tileir.errors import Diagnostic, Location, ParseError, VerifyError
-from tileir.field import SEVERAL, Field, FieldKind, Successor
+from tileir.field import ROOM, SEVERAL, Field, FieldKind, Successor
 from tileir.op import Op, all_ops, lookup
 from tileir.textual.attributes import read_dict, read_string, symbol_name
 from tileir.textual.lexer import Cursor, Token, suggestion
@@ -308,8 +308,8 @@ def read_results(cursor: Cursor) -> Results:
 
 @lru_cache(maxsize=1024)
 def attribute_schema(cls: type[Op]) -> dict[str, Field]:
-    """The declared attributes of an op class by the names text gives them."""
-    return {f.spelling: f for f in cls.fields(FieldKind.ATTRIBUTE)}
+    """The attributes of an op class by the names text gives them."""
+    return {f.spelling: f for f in (*cls.fields(FieldKind.ATTRIBUTE), ROOM)}
 
 
 def _pending(field: Field, found: Any) -> list[Pending]:

@@ -81,6 +81,8 @@ def _same_op(a: Op, b: Op, pairs: Mapping[Value, Value]) -> bool:
         return False
     if _written(a) != _written(b) or not _same_operand(a.predicate, b.predicate, pairs):
         return False
+    if a.shared != b.shared:
+        return False
     return all(_same_field(f.kind, getattr(a, f.name), getattr(b, f.name), pairs) for f in a.schema)
 
 

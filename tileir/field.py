@@ -141,6 +141,18 @@ class Successor:
     arguments: tuple[Operand, ...] = attrs.field(default=(), converter=tuple)
 
 
+ROOM = Field("shared", FieldKind.ATTRIBUTE, None, INTS, None)
+"""What any op of a module at a stage may say beside its own attributes: `Op.shared`."""
+
+
+def check_room(self: Any) -> None:
+    """Raise the error (TIR0106) that `self.shared` of an op is no room, if so."""
+    room = self.shared
+    if type(room) is not tuple or list(map(type, room)) != [int, int] or room[0] < 0 or room[1] < 1:
+        message = f"shared must be an offset and a size in bytes, not {room!r}"
+        raise self.fail("TIR0106", message, "shared")
+
+
 _PYTHON_FORMS: dict[str, tuple[type, ...]] = {
     "int": (int,), "bool": (bool,), "float": (float, int), "string": (str,), "symbol": (str,),
     "ints": (tuple,), "strings": (tuple,), "type": (object,), "layout": (object,),

@@ -46,6 +46,7 @@ from tileir.field import (
     FieldKind,
     Successor,
     attribute,
+    check_room,
     combiner,
     expected_attribute,
     one_of,
@@ -83,13 +84,15 @@ class Op:
 
     `results` are the values it defines; when given, they are kept where their types are the
     inferred ones, so that rewriting an operand does not rename what follows. `predicate` is
-    `@%p`: lanes where it is false have no effect and an undefined result.
+    `@%p`: lanes where it is false have no effect and an undefined result. `shared`, which the
+    backend writes, is the room that the op has in shared memory: offset and size in bytes.
     """
 
     results: tuple[Value, ...] = attrs.field(default=(), kw_only=True)
     predicate: Operand | None = attrs.field(default=None, kw_only=True)
     location: Location | None = attrs.field(default=None, kw_only=True)
     comments: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    shared: tuple[int, int] | None = attrs.field(default=None, kw_only=True)
 
     mnemonic: ClassVar[str] = ""
     since: ClassVar[tuple[int, int]] = (1, 0)
@@ -127,6 +130,8 @@ class Op:
             self._reject_results(given, types)
         if self.predicate is not None:
             self._check_predicate()
+        if self.shared is not None:
+            check_room(self)
 
     # What a subclass states -------------------------------------------------------------
 
@@ -200,9 +205,7 @@ class Op:
             new = REMAP[kind](old, env)
             if new is not old:
                 changes[name] = new
-        if not changes:
-            return self
-        return self.evolve(**changes)
+        return self.evolve(**changes) if changes else self
 
     _readers: ClassVar[tuple[tuple[str, FieldKind], ...]] = ()
 
@@ -215,8 +218,7 @@ class Op:
             fresh = attrs.evolve(self, **changes, results=())
             named = zip(fresh.results, self.results, strict=False)
             renamed = tuple(attrs.evolve(new, name=old.name) for new, old in named)
-            extra = fresh.results[len(renamed) :]
-            return attrs.evolve(fresh, results=renamed + extra)
+            return attrs.evolve(fresh, results=renamed + fresh.results[len(renamed) :])
 
     def key(self) -> tuple[Any, ...]:
         """Equal for two ops that compute the same thing: class, operands and attributes."""
@@ -245,11 +247,9 @@ class Op:
     def _check_field(self, field: Field, bound: Bindings) -> None:
         value: Any = getattr(self, field.name)
         if field.kind is FieldKind.ATTRIBUTE:
-            expected = expected_attribute(field, value)
-            if expected is not None:
-                raise self.fail(
-                    "TIR0106", f"{field.name} must be {expected}, not {value!r}", field.name
-                )
+            if (expected := expected_attribute(field, value)) is not None:
+                message = f"{field.name} must be {expected}, not {value!r}"
+                raise self.fail("TIR0106", message, field.name)
             return
         absent = value is None and field.kind is FieldKind.OPTIONAL
         if field.pattern is None or absent:

@@ -12,6 +12,8 @@ from tileir import TileirError, textual
 from tileir.errors import Diagnostic, Severity
 from tileir.verify import diagnose
 
+from .rooms import RIGHT, WRONG as ROOMS
+
 HEADER = "define kernel void @k(f32* %x, i32* %y, i32 %n, f32 %f, i1 %c) {\nentry:\n"
 
 
@@ -179,6 +181,7 @@ CASES = [
     *(("TIR0212", body(text)) for text in DOMINANCE),
     *((code, before + body(text)) for code, before, text in SYMBOLS),
     *MODULES,
+    *ROOMS,
 ]
 
 
@@ -189,6 +192,11 @@ def test_a_broken_rule_is_reported_where_it_is_broken(code: str, marked: str) ->
     found = [d for d in findings(marked) if d.severity is Severity.ERROR]
     places = [(d.code, d.location.line, d.location.column) for d in found if d.location]
     assert (code, *place(marked)) in places, "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_rooms_are_shared_where_they_are_not_in_use_at_once(text: str) -> None:
+    assert not findings(text)
 
 
 ARGMAX = "define (f32, i32) @argmax(f32 %a, i32 %i, f32 %b, i32 %j) {\nentry:\n  ret %a, %i\n}\n"

@@ -105,6 +105,17 @@ CODES: dict[str, tuple[str, str]] = {
         "loop request",
         "`stages` and `unroll` on the latch of a loop ask for at least 1.",
     ),
+    "TIR0227": (
+        "room outside of shared memory",
+        "`shared` of an op, an offset and a size in bytes, lies within the bytes that `shared` of "
+        "its function says the block has.",
+    ),
+    "TIR0228": (
+        "rooms in shared memory overlap",
+        "Two rooms that are in use at once share a byte: that of an op is in use while it runs, a "
+        "buffer wherever something was written to it that will be read, or a copy into it may be "
+        "under way. The pass `allocate` finds offsets.",
+    ),
     "TIR0230": (
         "value read where its predicate is false",
         "A value defined under `@%p` is undefined in the lanes where `%p` is false, and is "

@@ -16,6 +16,7 @@ Constructing an op has checked the op itself. Checked here, all in one run:
                 type; no recursion, since device functions are inlined
     globals     initial values fit
     versions    no op is newer than the module says; `gpu.` ops and layouts need a stage
+    rooms       in shared memory lie within the function's bytes, and none in another in use
     predicates  psi operands; reads of values where their predicate may not have held
 
 Errors are raised together; warnings and remarks are returned.
@@ -30,6 +31,7 @@ from tileir.values import Value
 from tileir.verify.declarations import check_function_header, check_globals, check_names
 from tileir.verify.definitions import check_definitions
 from tileir.verify.predicates import check_predicates
+from tileir.verify.rooms import check_rooms
 from tileir.verify.structure import check_structure
 from tileir.verify.symbols import check_recursion, check_symbols
 
@@ -64,5 +66,7 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
         naming[function.name] = walk.naming
         if walk.predicated and not walk.findings:
             found.extend(check_predicates(function))
+        if walk.placed and not walk.findings:
+            found.extend(check_rooms(function))
     found.extend(check_recursion(naming))
     return tuple(found)

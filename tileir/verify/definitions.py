@@ -22,12 +22,13 @@ class Walk:
     """What one pass over the ops of a function found.
 
     `naming` are the ops that name symbols; `predicated` tells whether any op has a predicate or
-    merges predicated values.
+    merges predicated values, `placed` whether any has a room in shared memory.
     """
 
     findings: list[Diagnostic]
     naming: list[Op]
     predicated: bool
+    placed: bool
 
 
 @attrs.define(slots=True, weakref_slot=False)
@@ -39,6 +40,7 @@ class _Walker:
     findings: list[Diagnostic] = attrs.Factory(list[Diagnostic])
     naming: list[Op] = attrs.Factory(list[Op])
     predicated: bool = False
+    placed: bool = False
     types: set[Type] = attrs.Factory(set[Type])
 
 
@@ -48,7 +50,7 @@ def check_definitions(module: Module, function: Function, defined: dict[Value, N
     walker = _Walker(module, function, set(parameters))
     _define(walker, [*parameters, *_walk_tree(walker)], defined)
     _check_layouts(walker)
-    return Walk(walker.findings, walker.naming, walker.predicated)
+    return Walk(walker.findings, walker.naming, walker.predicated, walker.placed)
 
 
 def _walk_tree(walker: _Walker) -> list[Value]:
@@ -103,6 +105,8 @@ def _walk_ops(walker: _Walker, block: Block) -> None:
             walker.predicated = True
             if type(op.predicate) is Value and op.predicate not in visible:
                 _report_use(walker, op, block, op.predicate)
+        if op.shared is not None:
+            _note_room(walker, op)
         if op.results:
             visible.update(op.results)
         cls = type(op)
@@ -135,6 +139,13 @@ def _note(walker: _Walker, op: Op) -> None:
         message = f"{op.mnemonic} belongs to a module with a stage line"
         walker.findings.append(Diagnostic("TIR0224", message, op.location))
     walker.findings.extend(newer_in(op, walker.module.version))
+
+
+def _note_room(walker: _Walker, op: Op) -> None:
+    walker.placed = True
+    if walker.module.stage is None:
+        message = f"{op.mnemonic}: shared belongs to a module with a stage line"
+        walker.findings.append(Diagnostic("TIR0224", message, op.location, operand="shared"))
 
 
 def _report_use(walker: _Walker, op: Op, block: Block, operand: Value) -> None:
