@@ -42,7 +42,7 @@ class GpuExecutor:
         """
         chosen = options.pop("target", None) or gpu_target()
         compiled = compile(module, chosen, Options(**options), kernel)
-        values = _ordered(module, compiled.plan.kernel, arguments)
+        values = ordered(module, compiled.plan.kernel, arguments)
         cuda = driver()
         cuda.context()
         with ExitStack() as stack:
@@ -105,7 +105,7 @@ class SimtExecutor:
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
         done = staged(module, machine, Options(**options), kernel)
-        values = _expanded(module.functions[done.kernel], _ordered(module, done.kernel, arguments))
+        values = expanded(module.functions[done.kernel], ordered(module, done.kernel, arguments))
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         lowered = done.stages["barriers"]
         make = simt.SimtThread if counts is None else watch.counting(counts)
@@ -115,7 +115,7 @@ class SimtExecutor:
         )  # fmt: skip
 
 
-def _expanded(function: Function, values: list[Any]) -> list[Any]:
+def expanded(function: Function, values: list[Any]) -> list[Any]:
     """Arrays that descriptors describe followed by their extents and strides."""
     found: list[Any] = []
     for parameter, value in zip(function.parameters, values, strict=True):
@@ -125,7 +125,7 @@ def _expanded(function: Function, values: list[Any]) -> list[Any]:
     return found
 
 
-def _ordered(
+def ordered(
     module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]
 ) -> list[Any]:
     """Arguments by position."""
