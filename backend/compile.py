@@ -18,6 +18,7 @@ from tileir.backend.memory.scratch import Plan, plan
 from tileir.backend.memory.sync import place_barriers
 from tileir.backend.permission import check_permitted
 from tileir.backend.pipeline.async_pipeline import pipelined
+from tileir.backend.pipeline.recompute import recompute
 from tileir.backend.pipeline.uniform_steps import uniform_steps
 from tileir.backend.prepare import prepare
 from tileir.backend.remarks import chosen_warps, described
@@ -153,6 +154,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     num_warps = options.num_warps or choose_warps(function, machine)
     _check_warps(function, num_warps, machine)
     notes += chosen_warps(function, num_warps, options.num_warps)
+    function = cast(Function, recompute(function).ir)
     contiguity = Contiguity.of(function)
     laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
     memory = plan(laid_out, machine)

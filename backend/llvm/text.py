@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tileir.types import Element, Pointer, Scalar, Type
 from tileir.values import decode
@@ -77,6 +78,7 @@ class Body:
         self._prefix, self._count = prefix, 0
         self._known: dict[str, str] = {}
         self._entry_only = False
+        self._opaque = False
 
     def fresh(self) -> str:
         """A new value name."""
@@ -116,6 +118,16 @@ class Body:
             found = self._known[key] = make()
             self._entry_only = outer
         return found
+
+    @contextmanager
+    def recomputing(self) -> Iterator[None]:
+        """What `once` computes within is computed here, and forgotten behind."""
+        outer, place = (self.at_entry, self._known, self._opaque), len(self.lines)
+        self.at_entry, self._known, self._opaque = [], {}, True
+        self.lines.append("")
+        yield
+        self.lines[place] = "\n".join(self.at_entry)
+        self.at_entry, self._known, self._opaque = outer
 
     def constant(self, element: Element, bits: int) -> str:
         """The literal of `element` with representation `bits`."""

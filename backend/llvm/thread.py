@@ -87,7 +87,12 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
 
     def thread(self) -> Handle:
         """Index of the thread in its block, an i32."""
-        return self.once("thread", lambda: self._register("tid.x"))
+        return self.once("thread", self._thread)
+
+    def _thread(self) -> Handle:
+        if self._opaque:
+            return self.emit('call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"() #1')
+        return self._register("tid.x")
 
     def program_id(self, axis: int) -> Handle:
         return self.once(f"program {axis}", lambda: self._register(f"ctaid.{'xyz'[axis]}"))

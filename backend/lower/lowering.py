@@ -8,6 +8,7 @@ blocks, and block parameters become phis, one per register.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -28,6 +29,9 @@ from tileir.values import Constant, Operand, Undef, Value
 
 Fragment: TypeAlias = list[str]
 """The handles of one thread for a value: one per register."""
+
+RECOMPUTING = "recomputing"
+"""The attribute of a function that names the blocks in which positions are computed anew."""
 
 Rule: TypeAlias = "Callable[[Lowering, Any], list[Fragment]]"
 
@@ -143,10 +147,12 @@ class Lowering:
         self.thread.start(self._labels[block.label])
         place = len(self.thread.lines)
         self.thread.lines.append("")
-        for op in block.ops:
-            results = self.lower(op)
-            for value, fragment in zip(op.results, results, strict=True):
-                self.values[value] = fragment
+        anew = block.label in self.function.attributes.get(RECOMPUTING, ())  # type: ignore[operator]
+        with self.thread.recomputing() if anew else nullcontext():
+            for op in block.ops:
+                results = self.lower(op)
+                for value, fragment in zip(op.results, results, strict=True):
+                    self.values[value] = fragment
         return place
 
     def lower(self, op: Op) -> list[Fragment]:

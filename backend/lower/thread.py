@@ -12,6 +12,7 @@ Reference"); names of intrinsics are LLVM's without the `llvm.` prefix and the t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -119,6 +120,11 @@ class Thread(Protocol):
 
     def warp(self) -> Handle:
         """Index of the warp in its block, an i32, known to be uniform."""
+        ...
+
+    def recomputing(self) -> AbstractContextManager[None]:
+        """While it lasts, positions are computed anew from the index of the thread, so that no
+        register holds them before or behind."""
         ...
 
     def program_id(self, axis: int) -> Handle:

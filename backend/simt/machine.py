@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
 import attrs
@@ -104,6 +105,9 @@ class SimtThread(Matrices, Copies, Numbers):
 
     def warp(self) -> Lanes:
         return self.made(np.arange(self.threads) // 32, I32)
+
+    def recomputing(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def program_id(self, axis: int) -> Lanes:
         return self.made(self.program[axis], I32)
