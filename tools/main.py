@@ -14,7 +14,7 @@ COMMANDS = {
     "run": "run a kernel on the inputs its module describes and check the result",
     "explain": "say what an error code means",
     "link": "join modules into one",
-    "view": "draw a kernel: who holds which element, its control flow",
+    "view": "draw a kernel: who holds, accesses and needs what, and what passes do to it",
     "reduce": "make a program small on which something still happens",
 }
 """Sub-command to its line of help; each is the module of that name in `tileir.tools`."""

@@ -49,4 +49,19 @@ CODES: dict[str, tuple[str, str]] = {
         "`tileir reduce` needs a predicate that holds on the module given: a command that exits "
         "with 0 on it, or, for a crash reproducer, a pipeline that still fails on it as recorded.",
     ),
+    "TIR0911": (
+        "no such kernel",
+        "`--kernel` names a kernel of the module, and is needed where there are several.",
+    ),
+    "TIR0912": (
+        "no such value to draw",
+        "`tileir view --value %x` shows ops that define or read a value of that name; names are "
+        "those of the module as it is when it is drawn, which `tileir-opt` prints.",
+    ),
+    "TIR0913": (
+        "the program instance to draw cannot be run",
+        "`tileir view access` and `banks` run one program instance on the inputs that metadata "
+        "describe: `--program I,J` must be in the grid, and the instance must keep within its "
+        "buffers.",
+    ),
 }

@@ -1,0 +1,78 @@
+"""`tileir view PICTURE FILE`: pictures of a kernel, without a server, readable on light and dark
+pages. A module of this package per picture."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import Protocol, cast
+
+from tileir.tools.files import read_module, write_file
+from tileir.tools.view.subject import Subject
+
+PICTURES = {
+    "access": "the addresses that a warp touches at every load and store",
+    "banks": "the banks of shared memory that a warp's accesses meet in",
+    "cfg": "blocks and the branches between them",
+    "owners": "who holds which element of a tile",
+    "shared": "who lies where in shared memory, and how long",
+}
+"""Picture to its line of help; each is the module of that name in `tileir.tools.view`."""
+
+_LINES = "; ".join(f"{name}: {words}" for name, words in PICTURES.items())
+
+
+class Drawing(Protocol):
+    """What the module of a picture defines."""
+
+    def picture(self, subject: Subject) -> str:
+        """The picture as text: SVG, or HTML for `passes`."""
+        ...
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the sub-command's arguments."""
+    parser.add_argument("picture", metavar="PICTURE", choices=sorted(PICTURES), help=_LINES)
+    parser.add_argument("file", metavar="FILE", help=".tir file, or - for standard input")
+    parser.add_argument("--kernel", help="kernel to show (default: the only one)")
+    parser.add_argument("--value", type=_value, help="what to show: ops that define or read it")
+    parser.add_argument("--target", default="sm_90", help="GPU architecture (default: sm_90)")
+    parser.add_argument("--num-warps", type=int, metavar="N", help="default: chosen by the tiles")
+    parser.add_argument("--pipeline", metavar="PASSES", help="for passes: as for tileir-opt -p")
+    parser.add_argument(
+        "--program", type=_program, default=(0,), metavar="I,J",
+        help="for access and banks: the program instance that runs (default: the first)",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--out", default="-", metavar="OUT", help="where to write (default: standard output)"
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Draw the picture."""
+    subject = Subject(
+        read_module(options.file), options.kernel, options.target, options.num_warps,
+        options.value, options.pipeline, options.program,
+    )  # fmt: skip
+    write_file(options.out, drawn(options.picture, subject).encode())
+    return 0
+
+
+def drawn(name: str, subject: Subject) -> str:
+    """The picture `name`, one of `PICTURES`, of `subject`. Raises TileirError where the kernel
+    cannot be compiled, or run, or has not what is asked for."""
+    module = importlib.import_module(f"tileir.tools.view.{name}")
+    return cast(Drawing, module).picture(subject)
+
+
+def _value(text: str) -> str:
+    """A value's name; the percent sign may be left out."""
+    return text if text.startswith("%") else f"%{text}"
+
+
+def _program(text: str) -> tuple[int, ...]:
+    """One to three indices."""
+    found = tuple(int(word) for word in text.split(","))
+    if not 1 <= len(found) <= 3:
+        raise argparse.ArgumentTypeError(f"one to three indices, not {text}")
+    return found

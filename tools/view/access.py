@@ -1,0 +1,198 @@
+"""Which addresses a warp touches at every access of global memory: 128-byte lines as rows, their
+32-byte sectors framed, each address in the colour of its lane (the paper's Figure 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from tileir.backend.simt.counts import LINE, SECTOR, Tally
+from tileir.op import Op
+from tileir.tools.view.naming import Names, counted, place
+from tileir.tools.view.subject import Subject
+from tileir.tools.view.svg import (
+    MARGIN,
+    SMALL,
+    Sheet,
+    clipped,
+    lane_colour,
+    rect,
+    text,
+)
+from tileir.tools.view.tracing import WARP, Access, Trace, grouped, traced, usage
+
+_BYTE, _ROW, _LEFT = 6.0, 18, 190.0
+"""Pixels of a byte, of a line of memory, and of what stands left of it."""
+
+_MOST_LINES, _MOST_PATTERNS = 16, 3
+"""Lines of memory drawn of an access; accesses of an op that differ in more than their place."""
+
+_HOW = (
+    "A row is a line of 128 bytes, a frame a sector of 32, which is what memory moves. A coloured "
+    "piece is what one lane reads or writes, with the lane's number; dashed sectors are not "
+    "touched, and what is empty in a framed one is moved for nothing."
+)
+
+
+@attrs.frozen
+class Span:
+    """Bytes `start` to `end` of a line of memory, and the lanes that access just these."""
+
+    start: int
+    end: int
+    lanes: tuple[int, ...]
+
+
+def picture(subject: Subject) -> str:
+    """SVG of the accesses of global memory of the kernel's first warp, in one instance."""
+    trace, names = traced(subject), Names(subject.laid_out)
+    found = subject.about(grouped(trace, False).items(), lambda item: item[0], "access")
+    sheet = Sheet(f"{subject.name}: addresses that the first warp touches")
+    sheet.words(_HOW, "soft")
+    sheet.legend([(lane_colour(i), f"lane {i}") for i in (0, 1, 2, 8, 16, 24, 31)])
+    if not found:
+        sheet.words("this kernel does not access global memory")
+    for same in _alike(trace, found):
+        _draw(sheet, trace, names, same)
+    return sheet.done()
+
+
+def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[Span]]:
+    """What each touched line holds, by number of the line, lowest address first."""
+    pieces: dict[tuple[int, int], list[int]] = {}
+    for lane, address in enumerate(addresses):
+        if address is not None:
+            pieces.setdefault((address, address + size), []).append(lane)
+    found: dict[int, list[Span]] = {}
+    for (start, end), lanes in sorted(pieces.items()):
+        for number in range(start // LINE, (end - 1) // LINE + 1):
+            low, high = max(start - number * LINE, 0), min(end - number * LINE, LINE)
+            found.setdefault(number, []).append(Span(low, high, tuple(lanes)))
+    return dict(sorted(found.items()))
+
+
+@attrs.frozen(eq=False)
+class _Pattern:
+    """Accesses of warps that differ in nothing but where they begin, the first shown."""
+
+    access: Access
+    warp: int
+    times: int
+
+
+Pattern = tuple[object, ...]
+
+
+def _key(access: Access, warp: int) -> Pattern:
+    """What stays the same where an access is moved, and costs the same there."""
+    at = access.warp(warp)
+    first = min(a for a in at if a is not None)
+    moved = (None if a is None else a - first for a in at)
+    return (access.kind, access.size, usage(at, access.size), *moved)
+
+
+def _patterns(accesses: Sequence[Access]) -> list[_Pattern]:
+    """The accesses of each op's lowest warp that makes any."""
+    found: dict[Pattern, _Pattern] = {}
+    for access in accesses:
+        warp = access.warps[0]
+        key = _key(access, warp)
+        known = found.get(key)
+        times = 1 if known is None else known.times + 1
+        first = access if known is None else known.access
+        found[key] = _Pattern(first, warp if known is None else known.warp, times)
+    return list(found.values())
+
+
+Alike = list[tuple[Op, list[_Pattern]]]
+
+
+def _alike(trace: Trace, found: Sequence[tuple[Op, list[Access]]]) -> list[Alike]:
+    """Ops of one line whose accesses look the same, as where a loop's first rounds stand before
+    it, together."""
+    groups: dict[object, Alike] = {}
+    for op, accesses in found:
+        patterns = _patterns(accesses)
+        keys = tuple(_key(p.access, p.warp) for p in patterns)
+        groups.setdefault((place(op), op.mnemonic, keys), []).append((op, patterns))
+    return list(groups.values())
+
+
+def _draw(sheet: Sheet, trace: Trace, names: Names, same: Alike) -> None:
+    op, patterns = same[0]
+    more = f"  ({len(same)} such ops)" if len(same) > 1 else ""
+    sheet.skip(10)
+    sheet.words(f"{place(op)}: {clipped(names.op(op), 780)}{more}", "head")
+    sheet.words(_total([trace.counts.of(o) for o, _ in same]), "soft")
+    for pattern in patterns[:_MOST_PATTERNS]:
+        _draw_pattern(sheet, trace, pattern)
+    if len(patterns) > _MOST_PATTERNS:
+        more = sum(p.times for p in patterns[_MOST_PATTERNS:])
+        sheet.words(f"… and {counted(more, 'access')} of other patterns", "soft")
+
+
+def _total(tallies: Sequence[Tally]) -> str:
+    accesses, sectors, fewest = (
+        sum(getattr(t, what) for t in tallies) for what in ("accesses", "sectors", "ideal")
+    )
+    return (
+        f"by all warps, over the whole instance: {counted(accesses, 'access')}, "
+        f"{counted(sectors, 'sector')}; {fewest} would hold what was accessed"
+    )
+
+
+def _draw_pattern(sheet: Sheet, trace: Trace, pattern: _Pattern) -> None:
+    access = pattern.access
+    at = access.warp(pattern.warp)
+    cost, lanes = usage(at, access.size), sum(a is not None for a in at)
+    bad = cost.sectors > cost.fewest
+    words = (
+        f"warp {pattern.warp}: {lanes} of {WARP} lanes, {counted(access.size, 'byte')} each: "
+        f"{counted(cost.sectors, 'sector')} ({cost.fewest} would do) in "
+        f"{counted(cost.lines, 'line')}"
+    )
+    times = f"; {pattern.times} accesses alike" if pattern.times > 1 else ""
+    sheet.words(words + times, "bad" if bad else "")
+    rows = list(spans(at, access.size).items())
+    shown = rows[:_MOST_LINES]
+    parts = [p for i, (number, held) in enumerate(shown) for p in _row(trace, i, number, held)]
+    sheet.put(len(shown) * (_ROW + 4) + 4, parts, label="access")
+    if len(rows) > len(shown):
+        more = counted(len(rows) - len(shown), "more line")
+        sheet.words(f"… and {more}", "soft", _LEFT)
+
+
+def _row(trace: Trace, index: int, number: int, held: Sequence[Span]) -> Iterator[str]:
+    """A line of memory at row `index` of a drawing."""
+    y = index * (_ROW + 4)
+    yield text(MARGIN, y + 13, _address(trace, number, held), "soft")
+    touched = {b // SECTOR for s in held for b in (s.start, s.end - 1)}
+    for span in held:
+        yield from _piece(span, y)
+    for sector in range(LINE // SECTOR):
+        kind = "frame" if sector in touched else "faint"
+        yield rect(_LEFT + sector * SECTOR * _BYTE, y, SECTOR * _BYTE, _ROW, kind)
+
+
+def _piece(span: Span, y: float) -> Iterator[str]:
+    x, width = _LEFT + span.start * _BYTE, (span.end - span.start) * _BYTE
+    lanes = ", ".join(map(str, span.lanes))
+    title = f"lane {lanes}: bytes {span.start} to {span.end - 1}"
+    yield rect(x, y + 1, width, _ROW - 2, "cell", lane_colour(span.lanes[0]), title)
+    words = label(span.lanes)
+    if len(words) * SMALL <= width:
+        yield text(x + width / 2, y + 13, words, "in", "middle")
+
+
+def label(lanes: Sequence[int]) -> str:
+    """Lanes in few words: `3`, `0–7`, `0+` for several that do not follow one another."""
+    first, last = lanes[0], lanes[-1]
+    if len(lanes) == 1:
+        return str(first)
+    return f"{first}–{last}" if last - first == len(lanes) - 1 else f"{first}+"
+
+
+def _address(trace: Trace, number: int, held: Sequence[Span]) -> str:
+    name, offset = trace.where(number * LINE + held[0].start)
+    return f"{clipped(name, 80)} + {offset - held[0].start:#x}" if name else f"{number * LINE:#x}"

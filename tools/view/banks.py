@@ -1,0 +1,216 @@
+"""Bank conflicts of shared memory: 32 banks as columns, a wavefront per row, each word in the
+colour of the lane that it is for; and what the same accesses would take without swizzling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import attrs
+
+from tileir.backend.memory.banks import BANKS, WORD, phase_lanes
+from tileir.op import Op
+from tileir.tools.view.access import label
+from tileir.tools.view.naming import Names, counted, place
+from tileir.tools.view.subject import Subject
+from tileir.tools.view.svg import (
+    LINE,
+    MARGIN,
+    SMALL,
+    Sheet,
+    clipped,
+    lane_colour,
+    rect,
+    text,
+)
+from tileir.tools.view.swizzles import straightened
+from tileir.tools.view.tracing import Access, bank_cost, grouped, traced
+
+_CELL, _ROW, _LEFT = 25.0, 18, 160.0
+"""Pixels of a bank, of a wavefront, and of what stands left of them."""
+
+_MOST_ROWS, _MOST_SHAPES = 12, 3
+"""Wavefronts drawn of an access; accesses of an op that take them differently."""
+
+_HOW = (
+    "A column is a bank, 4 bytes wide; a row is a wavefront, what the banks give at once. A piece "
+    "is a word, with the lane that reads or writes it, in that lane's colour. A red row is a "
+    "wavefront more than the access needs: lanes met in a bank."
+)
+
+
+@attrs.frozen
+class Word:
+    """A word of one wavefront: its bank, and the lanes that it is for."""
+
+    bank: int
+    lanes: tuple[int, ...]
+
+
+@attrs.frozen
+class Wavefront:
+    """What banks give at once in phase `phase` of an access; `lost` where lanes met in a bank."""
+
+    phase: int
+    lost: bool
+    words: tuple[Word, ...]
+
+
+def picture(subject: Subject) -> str:
+    """SVG of the accesses of shared memory of the kernel's first warp, in one instance."""
+    trace, names = traced(subject), Names(subject.laid_out)
+    found = subject.about(grouped(trace, True).items(), lambda item: item[0], "shared access")
+    sheet = Sheet(f"{subject.name}: banks that the lanes of a warp meet in")
+    sheet.words(_HOW, "soft")
+    sheet.legend([(lane_colour(i), f"lane {i}") for i in (0, 1, 2, 8, 16, 24, 31)])
+    if not found:
+        sheet.words("this kernel does not access shared memory")
+    for same in _alike(subject, found):
+        _draw(sheet, names, same)
+    return sheet.done()
+
+
+def wavefront_rows(offsets: Sequence[int | None], size: int) -> list[Wavefront]:
+    """The wavefronts of one access of a warp, as `tileir.backend.memory.banks` counts them."""
+    together = phase_lanes(size)
+    found: list[Wavefront] = []
+    for phase, first in enumerate(range(0, len(offsets), together)):
+        words: dict[int, list[int]] = {}
+        for lane, offset in enumerate(offsets[first : first + together], first):
+            if offset is not None:
+                for word in range(offset // WORD, (offset + size - 1) // WORD + 1):
+                    words.setdefault(word, []).append(lane)
+        found += _stacked(phase, words)
+    return found
+
+
+def _stacked(phase: int, words: dict[int, list[int]]) -> Iterator[Wavefront]:
+    """Words of one phase, those of one bank in different wavefronts."""
+    by_bank: dict[int, list[int]] = {}
+    for word in sorted(words, key=lambda w: words[w]):
+        by_bank.setdefault(word % BANKS, []).append(word)
+    for row in range(max(map(len, by_bank.values()), default=0)):
+        held = [
+            Word(bank, tuple(words[found[row]]))
+            for bank, found in sorted(by_bank.items())
+            if row < len(found)
+        ]
+        yield Wavefront(phase, row > 0, tuple(held))
+
+
+Shift = Callable[[int], int]
+
+
+@attrs.frozen(eq=False)
+class _Case:
+    """An op, its accesses, and the same without swizzling where that makes a difference."""
+
+    op: Op
+    accesses: Sequence[Access]
+    plain: Sequence[Access] | None
+
+    @property
+    def key(self) -> object:
+        """Equal for ops of one line that look alike."""
+        return (place(self.op), self.op.mnemonic, self.cost, self.plain and bank_cost(self.plain))
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """Accesses, wavefronts, and those lost to conflicts."""
+        return bank_cost(self.accesses)
+
+
+def _alike(subject: Subject, found: Sequence[tuple[Op, list[Access]]]) -> list[list[_Case]]:
+    groups: dict[object, list[_Case]] = {}
+    for op, accesses in found:
+        case = _Case(op, accesses, _plain(subject, op, accesses))
+        groups.setdefault(case.key, []).append(case)
+    return list(groups.values())
+
+
+def _plain(subject: Subject, op: Op, accesses: Sequence[Access]) -> list[Access] | None:
+    moved = straightened(subject.laid_out, subject.staged.memory, op)
+    if moved is None:
+        return None
+    found = [attrs.evolve(a, addresses=a.addresses.copy()) for a in accesses]
+    for access in found:
+        for thread, held in enumerate(access.held):
+            if held:
+                access.addresses[thread] = moved(int(access.addresses[thread]))
+    return found
+
+
+def _draw(sheet: Sheet, names: Names, same: Sequence[_Case]) -> None:
+    case = same[0]
+    more = f"  ({len(same)} such ops)" if len(same) > 1 else ""
+    sheet.skip(10)
+    sheet.words(f"{place(case.op)}: {clipped(names.op(case.op), 780)}{more}", "head")
+    sheet.words("all warps, once: " + _cost(case.cost), "bad" if case.cost[2] else "")
+    for access, times in _shapes(case.accesses)[:_MOST_SHAPES]:
+        _draw_access(sheet, access, times)
+    if case.plain is not None and bank_cost(case.plain) == case.cost:
+        sheet.words("without swizzling it would be the same", "soft")
+    elif case.plain is not None:
+        cost = bank_cost(case.plain)
+        sheet.words("without swizzling it would be: " + _cost(cost), "bad" if cost[2] else "")
+        for access, times in _shapes(case.plain)[:1]:
+            _draw_access(sheet, access, times)
+
+
+def _cost(cost: tuple[int, int, int]) -> str:
+    accesses, fronts, lost = cost
+    words = f"{counted(accesses, 'access')}, {counted(fronts, 'wavefront')}"
+    return f"{words}, {lost} of them for conflicts"
+
+
+def _shapes(accesses: Sequence[Access]) -> list[tuple[Access, int]]:
+    """Accesses that take wavefronts differently, with how many there are of each."""
+    found: dict[object, tuple[Access, int]] = {}
+    for access in accesses:
+        rows = wavefront_rows(access.warp(access.warps[0]), access.size)
+        key = (access.kind, access.size, tuple((r.phase, r.lost, len(r.words)) for r in rows))
+        first, times = found.get(key, (access, 0))
+        found[key] = (first, times + 1)
+    return list(found.values())
+
+
+def _draw_access(sheet: Sheet, access: Access, times: int) -> None:
+    warp = access.warps[0]
+    rows = wavefront_rows(access.warp(warp), access.size)
+    what = {"copy": "copy into", "matrix": "matrices from"}.get(access.kind, access.kind)
+    many = f", {times} such accesses" if times > 1 else ""
+    sheet.words(f"{what} shared memory, {access.size} bytes a lane, warp {warp}{many}", "soft")
+    shown = rows[:_MOST_ROWS]
+    parts = [text(_LEFT + b * _CELL + _CELL / 2, 11, str(b), "soft small", "middle")
+             for b in range(0, BANKS, 4)]  # fmt: skip
+    for index, row in enumerate(shown):
+        parts += _row(row, LINE + index * _ROW)
+    sheet.put(LINE + len(shown) * _ROW + 4, parts, label="wavefronts")
+    if len(rows) > len(shown):
+        left = rows[_MOST_ROWS:]
+        lost = sum(r.lost for r in left)
+        sheet.words(f"… and {len(left)} more, {lost} of them for conflicts", "soft", _LEFT)
+
+
+def _row(row: Wavefront, y: float) -> Iterator[str]:
+    words = f"phase {row.phase}" + (", conflict" if row.lost else "")
+    yield text(MARGIN, y + 13, words, "bad" if row.lost else "soft")
+    for run in _runs(row.words):
+        x, width = _LEFT + run[0].bank * _CELL, len(run) * _CELL
+        lanes = run[0].lanes
+        title = f"bank {run[0].bank}: lane {', '.join(map(str, lanes))}"
+        yield rect(x, y + 1, width, _ROW - 2, "cell", lane_colour(lanes[0]), title)
+        if len(label(lanes)) * SMALL <= width:
+            yield text(x + width / 2, y + 13, label(lanes), "in", "middle")
+    yield rect(_LEFT, y, BANKS * _CELL, _ROW, "clash" if row.lost else "faint")
+
+
+def _runs(words: Sequence[Word]) -> Iterator[list[Word]]:
+    """Banks side by side that serve the same lanes."""
+    run: list[Word] = []
+    for word in words:
+        if run and (word.bank != run[-1].bank + 1 or word.lanes != run[-1].lanes):
+            yield run
+            run = []
+        run.append(word)
+    if run:
+        yield run

@@ -1,0 +1,82 @@
+"""Ops and values of a function in few words, as pictures name them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import attrs
+
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.textual.literals import format_bits
+from tileir.textual.printer import value_names
+from tileir.types import Tile, Type, element_of
+from tileir.values import Constant, Operand, Value
+
+
+@attrs.frozen(eq=False)
+class Names:
+    """The names of `function`'s values, as its text has them."""
+
+    function: Function
+    of: dict[Value, str] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "of", dict(value_names(self.function)))
+
+    def operand(self, operand: Operand) -> str:
+        """A value's name, or the literal."""
+        if isinstance(operand, Value):
+            return self.of.get(operand, "_")
+        if isinstance(operand, Constant):
+            return format_bits(element_of(operand.type), operand.bits)
+        return "undef"
+
+    def results(self, op: Op) -> str:
+        """The names of what `op` defines."""
+        return ", ".join(self.of.get(v, "_") for v in op.results)
+
+    def op(self, op: Op) -> str:
+        """`op` without layouts, attributes and the types of operands."""
+        words = ", ".join(self.operand(v) for v in op.inputs)
+        head = f"{op.mnemonic} {kind(op.results[0].type)}" if op.results else op.mnemonic
+        left = f"{self.results(op)} = " if op.results else ""
+        return f"{left}{head} {words}".rstrip()
+
+    def short(self, op: Op) -> str:
+        """`op` without types."""
+        words = " ".join(self.operand(v) for v in op.inputs)
+        left = f"{self.results(op)} = " if op.results else ""
+        return f"{left}{op.mnemonic} {words}".rstrip()
+
+
+def kind(type: Type) -> str:
+    """A type without its layout."""
+    return str(Tile(type.element, type.shape)) if isinstance(type, Tile) else str(type)
+
+
+def place(op: Op) -> str:
+    """Where `op` stands in its source: `line 12`."""
+    return "no line" if op.location is None else f"line {op.location.line}"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, in English."""
+    plural = "es" if what.endswith("s") else "s"
+    return f"{number} {what}{'' if number == 1 else plural}"
+
+
+def concerns(op: Op, wanted: str, names: Names) -> bool:
+    """Whether `op` defines or reads the value called `wanted`, or one that passes made of it."""
+    return any(same(name, wanted) for name in _touched(op, names))
+
+
+def same(name: str, wanted: str) -> bool:
+    """Whether `name` is `wanted`, or that with the number passes put behind a copy."""
+    return re.fullmatch(re.escape(wanted) + r"(\.\d+)*", name) is not None
+
+
+def _touched(op: Op, names: Names) -> Iterable[str]:
+    values = (*op.results, *op.operands)
+    return [names.of[v] for v in values if isinstance(v, Value) and v in names.of]

@@ -1,0 +1,157 @@
+"""Shared memory over time: how long each room is needed, and where it lies (the paper's
+Figure 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from tileir.tools.view.lifetimes import Room, Stretch, in_order, most_at_once, rooms, stretches
+from tileir.tools.view.naming import Names, place
+from tileir.tools.view.subject import Subject
+from tileir.tools.view.svg import (
+    CHARACTER,
+    LINE,
+    MARGIN,
+    SMALL,
+    Sheet,
+    clipped,
+    line,
+    rect,
+    text,
+    warp_colour,
+)
+
+_LEFT, _WIDE, _HIGH, _BAR = 290.0, 670.0, 300.0, 17
+"""Pixels left of the drawings, of all ops, of all bytes, and of a bar."""
+
+_MOST_BARS = 40
+
+_HOW = (
+    "From left to right the ops of the kernel in program order; loops are shaded. Above, how "
+    "long each room is needed, with a mark for every op that accesses it; below, where it lies. "
+    "Dashed red lines are barriers."
+)
+
+
+def picture(subject: Subject) -> str:
+    """SVG of the shared memory of the kernel, over its ops in program order."""
+    function, plan = subject.laid_out, subject.staged.memory
+    found = subject.about(rooms(function, plan), lambda room: room.op, "shared memory")
+    sheet = Sheet(f"{subject.name}: shared memory over time")
+    sheet.words(_HOW, "soft")
+    if not found:
+        sheet.words("this kernel needs no shared memory")
+        return sheet.done()
+    least = most_at_once(found)
+    sheet.words(f"{plan.size} bytes; {least} is the most alive at once")
+    time = _Time(stretches(function), len(in_order(function)))
+    names = Names(function)
+    waits = [i for i, op in enumerate(in_order(function)) if op.mnemonic == "gpu.barrier"]
+    sheet.put(2 * LINE, time.heads())
+    shown = sorted(sorted(found, key=lambda r: -r.size)[:_MOST_BARS], key=lambda r: r.first)
+    colours = {id(room): warp_colour(i) for i, room in enumerate(shown)}
+    sheet.put(len(shown) * _BAR + 8, _bars(time, names, shown, colours, waits), label="ranges")
+    if len(shown) < len(found):
+        sheet.words(f"… and {len(found) - len(shown)} smaller ones", "soft")
+    sheet.skip(8)
+    parts = _memory(time, names, found, colours, plan.size, waits)
+    sheet.put(_HIGH + 12, parts, label="memory")
+    return sheet.done()
+
+
+@attrs.frozen
+class _Time:
+    """The horizontal axis: `count` ops, block by block."""
+
+    blocks: Sequence[Stretch]
+    count: int
+
+    def x(self, op: int) -> float:
+        """Where op number `op` begins."""
+        return _LEFT + op * _WIDE / max(self.count, 1)
+
+    def heads(self) -> Iterator[str]:
+        """Labels of blocks above their ops."""
+        free = 0.0
+        for block in self.blocks:
+            x, width = self.x(block.start), self.x(block.end) - self.x(block.start)
+            yield line([(x, 12), (x, 2 * LINE)], "faint")
+            words = block.label
+            low = x < free
+            yield text(x + 3, 2 * LINE - 4 if low else 12, clipped(words, max(width, 60)), "soft")
+            free = x + 3 + len(words) * CHARACTER if not low else free
+
+    def bands(self, height: float) -> Iterator[str]:
+        """Loops shaded, blocks parted."""
+        for block in self.blocks:
+            x, width = self.x(block.start), self.x(block.end) - self.x(block.start)
+            if block.depth:
+                yield rect(x, 0, width, height, "band", "", f"{block.label}, in a loop")
+            yield line([(x, 0), (x, height)], "faint")
+
+    def barriers(self, waits: Sequence[int], height: float) -> Iterator[str]:
+        """A line per barrier."""
+        for at in waits:
+            yield line([(self.x(at), 0), (self.x(at), height)], "rule")
+
+
+def _bars(
+    time: _Time, names: Names, found: Sequence[Room], colours: dict[int, str], waits: Sequence[int]
+) -> Iterator[str]:
+    height = len(found) * _BAR + 4
+    yield from time.bands(height)
+    yield from time.barriers(waits, height)
+    for row, room in enumerate(found):
+        x, width = _extent(time, room)
+        y = row * _BAR + 3
+        words = f"{_name(names, room)}, {place(room.op)}: {_bytes(room.size)}"
+        yield text(MARGIN, y + 11, clipped(words, _LEFT - 2 * MARGIN))
+        yield rect(x, y, width, _BAR - 4, "cell", colours[id(room)], _title(names, room))
+        for at in room.touched:
+            yield line([(time.x(at) + 1, y + 3), (time.x(at) + 1, y + _BAR - 7)])
+
+
+def _memory(
+    time: _Time, names: Names, found: Sequence[Room], colours: dict[int, str], size: int,
+    waits: Sequence[int],
+) -> Iterator[str]:  # fmt: skip
+    yield from time.bands(_HIGH)
+    scale = _HIGH / max(size, 1)
+    last = -100.0
+    for offset in sorted({0, size, *(r.offset for r in found)}):
+        y = _HIGH - offset * scale
+        if abs(y - last) >= 12 or offset == size:
+            yield text(_LEFT - 8, y + 4, _bytes(offset), "soft", "end")
+            last = y
+    for room in found:
+        x, width = _extent(time, room)
+        y, height = _HIGH - (room.offset + room.size) * scale, room.size * scale
+        colour = colours.get(id(room), "#9aa4af")
+        yield rect(x, y, width, height, "cell", colour, _title(names, room))
+        label = _name(names, room)
+        if height >= 11 and len(label) * SMALL < width - 4:
+            yield text(x + 4, y + min(height / 2 + 3, 14), label, "in")
+    yield from time.barriers(waits, _HIGH)
+    yield rect(_LEFT, 0, _WIDE, _HIGH, "frame")
+
+
+def _extent(time: _Time, room: Room) -> tuple[float, float]:
+    """Where a room begins along the axis, and how long it is there."""
+    x = time.x(room.first)
+    return x, max(time.x(room.last + 1) - x, 4.0)
+
+
+def _name(names: Names, room: Room) -> str:
+    return f"{names.results(room.op) or '_'} {room.op.mnemonic.removeprefix('gpu.')}"
+
+
+def _title(names: Names, room: Room) -> str:
+    span = f"bytes {room.offset} to {room.offset + room.size - 1}"
+    return f"{names.op(room.op)}: {span}, ops {room.first} to {room.last}"
+
+
+def _bytes(number: int) -> str:
+    whole = number and number % 1024 == 0
+    return f"{number // 1024} KiB" if whole else f"{number} B"

@@ -1,0 +1,115 @@
+"""Where an address of shared memory would be if nothing were swizzled or padded there, to show
+what swizzling is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from tileir.backend.lower.conversion import conversion
+from tileir.backend.memory.dot_staging import staging as dot_staging
+from tileir.backend.memory.scratch import Plan
+from tileir.backend.memory.shared import CHUNK, SharedTile
+from tileir.backend.memory.staging import Staging
+from tileir.ir import Function
+from tileir.layout_algebra import unpack
+from tileir.layout_bits import apply, inverse
+from tileir.op import Op
+from tileir.values import Value
+
+Moved = Callable[[int], int]
+"""From an offset in shared memory to what it would be."""
+
+
+@attrs.frozen
+class Region:
+    """Bytes `start` to `end` of shared memory, and where each would lie."""
+
+    start: int
+    end: int
+    moved: Moved
+
+
+def straightened(function: Function, plan: Plan, op: Op) -> Moved | None:
+    """From offsets that `op` accesses to unswizzled ones; None where they are none other."""
+    regions = list(_regions(function, plan, op))
+    if not regions:
+        return None
+
+    def moved(offset: int) -> int:
+        found = next((r for r in regions if r.start <= offset < r.end), None)
+        return offset if found is None else found.moved(offset)
+
+    return moved
+
+
+def _regions(function: Function, plan: Plan, op: Op) -> Iterator[Region]:
+    base = plan.offsets.get(op)
+    if base is not None and op.mnemonic == "dot":
+        staged = dot_staging(op)
+        if staged is not None:
+            for place in (staged.at(base).a, staged.at(base).b):
+                yield from _tile(place, 1)
+    if base is not None and op.mnemonic == "gpu.convert_layout":
+        yield from _converted(op, base)
+    made = {v: o for o in plan.offsets for v in o.results if o.mnemonic == "gpu.shared_alloc"}
+    for operand in op.operands:
+        if isinstance(operand, Value) and operand in made:
+            yield from _buffer(made[operand], plan.offsets[made[operand]])
+
+
+def _buffer(op: Any, base: int) -> Iterator[Region]:
+    place = SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base)
+    yield from _tile(place, op.shape[0])
+
+
+def _tile(place: SharedTile, slots: int) -> Iterator[Region]:
+    """A tile whose chunks are permuted by the row's number."""
+    if place.swizzle:
+        start, end = place.base, place.base + slots * place.bytes
+        yield Region(start, end, lambda offset: _unswizzled(place, offset))
+
+
+def _unswizzled(place: SharedTile, offset: int) -> int:
+    within = offset - place.base
+    row = within % place.plane // place.pitch
+    phase = row >> (3 - place.swizzle) & ((1 << place.swizzle) - 1)
+    return place.base + (within ^ phase * CHUNK)
+
+
+def _converted(op: Any, base: int) -> Iterator[Region]:
+    """A conversion's passage, row-major instead; of tiles that pass in one round."""
+    staged = conversion(op.source.type, op.layout)
+    if isinstance(staged, Staging) and staged.rounds == 1:
+        yield Region(
+            base, base + staged.bytes, lambda offset: base + _row_major(staged, offset - base)
+        )
+
+
+def _row_major(staged: Staging, offset: int) -> int:
+    """The offset, without swizzle and padding, of the element that lies at `offset`."""
+    at, rest = _coordinate(staged, offset)
+    index = 0
+    for x, n in zip(at, staged.shape, strict=True):
+        index = index * n + x
+    return index * staged.size + rest
+
+
+def _coordinate(staged: Staging, offset: int) -> tuple[list[int], int]:
+    """The element that lies at `offset`, and the byte of it."""
+    bits = len(staged.matrix)
+    box = staged.size << bits
+    rest = offset % staged.size
+    low: tuple[int, ...] = (0,) * len(staged.shape)
+    if bits:
+        columns = [row // staged.size for row in staged.matrix]
+        back = [row or 0 for row in inverse(columns, bits)]
+        low = unpack(apply(back, offset % box // staged.size), staged.widths)
+        offset -= offset % box
+    at = list(low)
+    for d in sorted(range(len(at)), key=lambda d: -staged.strides[d]):
+        step, offset = divmod(offset, staged.strides[d])
+        at[d] += step << staged.widths[d]
+    return at, rest

@@ -1,0 +1,225 @@
+"""Every access of one program instance, thread by thread: what the machine of threads was asked
+for while it ran the lowering of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from tileir.backend.memory.banks import conflicts, wavefronts
+from tileir.backend.simt import machine as simt
+from tileir.backend.simt.counts import LINE, SECTOR, Counted, Counts
+from tileir.backend.simt.memory import Memory
+from tileir.backend.target import target
+from tileir.errors import Diagnostic, ToolError
+from tileir.op import Op
+from tileir.tools.inputs import draw, recipe
+from tileir.tools.view.subject import Subject
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+WARP = 32
+"""Lanes of a warp."""
+
+
+@attrs.frozen(eq=False)
+class Access:
+    """One instruction of all threads: `size` bytes from `addresses` [thread] by those that
+    `held`. `kind` is load, store, copy, atomic or matrix; `shared` tells where."""
+
+    kind: str
+    shared: bool
+    size: int
+    addresses: Array
+    held: Array
+
+    def warp(self, number: int) -> list[int | None]:
+        """Address by lane; None for lanes that take no part."""
+        lanes = range(number * WARP, (number + 1) * WARP)
+        return [int(self.addresses[i]) if self.held[i] else None for i in lanes]
+
+    @property
+    def warps(self) -> list[int]:
+        """The warps any of whose lanes take part."""
+        return [int(w) for w in np.flatnonzero(self.held.reshape(-1, WARP).any(axis=1))]
+
+
+@attrs.frozen
+class Usage:
+    """What accesses of one warp cost in global memory: sectors and 128-byte lines touched, and
+    the fewest sectors that hold as many bytes."""
+
+    sectors: int
+    fewest: int
+    lines: int
+
+
+def usage(addresses: Sequence[int | None], size: int) -> Usage:
+    """What one instruction of a warp touches; counted as `tileir.backend.simt.counts` does."""
+    starts = {a for a in addresses if a is not None}
+    units = [{b // unit for a in starts for b in (a, a + size - 1)} for unit in (SECTOR, LINE)]
+    return Usage(len(units[0]), -(-len(starts) * size // SECTOR), len(units[1]))
+
+
+def bank_cost(accesses: Sequence[Access]) -> tuple[int, int, int]:
+    """Accesses of shared memory by warps, their wavefronts, and those lost to conflicts."""
+    sides = [(a.warp(w), a.size) for a in accesses for w in a.warps]
+    total = sum(wavefronts(at, size) for at, size in sides)
+    return len(sides), total, sum(conflicts(at, size) for at, size in sides)
+
+
+@attrs.define(eq=False)
+class Trace:
+    """The accesses of each op the first time that it made any, and counts of the whole run."""
+
+    accesses: dict[Op, list[Access]] = attrs.field(factory=dict)
+    counts: Counts = attrs.field(factory=Counts)
+    regions: list[tuple[int, int, str]] = attrs.field(factory=list)
+    """Where buffers begin and end, and the parameter each is."""
+    _runs: dict[Op, int] = attrs.field(init=False, factory=dict)
+
+    def note(self, op: Op, run: int, access: Access) -> None:
+        """An access by the `run`-th op executed."""
+        known = self._runs.get(op)
+        empty = not any(a.held.any() for a in self.accesses.get(op, ()))
+        if known != run and not empty:
+            return
+        if known != run:
+            self._runs[op], self.accesses[op] = run, []
+        self.accesses[op].append(access)
+
+    def where(self, address: int) -> tuple[str, int]:
+        """The parameter whose buffer `address` lies in, and how many bytes into it."""
+        for start, end, name in self.regions:
+            if start <= address < end:
+                return name, address - start
+        return "", address
+
+
+def traced(subject: Subject) -> Trace:
+    """Run program instance `subject.program` on the inputs that the module's metadata describes.
+
+    Raises ToolError: TIR0902 and TIR0903 where metadata are missing or make no sense, TIR0913
+    where the instance is outside the grid or does what no program may.
+    """
+    plan, done = recipe(subject.module, subject.function.name), subject.staged
+    _check_program(subject, plan.grid)
+    arguments, trace = draw(plan, 0), Trace()
+    values = [arguments[str(p.name)] for p in subject.function.parameters]
+    machine = target(subject.target)
+    names = [str(p.name) for p, v in zip(subject.function.parameters, values, strict=True)
+             if isinstance(v, np.ndarray)]  # fmt: skip
+
+    def make(threads: int, program: Sequence[int], grid: Sequence[int], memory: Memory) -> Any:
+        trace.regions[:] = _regions(memory, names)
+        return _Traced(trace, threads, program, grid, memory)
+
+    try:
+        simt.run(
+            done.stages["barriers"], done.kernel, plan.grid, values, machine, done.memory,
+            done.num_warps, None, make, subject.program,
+        )  # fmt: skip
+    except AssertionError as error:
+        message = f"instance {list(subject.program)} of {subject.name} fails: {error}"
+        raise ToolError(Diagnostic("TIR0913", message, subject.function.location)) from None
+    return trace
+
+
+def _check_program(subject: Subject, grid: Sequence[int]) -> None:
+    program = subject.program
+    if len(program) > len(grid) or any(not 0 <= i < n for i, n in zip(program, grid, strict=False)):
+        message = f"instance {list(program)} is not in the grid {list(grid)} of {subject.name}"
+        raise ToolError(Diagnostic("TIR0913", message, subject.function.location))
+
+
+def _regions(memory: Memory, names: Sequence[str]) -> list[tuple[int, int, str]]:
+    """Buffers of globals come first, then those of arguments."""
+    every = [*memory.globals, *(f"%{n}" for n in names)]
+    return [
+        (base + span.offset, base + len(span.data), name)
+        for (base, span), name in zip(memory.buffers, every, strict=True)
+    ]
+
+
+class _Traced(Counted, simt.SimtThread):
+    """Threads that note where they access memory."""
+
+    def __init__(self, trace: Trace, *rest: Any) -> None:
+        super().__init__(*rest)
+        self.trace, self.counts = trace, trace.counts
+
+    def note(self, kind: str, shared: bool, size: int, at: Array, held: Array) -> None:
+        """An access of the op whose rule runs."""
+        assert self.op is not None
+        found = Access(kind, shared, size, at.astype(np.int64), held.copy())
+        self.trace.note(self.op, self.runs, found)
+
+    def load_global(
+        self, element: Any, count: int, pointer: Any, mask: Any, *rest: Any, **more: Any
+    ) -> Any:
+        self.note("load", False, element.bytes * count, pointer.array, self._held(mask))
+        return super().load_global(element, count, pointer, mask, *rest, **more)
+
+    def store_global(
+        self, element: Any, pointer: Any, values: Any, mask: Any, *rest: Any, **more: Any
+    ) -> Any:
+        self.note("store", False, element.bytes * len(values), pointer.array, self._held(mask))
+        return super().store_global(element, pointer, values, mask, *rest, **more)
+
+    def copy_async(
+        self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, held: Any
+    ) -> Any:
+        doing = self._held(held)
+        reading = doing if mask is None or isinstance(mask, str) else doing & mask.array
+        self.note("copy", False, size, pointer.array, reading)
+        self.note("copy", True, size, offset.array.astype(np.int64) + constant, doing)
+        return super().copy_async(size, offset, constant, pointer, mask, held)
+
+    def load_shared(self, element: Any, count: int, offset: Any) -> Any:
+        self.note("load", True, element.bytes * count, offset.array, self.active)
+        return super().load_shared(element, count, offset)
+
+    def store_shared(self, element: Any, offset: Any, values: Any) -> Any:
+        self.note("store", True, element.bytes * len(values), offset.array, self.active)
+        return super().store_shared(element, offset, values)
+
+    def load_matrix(
+        self, element: Any, count: int, transposed: bool, offset: Any, constant: int
+    ) -> Any:
+        naming = self.active & (np.arange(self.threads) % WARP < 8 * count)
+        self.note("matrix", True, 16, offset.array.astype(np.int64) + constant, naming)
+        return super().load_matrix(element, count, transposed, offset, constant)  # type: ignore[attr-defined]
+
+    def add_shared(self, offset: Any, value: Any) -> None:
+        self.note("atomic", True, 4, offset.array, self.active)
+        super().add_shared(offset, value)
+
+
+def _atomically(name: str, pointer_at: int) -> Any:
+    """An atomic of the machine, noted before it is done; `add_vector` is atomics one by one."""
+
+    def method(self: Any, *operands: Any, **options: Any) -> Any:
+        element = operands[pointer_at - 1]
+        self.note("atomic", False, element.bytes, operands[pointer_at].array, self.active)
+        return getattr(super(_Traced, self), name)(*operands, **options)
+
+    method.__name__ = name
+    return method
+
+
+for _name, _at in (
+    ("atomic", 2), ("compare_exchange", 1), ("load_atomic", 1), ("store_atomic", 1),
+):  # fmt: skip
+    setattr(_Traced, _name, _atomically(_name, _at))
+
+
+def grouped(trace: Trace, shared: bool) -> Mapping[Op, list[Access]]:
+    """Per op its accesses of one memory, those that nobody made left out."""
+    found = {
+        op: [a for a in accesses if a.shared == shared and a.held.any()]
+        for op, accesses in trace.accesses.items()
+    }
+    return {op: accesses for op, accesses in found.items() if accesses}
