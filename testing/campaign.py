@@ -1,13 +1,16 @@
 """Checking passes on generated programs for as long as it is given, and adding up the totals.
 
-    python -m tileir.testing.campaign PASS|all [--minutes 1] [--file docs/campaigns.json]
-                                      [--failures build/failures]
+    python -m tileir.testing.campaign PASS...|all [--minutes 1] [--programs N] [--jobs N]
+                                      [--file docs/campaigns.json] [--failures build/failures]
+    python -m tileir.testing.campaign all --out made.json       elsewhere: leave FILE as it is,
+    python -m tileir.testing.campaign add made.json             and add up here
 
 Every pass has its own numbered programs; a campaign goes on where the last one in FILE ended, so
 totals add up and no program is counted twice. `simt` runs programs by the backend's threads,
-`random` sends them through random pipelines, `default` through the default one; `all` shares the
-time among everything. A failing program is made smaller and written as `.tir` to FAILURES, and
-its number stays in FILE until `--retry` finds it mended. The exit code is 1 while one is open.
+`random` sends them through random pipelines, `default` through the default one, `text` is
+malformed text; `all` is everything. A failing program is made smaller and written as `.tir` to
+FAILURES, and its number stays in FILE until `--retry` finds it mended. The exit code is 1 while
+one is open.
 """
 
 from __future__ import annotations
@@ -16,92 +19,35 @@ import argparse
 import importlib
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import attrs
 
 from tileir.passmanager import all_passes
-from tileir.testing.checking import RANDOM, SIMT, Case, Verdict, case, check
-from tileir.testing.shrinking import shrink
-
-_MOST_OPEN = 5
-"""Open failures of a pass after which its campaign stops."""
+from tileir.testing.checking import RANDOM, SIMT, TEXT, case, check
+from tileir.testing.explore import Total, explore
 
 
-@attrs.define
-class Total:
-    """What is known of one pass; `open` maps numbers of failing programs to what was wrong."""
-
-    programs: int = 0
-    fired: int = 0
-    discarded: int = 0
-    seconds: float = 0.0
-    open: dict[str, str] = attrs.field(factory=dict[str, str])
-
-    def add(self, made: Case, verdict: Verdict) -> None:
-        """Count one more program."""
-        self.programs += 1
-        self.fired += verdict.fired
-        self.discarded += verdict.discarded
-        if verdict.failure is not None:
-            self.open[str(made.seed)] = verdict.failure.splitlines()[0][:200]
-
-
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; 1 where a failure is open."""
-    options = _options()
+    options = _parser().parse_args(arguments)
     totals = read(options.file)
-    names = targets() if options.target == "all" else [options.target]
-    for name in names:
-        total = totals.setdefault(name, Total())
-        if options.retry:
-            _retry(name, total)
-        explore(name, total, 60 * options.minutes / len(names), options.failures)
+    if options.targets[0] == "add":
+        names = sorted({n for path in options.targets[1:] for n in add(totals, Path(path))})
         write(options.file, totals)
-        sys.stdout.write(line(name, total) + "\n")
+    else:
+        names = targets() if options.targets == ["all"] else options.targets
+        _run(names, totals, options)
+    sys.stdout.write("".join(line(name, totals[name]) + "\n" for name in names))
     return int(any(totals[name].open for name in names))
 
 
 def targets() -> list[str]:
     """Everything a campaign can be about."""
     importlib.import_module("tileir.backend")  # registers its passes
-    return [*[p.name for p in all_passes()], "default", RANDOM, SIMT]
-
-
-def explore(name: str, total: Total, seconds: float, failures: Path) -> None:
-    """Check the next programs of `name` until the time is over or too many have failed."""
-    start = monotonic()
-    while monotonic() - start < seconds and len(total.open) < _MOST_OPEN:
-        made = case(name, total.programs)
-        verdict = check(made)
-        total.add(made, verdict)
-        if verdict.failure is not None:
-            _keep(made, failures)
-    total.seconds = round(total.seconds + monotonic() - start, 1)
-
-
-def _keep(made: Case, failures: Path) -> None:
-    """Write a small program that fails."""
-    from tileir.textual import print_module
-
-    def fails(statements: Any) -> bool:
-        return check(attrs.evolve(made, statements=tuple(statements))).failure is not None
-
-    small = attrs.evolve(made, statements=tuple(shrink(list(made.statements), fails)))
-    text = f"; {made.name}, program {made.seed}: {check(small).failure}".splitlines()[0]
-    failures.mkdir(parents=True, exist_ok=True)
-    path = failures / f"{made.name}-{made.seed}.tir"
-    path.write_text(f"{text}\n{print_module(small.program.module)}")
-    sys.stdout.write(f"{path}: {text[2:]}\n")
-
-
-def _retry(name: str, total: Total) -> None:
-    """Check again what failed; forget what no longer does."""
-    for number in list(total.open):
-        if check(case(name, int(number))).failure is None:
-            del total.open[number]
+    return [*[p.name for p in all_passes()], "default", RANDOM, SIMT, TEXT]
 
 
 def read(path: Path) -> dict[str, Total]:
@@ -111,9 +57,27 @@ def read(path: Path) -> dict[str, Total]:
 
 
 def write(path: Path, totals: dict[str, Total]) -> None:
-    """Keep the totals, in the order of their names."""
-    made = {name: attrs.asdict(total) for name, total in sorted(totals.items())}
+    """Keep the totals, in the order of their names, with seconds rounded."""
+    made: dict[str, Any] = {}
+    for name, total in sorted(totals.items()):
+        made[name] = attrs.asdict(attrs.evolve(total, seconds=round(total.seconds, 1)))
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(made, indent=1) + "\n")
+
+
+def add(totals: dict[str, Total], path: Path) -> list[str]:
+    """Add what was done elsewhere; its names. Raises SystemExit where `path` does not go on from
+    `totals`: programs would be left out or counted twice."""
+    made = read(path)
+    for name, more in made.items():
+        total = totals.setdefault(name, Total())
+        if more.first != total.programs:
+            raise SystemExit(
+                f"{path}: {name} goes on from program {more.first}, not from {total.programs}"
+            )
+    for name, more in made.items():
+        totals[name].add(more)
+    return list(made)
 
 
 def line(name: str, total: Total) -> str:
@@ -125,14 +89,46 @@ def line(name: str, total: Total) -> str:
     )
 
 
-def _options() -> argparse.Namespace:
+def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace) -> None:
+    """Add programs to `totals`; keep those in the file, or what is new elsewhere."""
+    if options.retry:
+        _retry(names, totals)
+    begun = {name: totals.setdefault(name, Total()).programs for name in names}
+    made = {name: Total(first=first) for name, first in begun.items()}
+
+    def keep() -> None:
+        if options.out:
+            write(options.out, made)
+        else:
+            both = {name: attrs.evolve(totals[name], open=dict(totals[name].open)) for name in made}
+            for name, more in made.items():
+                both[name].add(more)
+            write(options.file, {**totals, **both})
+
+    explore(made, options.minutes * 60, options.failures, options.programs, options.jobs, keep)
+    for name, more in made.items():
+        totals[name].add(more)
+
+
+def _retry(names: list[str], totals: dict[str, Total]) -> None:
+    """Check again what failed; forget what no longer does."""
+    for name in names:
+        for number in list(totals[name].open) if name in totals else ():
+            if check(case(name, int(number))).failure is None:
+                del totals[name].open[number]
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("target", help="a pass, `default`, `random`, `simt`, or `all`")
-    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("targets", nargs="+", help="passes, default, random, simt, text; all; add")
+    parser.add_argument("--minutes", type=float, default=1.0, help="for everything together")
+    parser.add_argument("--programs", type=int, help="go on until there are so many of each")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at the same time")
     parser.add_argument("--file", type=Path, default=Path("docs/campaigns.json"))
+    parser.add_argument("--out", type=Path, help="write what is new here and not to FILE")
     parser.add_argument("--failures", type=Path, default=Path("build/failures"))
     parser.add_argument("--retry", action="store_true", help="check open failures again first")
-    return parser.parse_args()
+    return parser
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from tileir.testing.executors import Found, interpreter, launcher, violation
 from tileir.testing.policies import Policy, policy_of
 from tileir.testing.program import Program
 
-SIMT, RANDOM = "simt", "random"
-"""What can be checked besides passes: the backend's threads, and pipelines at random."""
+SIMT, RANDOM, TEXT = "simt", "random", "text"
+"""What can be checked besides passes: the backend's threads, pipelines at random, and the reader
+on malformed text."""
 
 
 @attrs.frozen
@@ -60,6 +61,8 @@ def case(name: str, seed: int) -> Case:
 
 def check(made: Case) -> Verdict:
     """Run the pass; compare what the program means before and after."""
+    if made.name == TEXT:
+        return _read(text_of(made))
     program = made.program
     if made.name == SIMT:
         return _threads(program, made.seed)
@@ -74,6 +77,16 @@ def check(made: Case) -> Verdict:
     return _compared(program, changed, policy, made.seed) if failure is None else _failed(failure)
 
 
+def text_of(made: Case) -> str:
+    """The case as text."""
+    from tileir.testing.fuzz_text import mutant, well_formed
+    from tileir.textual import print_module
+
+    if made.name == TEXT:
+        return mutant(random.Random(made.seed), well_formed())
+    return print_module(made.program.module)
+
+
 def pipeline_of(made: Case) -> str:
     """The text of the pipeline that the case is run through."""
     if made.name != RANDOM:
@@ -81,6 +94,14 @@ def pipeline_of(made: Case) -> str:
     chance = random.Random(made.seed)
     known = [p.name for p in all_passes() if not policy_of(p.name).stage]
     return ",".join(chance.choices(known, k=chance.randrange(2, 7)))
+
+
+def _read(text: str) -> Verdict:
+    """Whether a text is refused, and not otherwise than it may be."""
+    from tileir.testing.fuzz_text import read
+
+    found = read(text)
+    return Verdict(found.refused, found.reason)
 
 
 def _failed(failure: str) -> Verdict:

@@ -1,6 +1,6 @@
 """Malformed text: whatever a reader is given, it answers with a module or a `TileirError`.
 
-    python -m tileir.testing.fuzz_text --count 50000 [--seed N]
+    python -m tileir.testing.campaign text --programs 200000 --minutes 10
 
 Texts are mutants of well-formed modules (tokens deleted, repeated, swapped and replaced, lines
 moved, numbers and names blown up, bytes changed, ends cut off) and random tokens.
@@ -8,18 +8,17 @@ moved, numbers and names blown up, bytes changed, ends cut off) and random token
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
-import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 
 import attrs
 
 from tileir.errors import TileirError
-from tileir.textual import parse
+from tileir.textual import parse, print_module
 
 _TOKEN = re.compile(r"%[\w.]+|@[\w.]+|\w+|\n|[^\w\s]|[ \t]+")
 _WORDS = (
@@ -52,17 +51,44 @@ def mutant(rng: random.Random, seeds: Sequence[str]) -> str:
 def try_text(text: str, limit: float = 1.0) -> Escape | None:
     """What is wrong with how the reader takes `text`: an exception that is no TileirError, an
     error without a message, or over `limit` seconds a MiB (and never under one second)."""
-    start = time.perf_counter()
+    reason = read(text, limit).reason
+    return Escape(text, reason) if reason is not None else None
+
+
+@attrs.frozen
+class Reading:
+    """What the reader made of a text; `reason` says what it may not do, as in `try_text`."""
+
+    refused: bool
+    reason: str | None = None
+
+
+def read(text: str, limit: float = 1.0) -> Reading:
+    """Give `text` to the reader."""
+    start, refused = time.process_time(), False
     try:
         parse(text)
     except TileirError as error:
+        refused = True
         if not str(error) or not error.diagnostics:
-            return Escape(text, "an error without a message")
+            return Reading(True, "an error without a message")
     except (Exception, RecursionError) as error:
-        return Escape(text, f"{type(error).__name__}: {error}")
-    taken = time.perf_counter() - start
+        return Reading(True, f"{type(error).__name__}: {error}")
+    taken = time.process_time() - start
     allowed = limit * max(1.0, len(text) / (1 << 20))
-    return Escape(text, f"{taken:.1f} s for {len(text)} characters") if taken > allowed else None
+    slow = f"{taken:.1f} s for {len(text)} characters" if taken > allowed else None
+    return Reading(refused, slow)
+
+
+@cache
+def well_formed(folder: str = "tests") -> tuple[str, ...]:
+    """Texts to change: the modules below `folder`, in the order of their paths, and generated
+    ones."""
+    from tileir.testing.decode import sample
+
+    files = [path.read_text(encoding="utf-8") for path in sorted(Path(folder).rglob("*.tir"))]
+    made = [print_module(sample(seed, 8).module) for seed in range(50)]
+    return tuple(text for text in (*files, *made) if not read(text).refused)
 
 
 def campaign(seeds: Sequence[str], count: int, seed: int = 0) -> list[Escape]:
@@ -130,29 +156,3 @@ _MUTATIONS: tuple[Callable[[random.Random, str], str], ...] = (
     _bytes,
     _move_line,
 )
-
-
-def main() -> int:
-    """Run a campaign over the files named; the exit status says whether nothing escaped."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("files", nargs="+", help="well-formed modules to mutate")
-    parser.add_argument("--count", type=int, default=50_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    seeds: list[str] = []
-    for name in options.files:
-        with open(name, encoding="utf-8") as file:
-            seeds.append(file.read())
-    start = time.perf_counter()
-    escapes = campaign(seeds, options.count, options.seed)
-    taken = time.perf_counter() - start
-    reasons = Counter(e.reason for e in escapes)
-    sys.stdout.write(f"{options.count} texts, {len(escapes)} escaped, {taken:.0f} s\n")
-    for reason, times in reasons.most_common(10):
-        example = next(e.text for e in escapes if e.reason == reason)
-        sys.stdout.write(f"{times} times {reason}: {example[:2000]!r}\n")
-    return bool(escapes)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,5 +1,6 @@
 """Campaigns add up, go on where they ended, and make what fails small; refinement; policies."""
 
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,20 +8,69 @@ import pytest
 
 from tileir.ops.arith import Sub
 from tileir.rewrite import rewrite
-from tileir.testing import Found, checking, names, run, sample, shrink, single, violation
-from tileir.testing.campaign import Total, explore, read, write
+from tileir.testing import (
+    Found,
+    checking,
+    explore as explorer,
+    names,
+    run,
+    sample,
+    shrink,
+    single,
+    violation,
+)
+from tileir.testing.campaign import main, read
+from tileir.testing.explore import Total, explore
 from tileir.testing.policies import Policy, policy_of
 
 
 def test_a_campaign_goes_on_where_it_ended(tmp_path):
-    total, file = Total(), tmp_path / "totals.json"
-    while total.programs < 3:
-        explore("dce", total, 0.05, tmp_path)
-    write(file, {"dce": total})
-    again = read(file)["dce"]
-    assert again == total
-    explore("dce", again, 0.05, tmp_path)
-    assert again.programs > total.programs and again.fired == again.programs and not again.open
+    file, failures = tmp_path / "totals.json", tmp_path / "failures"
+    options = ["--file", str(file), "--failures", str(failures), "--minutes", "5"]
+    assert main(["dce", *options, "--programs", "30"]) == 0
+    first = read(file)["dce"]
+    assert (first.programs, first.fired, first.open) == (30, 30, {})
+    assert main(["dce", "text", *options, "--programs", "60", "--jobs", "2"]) == 0
+    again = read(file)
+    assert {name: total.programs for name, total in again.items()} == {"dce": 60, "text": 60}
+    assert 0 < again["text"].fired < 60
+
+
+def test_what_was_done_elsewhere_is_added_once(tmp_path):
+    file, out = tmp_path / "totals.json", tmp_path / "made.json"
+    options = ["--file", str(file), "--failures", str(tmp_path), "--minutes", "5"]
+    main(["fold", *options, "--programs", "5"])
+    main(["fold", *options, "--programs", "40", "--jobs", "2", "--out", str(out)])
+    assert read(file)["fold"].programs == 5
+    assert (read(out)["fold"].first, read(out)["fold"].programs) == (5, 35)
+    assert main(["add", str(out), "--file", str(file)]) == 0
+    alone = {"fold": Total()}
+    explore(alone, 300, tmp_path, 40)
+    found = read(file)["fold"]
+    assert (found.programs, found.fired) == (40, alone["fold"].fired)
+    with pytest.raises(SystemExit, match="from program 5, not from 40"):
+        main(["add", str(out), "--file", str(file)])
+
+
+def slow_at_first(name, first, count, failures):
+    """In place of a run."""
+    time.sleep(0.3 if first == 0 else 0.0)
+    return Total(count, first=first)
+
+
+def test_runs_that_are_done_out_of_order_count_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "run", slow_at_first)
+    totals = {"text": Total()}
+    monkeypatch.setattr(explorer, "_RUN", {"text": 10})
+    explore(totals, 0.2, tmp_path, jobs=2)
+    assert totals["text"].programs % 10 == 0 and totals["text"].programs >= 20
+
+
+def test_a_program_that_never_ends_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer, "_LONGEST", 1)
+    monkeypatch.setattr(explorer, "check", lambda _: time.sleep(30))
+    found = explorer.run("dce", 0, 1, tmp_path)
+    assert found.open == {"0": "TimeoutError: over 1 s"}
 
 
 def wrong(module, _):
@@ -37,9 +87,10 @@ def wrong(module, _):
 
 def test_a_planted_bug_is_found_and_made_small(tmp_path, monkeypatch):
     monkeypatch.setattr(checking, "optimise", wrong)
+    monkeypatch.setattr(explorer, "_LONGEST", 2)  # some loops never end now
     total = Total()
-    explore("dce", total, 20, tmp_path)
-    assert total.open
+    explore({"dce": total}, 20, tmp_path)
+    assert len(total.open) == 5
     sizes = [len(p.read_text().splitlines()) for p in tmp_path.glob("*.tir")]
     assert min(sizes) < 80
 

@@ -1,0 +1,202 @@
+"""Checking the next programs of several passes, in several processes.
+
+Numbers are handed out in runs, to the pass that has the fewest programs; what a run found counts
+when all runs before it are done, so that totals always speak of programs 0 to n.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, process_time
+from typing import Any
+
+import attrs
+
+from tileir.testing.checking import TEXT, Case, Verdict, case, check, text_of
+from tileir.testing.shrinking import shrink
+
+_MOST_OPEN = 5
+"""Open failures of a pass after which its campaign stops."""
+_RUN = {TEXT: 500}
+"""Programs of a run, where not 25."""
+_LONGEST = 60
+"""Seconds that one program may take."""
+_KEPT = 10.0
+"""Seconds between two times that totals are kept."""
+
+
+@attrs.define
+class Total:
+    """What is known of one pass: `fired` of the `programs` were changed (of texts: refused),
+    `discarded` have no meaning; `open` maps numbers of failing programs to what was wrong.
+    `first` is the number of the first program; `seconds` are of one processor."""
+
+    programs: int = 0
+    fired: int = 0
+    discarded: int = 0
+    seconds: float = 0.0
+    open: dict[str, str] = attrs.field(factory=dict[str, str])
+    first: int = 0
+
+    def count(self, seed: int, verdict: Verdict) -> None:
+        """Count one more program."""
+        self.programs += 1
+        self.fired += verdict.fired
+        self.discarded += verdict.discarded
+        if verdict.failure is not None:
+            self.open[str(seed)] = (verdict.failure.splitlines() or [""])[0][:200]
+
+    def add(self, more: Total) -> None:
+        """Count the programs that follow."""
+        self.programs += more.programs
+        self.fired += more.fired
+        self.discarded += more.discarded
+        self.seconds += more.seconds
+        self.open.update(more.open)
+
+
+def explore(
+    totals: Mapping[str, Total],
+    seconds: float,
+    failures: Path,
+    most: int | None = None,
+    jobs: int = 1,
+    keep: Callable[[], None] = lambda: None,
+) -> None:
+    """Add to `totals` until the time is over, or every pass has `most` programs or too many open
+    failures. `keep` is called now and then, and at the end."""
+    work = {name: _Work(name, total) for name, total in totals.items()}
+    ends, kept = monotonic() + seconds, monotonic()
+    with _executor(jobs) as pool:
+        running: dict[Future[Total], _Work] = {}
+        while True:
+            while len(running) < 2 * jobs - 1 and monotonic() < ends:
+                chosen = _neediest(work.values(), most)
+                if chosen is None:
+                    break
+                first, count = chosen.take(most)
+                running[pool.submit(run, chosen.name, first, count, failures)] = chosen
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                running.pop(future).finish(future.result())
+            if monotonic() - kept > _KEPT:
+                keep()
+                kept = monotonic()
+    keep()
+
+
+def run(name: str, first: int, count: int, failures: Path) -> Total:
+    """Check `count` programs for the pass `name`; failing ones go to `failures`, made smaller."""
+    total, start = Total(first=first), process_time()
+    for number in range(first, first + count):
+        made = case(name, number)
+        verdict = _checked(made)
+        total.count(number, verdict)
+        if verdict.failure is not None:
+            _write(made, failures)
+        if len(total.open) >= _MOST_OPEN:
+            break
+    total.seconds = process_time() - start
+    return total
+
+
+@attrs.define(eq=False)
+class _Work:
+    """Numbers of one pass: those below `next` are handed out; `done` are runs that are finished
+    and follow one that is not."""
+
+    name: str
+    total: Total
+    next: int = attrs.field(init=False)
+    done: dict[int, Total] = attrs.field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.next = self.total.first + self.total.programs
+
+    def take(self, most: int | None) -> tuple[int, int]:
+        """The next run: its first number, and how many."""
+        first, count = self.next, _RUN.get(self.name, 25)
+        count = count if most is None else min(count, most - first)
+        self.next += count
+        return first, count
+
+    def finish(self, found: Total) -> None:
+        """Count a run, and those after it that waited for it."""
+        self.done[found.first] = found
+        while (more := self.done.pop(self.total.first + self.total.programs, None)) is not None:
+            self.total.add(more)
+
+
+def _neediest(work: Any, most: int | None) -> _Work | None:
+    """The pass with the fewest programs among those that are not through."""
+    left = [
+        w for w in work
+        if (most is None or w.next < most) and len(w.total.open) < _MOST_OPEN
+    ]  # fmt: skip
+    return min(left, key=lambda w: w.next / _RUN.get(w.name, 25), default=None)
+
+
+def _checked(made: Case) -> Verdict:
+    try:
+        with _at_most(_LONGEST):
+            return check(made)
+    except Exception as error:
+        return Verdict(True, f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def _at_most(seconds: int) -> Iterator[None]:
+    """Raises TimeoutError inside where it takes longer."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"over {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _write(made: Case, failures: Path) -> None:
+    """Write a program that fails, as small as it gets in the time that one may take."""
+    ends = monotonic() + _LONGEST
+
+    def fails(statements: Any) -> bool:
+        return (
+            monotonic() < ends
+            and _checked(attrs.evolve(made, statements=tuple(statements))).failure is not None
+        )
+
+    small = made
+    if made.name != TEXT:
+        small = attrs.evolve(made, statements=tuple(shrink(list(made.statements), fails)))
+    reason = f"; {made.name}, program {made.seed}: {_checked(small).failure}".splitlines()[0]
+    failures.mkdir(parents=True, exist_ok=True)
+    path = failures / f"{made.name}-{made.seed}.tir"
+    path.write_text(f"{reason}\n{text_of(small)}", errors="surrogateescape")
+    sys.stdout.write(f"{path}: {reason[2:]}\n")
+
+
+def _executor(jobs: int) -> Executor:
+    if jobs == 1:
+        return _Here()
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
+
+
+class _Here(Executor):
+    """Runs what is submitted at once, in this process."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
