@@ -123,7 +123,7 @@ def _repeated(made: Case, policy: Policy, module: Module, changed: Module) -> st
 
 
 def _compared(program: Program, changed: Module, policy: Policy, seed: int) -> Verdict:
-    for numbers in policy.numbers:
+    for numbers in policy.numbers[: 1 if seed % 4 else None]:
         wanted = _meaning(program, numbers, seed)
         if wanted is None:
             return Verdict(True, discarded=True)

@@ -31,7 +31,8 @@ class Policy:
     stage: str | None = None
     """The module's stage, for passes of the backend."""
     numbers: tuple[str, ...] = ("ieee",)
-    """What machines of numbers tell meanings by; `ring` for passes that compute no literals."""
+    """What machines of numbers tell meanings by, all but the first for a fourth of the programs;
+    `ring` for passes that compute no literals."""
     idempotent: bool = False
     """Whether a second run changes nothing."""
 
@@ -57,6 +58,8 @@ _POLICIES: dict[str, Policy] = {
         {"walk": 24, "product-loop": 8, "count": 1, "store": 2}, _UNDEF, numbers=_BOTH
     ),
     "async-pipeline": Policy({"product-loop": 24, "walk": 8, "count": 1}, stage="pipelined"),
+    "uniform-steps": Policy({"walk": 24, "product-loop": 8, "count": 1}, _UNDEF),
+    "recompute": Policy({"product-loop": 32, "range": 8, "store": 8}),
     "strip-mine": Policy({"wide": 32, "walk": 8}, pipeline="strip-mine{warps=1,limit=2,piece=1}"),
     "coalesce": Policy({"call": 0}, _UNDEF, stage="layouts"),
     "remove-conversions": Policy(
