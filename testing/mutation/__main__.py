@@ -3,101 +3,128 @@
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
 import functools
 import multiprocessing
 import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
 from tileir.testing.mutation.areas import AREAS, files, judges
 from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import Outcome, attempt, preload
 from tileir.testing.mutation.operators import mutants
+from tileir.testing.mutation.reach import Suite, chosen, reach
 from tileir.testing.mutation.results import Results
 
-ROOT = Path(__file__).resolve().parents[2]
+_NAMES = {"seeded": "tests/mutation/seeded.tsv", "mutants": "tests/mutation/results.tsv"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the changes asked for; 0 if every one of them was noticed."""
     options = _parser().parse_args(arguments)
-    changes = _seeded() if options.what == "seeded" else _mutants(options)
-    name = "seeded" if options.what == "seeded" else "results"
-    results = Results(ROOT / (options.results or f"tests/mutation/{name}.tsv"))
-    todo = [c for c in changes if c.key not in results]
+    if options.what == "add":
+        results = Results(options.results or Path(_NAMES["mutants"]))
+        print(f"{sum(results.merge(Path(name)) for name in options.areas)} lines are new")
+        return 0
+    changes = _seeded(options.root) if options.what == "seeded" else _mutants(options)
+    results = Results(options.results or options.root / _NAMES[options.what], options.out)
+    todo = [c for c in changes if _open(c, results, options.retry)]
     print(f"{len(changes)} changes, {len(changes) - len(todo)} known", file=sys.stderr)
-    _run(todo, results, options)
+    if todo:
+        _run(todo, results, options)
     return _report(changes, results)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tileir.testing.mutation", description=__doc__)
-    parser.add_argument("what", choices=("seeded", "mutants"))
+    parser.add_argument("what", choices=("seeded", "mutants", "add"))
     parser.add_argument("areas", nargs="*", help=f"{', '.join(AREAS)}, elsewhere, or files")
     parser.add_argument("--sample", type=int, help="so many mutants, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--jobs", type=int, default=1, help="changes tried at the same time")
     parser.add_argument("--minutes", type=float, help="stop after so long; run again to go on")
-    parser.add_argument("--results", help="default: tests/mutation/seeded.tsv or results.tsv")
+    parser.add_argument("--seconds", type=float, default=90.0, help="of tests for one change")
+    parser.add_argument("--retry", action="store_true", help="try again what survived")
+    parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository")
+    parser.add_argument("--results", type=Path, help="default: a file in tests/mutation")
+    parser.add_argument("--out", type=Path, help="write what is new here and not to RESULTS")
+    parser.add_argument("--reach", type=Path, help="default: build/reach.json")
     return parser
 
 
-def _seeded() -> list[Change]:
+def _open(change: Change, results: Results, again: bool) -> bool:
+    return change.key not in results or (again and results[change.key] == "survived")
+
+
+def _seeded(root: Path) -> list[Change]:
     from tileir.testing.mutation.seeded import changes
 
-    return changes(ROOT)
+    return changes(root)
 
 
 def _mutants(options: argparse.Namespace) -> list[Change]:
-    names = [f for area in options.areas or AREAS for f in _files(area)]
-    found = [c for f in names for c in mutants(f, (ROOT / f).read_text())]
+    names = [f for area in options.areas or AREAS for f in _files(area, options.root)]
+    found = [c for f in names for c in mutants(f, (options.root / f).read_text())]
     if options.sample and options.sample < len(found):
         found = random.Random(options.seed).sample(found, options.sample)
     return found
 
 
-def _files(area: str) -> list[str]:
-    return [area] if area.endswith(".py") else files(area, ROOT)
+def _files(area: str, root: Path) -> list[str]:
+    return [area] if area.endswith(".py") else files(area, root)
 
 
 def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) -> None:
     preload()
     ends = time.monotonic() + 60 * options.minutes if options.minutes else None
-    limits = _limits({_judges(c) for c in todo})
+    tests = {t: None for c in todo if not c.tests for t in judges(c.file, options.root)}
+    known = reach(options.root, tests, options.jobs, options.reach or Path("build/reach.json"))
+    for suite in known.values():
+        if suite.tests in tests and not suite.passed:
+            print(f"left out, since it fails without any change: {suite.tests}", file=sys.stderr)
+    one = functools.partial(_try, root=options.root, ends=ends)
     context = multiprocessing.get_context("fork")
-    with concurrent.futures.ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        one = functools.partial(_try, ends=ends, limits=limits)
-        for change, outcome in zip(todo, pool.map(one, todo), strict=True):
-            if outcome is not None:
-                results.add(change, outcome)
-                print(f"{outcome.status:8} {outcome.seconds:6.1f} s  {_place(change)}", flush=True)
+    with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
+        made: dict[Future[Outcome | None], Change] = {}
+        for change in todo:
+            made[pool.submit(one, change, *_judged(change, known, options))] = change
+        while made:
+            for future in wait(made, return_when=FIRST_COMPLETED).done:
+                change, outcome = made.pop(future), future.result()
+                if outcome is not None:
+                    results.add(change, outcome)
+                    print(
+                        f"{outcome.status:8} {outcome.seconds:6.1f} s  {_place(change)}", flush=True
+                    )
 
 
-def _limits(chosen: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], float]:
-    """Seconds that tests may take: three times what they need without a change, and 20."""
-    found: dict[tuple[str, ...], float] = {}
-    for names in chosen:
-        plain = attempt(None, ROOT, names, 3600)
-        if plain.noticed:
-            raise SystemExit(f"these tests fail without any change: {' '.join(names)}")
-        found[names] = 3 * plain.seconds + 20
-    return found
+def _judged(
+    change: Change, known: dict[str, Suite], options: argparse.Namespace
+) -> tuple[tuple[str, ...], float]:
+    """The tests for a change, as many as fit into the time for one, and how long they may take:
+    three times what they need without a change, and 20 seconds."""
+    if change.tests:
+        return change.tests, 120.0
+    names: list[str] = []
+    needed = 0.0
+    for suite in chosen(change, judges(change.file, options.root), known):
+        if names and needed + suite.seconds > options.seconds:
+            break
+        names.append(suite.tests)
+        needed += suite.seconds
+    return tuple(names), 3 * needed + 20
 
 
 def _try(
-    change: Change, ends: float | None, limits: dict[tuple[str, ...], float]
+    change: Change, tests: Sequence[str], limit: float, root: Path, ends: float | None
 ) -> Outcome | None:
     if ends is not None and time.monotonic() > ends:
         return None
-    return attempt(change, ROOT, _judges(change), limits[_judges(change)])
-
-
-def _judges(change: Change) -> tuple[str, ...]:
-    return change.tests or judges(change.file)
+    return attempt(change, root, tests, limit)
 
 
 def _report(changes: Sequence[Change], results: Results) -> int:

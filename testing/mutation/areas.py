@@ -9,32 +9,41 @@ from tileir.testing.mutation.change import FOLDERS
 AREAS: dict[str, tuple[str, ...]] = {
     "simplifier": ("tileir/passes/laws", "tileir/passes/simplify.py", "tileir/passes/fold.py"),
     "verifier": ("tileir/verify",),
-    "synchronisation": ("backend/memory/sync", "backend/memory/scratch"),
+    "synchronisation": tuple(
+        f"backend/memory/{name}" for name in ("sync", "hazards", "meeting", "affine", "roots")
+    ),
 }
 """Files and folders whose every mutant has to be found."""
 
 ELSEWHERE = ("tileir", "textual", "builder", "backend")
 """Folders from which the rest is drawn."""
 
+_PROGRAMS = tuple(
+    f"tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{name}]"
+    for name in ("cse", "dce", "fold", "inline", "licm", "lower-predicates", "peephole",
+                 "simplify", "simplify-cfg", "pipeline", "default")
+)  # fmt: skip
+_TESTING = ("tests/testing/test_programs.py", "tests/testing/test_round_trip.py", *_PROGRAMS)
+
 TESTS: dict[str, tuple[str, ...]] = {
     "tileir": ("tests/core", "tests/ops", "tests/verify", "tests/interp"),
-    "tileir/analysis": ("tests/analysis", "tests/passes", "tests/testing"),
+    "tileir/analysis": ("tests/analysis", "tests/passes", *_TESTING),
     "tileir/codes": ("tests/textual", "tests/tools"),
-    "tileir/interp": ("tests/interp", "tests/ops", "tests/testing"),
+    "tileir/interp": ("tests/interp", "tests/ops", *_TESTING),
     "tileir/layout": ("tests/backend",),
     "tileir/linker": ("tests/interp", "tests/tools"),
     "tileir/linking": ("tests/interp", "tests/tools"),
-    "tileir/machine": ("tests/ops", "tests/interp", "tests/testing"),
-    "tileir/ops": ("tests/ops", "tests/textual", "tests/passes"),
-    "tileir/passes": ("tests/passes", "tests/testing"),
+    "tileir/machine": ("tests/ops", "tests/interp", *_TESTING),
+    "tileir/ops": ("tests/ops", "tests/textual", "tests/passes", "tests/interp"),
+    "tileir/passes": ("tests/passes", *_TESTING),
     "tileir/passmanager": ("tests/passes", "tests/tools"),
     "tileir/render": ("tests/textual", "tests/tools"),
     "tileir/verify": ("tests/verify", "tests/textual", "tests/builder"),
-    "textual": ("tests/textual", "tests/corpus", "tests/testing"),
+    "textual": ("tests/textual", "tests/corpus", *_TESTING),
     "builder": ("tests/builder",),
-    "backend": ("tests/backend", "tests/examples"),
+    "backend": ("tests/backend", "tests/corpus", "tests/examples"),
 }
-"""The tests, in order, for files whose path begins so; the longest beginning counts."""
+"""Tests, in files or folders, for files whose path begins so; the longest beginning counts."""
 
 
 def files(area: str, root: Path) -> list[str]:
@@ -45,9 +54,16 @@ def files(area: str, root: Path) -> list[str]:
     return [f for f in _below(ELSEWHERE, root) if f not in named]
 
 
-def judges(file: str) -> tuple[str, ...]:
-    """Paths of the tests that judge `file`."""
-    return TESTS[max((start for start in TESTS if file.startswith(start)), key=len)]
+def judges(file: str, root: Path) -> tuple[str, ...]:
+    """The tests that judge `file`: files of tests below `root`, or single tests in one."""
+    named = TESTS[max((start for start in TESTS if file.startswith(start)), key=len)]
+    return tuple(test for name in named for test in _suites(name, root))
+
+
+def _suites(name: str, root: Path) -> list[str]:
+    if "::" in name or name.endswith(".py"):
+        return [name]
+    return sorted(str(p.relative_to(root)) for p in (root / name).rglob("test_*.py"))
 
 
 def _below(starts: tuple[str, ...], root: Path) -> list[str]:

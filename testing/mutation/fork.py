@@ -10,12 +10,11 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,46 +50,64 @@ def preload() -> None:
 
 
 def attempt(change: Change | None, root: Path, tests: Sequence[str], limit: float) -> Outcome:
-    """Run `tests` (paths below `root`) with `change` in place, for at most `limit` seconds."""
+    """Run `tests` (paths below `root`), one after the other until one fails, with `change` in
+    place, for at most `limit` seconds."""
     started = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        os._exit(_run(change, root, tests))
-    status = _wait(child, started + limit)
+    status = child(lambda: silenced(change, root, tests), started + limit)
     seconds = round(time.monotonic() - started, 2)
     if status is None:
         return Outcome("timeout", seconds)
     return Outcome("survived" if status == 0 else "killed", seconds)
 
 
-def _wait(child: int, deadline: float) -> int | None:
-    """The exit status of `child`; None if it had to be stopped."""
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+def child(work: Callable[[], int], deadline: float | None) -> int | None:
+    """The status with which `work` ends in a process of its own; None where it was stopped."""
+    made = os.fork()
+    if made == 0:
+        status = 1
+        try:
+            os.setpgid(0, 0)
+            status = work()
+        finally:
+            os._exit(status)
+    return _wait(made, deadline)
 
 
-def _run(change: Change | None, root: Path, tests: Sequence[str]) -> int:
-    """The child: exit status 0 if every test passed."""
-    os.setpgid(0, 0)
+def silenced(change: Change | None, root: Path, tests: Sequence[str]) -> int:
+    """In a process that does nothing else: 0 if every test passes, with `change` in place."""
     _silence()
     os.chdir(root)
     for name in [n for n in sys.modules if n == "tileir" or n.startswith("tileir.")]:
         del sys.modules[name]
     if change is not None:
-        sys.meta_path.insert(0, _Changed(change, root))
+        sys.meta_path.insert(0, _Changed(change))
     try:
-        import pytest
-
-        arguments = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        return int(pytest.main([*arguments, "--hypothesis-seed=0", *tests]))
+        return max((_passed(path) for path in tests), default=0)
     except BaseException:
         return 1
+
+
+def _passed(tests: str) -> int:
+    """0 if `tests` pass. Raises RuntimeError where they do not, so that no more are run."""
+    import pytest
+
+    arguments = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    status = int(pytest.main([*arguments, "--hypothesis-seed=0", tests]))
+    if status:
+        raise RuntimeError(tests)
+    return status
+
+
+def _wait(made: int, deadline: float | None) -> int | None:
+    """The exit status of a process; None if it had to be stopped."""
+    while deadline is None or time.monotonic() < deadline:
+        done, status = os.waitpid(made, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(0.02)
+    os.killpg(made, signal.SIGKILL)
+    os.waitpid(made, 0)
+    return None
 
 
 def _silence() -> None:
@@ -100,23 +117,25 @@ def _silence() -> None:
 
 
 class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
-    """Finds the changed module, and loads its new source under the real file's name."""
+    """Finds the changed module where it is installed, and loads its new source."""
 
-    def __init__(self, change: Change, root: Path) -> None:
-        self.change, self.path = change, root / change.file
+    def __init__(self, change: Change) -> None:
+        self.change, self.origin = change, ""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self.change.module:
             return None
-        places = [str(self.path.parent)] if self.path.name == "__init__.py" else None
-        return importlib.util.spec_from_file_location(
-            fullname, self.path, loader=self, submodule_search_locations=places
-        )
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(fullname, path, target)
+            if spec is not None:
+                self.origin, spec.loader = spec.origin or "", self
+                return spec
+        return None
 
     def get_filename(self, fullname: str) -> str:
-        return str(self.path)
+        return self.origin
 
     def get_data(self, path: Any) -> bytes:
         return self.change.source.encode()

@@ -10,22 +10,42 @@ from tileir.testing.mutation.fork import Outcome
 
 class Results:
     """Status by key of a change. One line each: key, status, seconds or, for a change that means
-    the same as the original (`equivalent`, noted by hand), the reason."""
+    the same as the original (`equivalent`, noted by hand), the reason; the last line of a key
+    counts. What is new goes to `out`, the same file where none is named."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        lines = path.read_text().splitlines() if path.exists() else []
-        self._status = {k: s for k, s, _ in (line.split("\t") for line in lines)}
+    def __init__(self, path: Path, out: Path | None = None) -> None:
+        self.path, self.out = path, out or path
+        self._lines: dict[str, str] = {}
+        for known in dict.fromkeys((self.path, self.out)):
+            for line in known.read_text().splitlines() if known.exists() else ():
+                self._lines[line.split("\t")[0]] = line
 
     def __contains__(self, key: str) -> bool:
-        return key in self._status
+        return key in self._lines
 
     def __getitem__(self, key: str) -> str:
-        return self._status[key]
+        return self._lines[key].split("\t")[1]
 
     def add(self, change: Change, outcome: Outcome) -> None:
         """Note an outcome, at once, so that a run that is stopped loses nothing."""
-        self._status[change.key] = outcome.status
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as file:
-            file.write(f"{change.key}\t{outcome.status}\t{outcome.seconds}\n")
+        line = f"{change.key}\t{outcome.status}\t{outcome.seconds}"
+        self._lines[change.key] = line
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        with self.out.open("a") as file:
+            file.write(line + "\n")
+
+    def merge(self, other: Path) -> int:
+        """Take over what was found elsewhere, but for changes that are `equivalent`; how many
+        lines are new."""
+        found = {line.split("\t")[0]: line for line in other.read_text().splitlines()}
+        new = {
+            key: line for key, line in found.items()
+            if key not in self or (self[key] != "equivalent" and self._lines[key] != line)
+        }  # fmt: skip
+        self._lines.update(new)
+        self.write()
+        return len(new)
+
+    def write(self) -> None:
+        """Write every change once, in the order of the keys."""
+        self.out.write_text("".join(f"{line}\n" for _, line in sorted(self._lines.items())))

@@ -11,6 +11,7 @@ from tileir.testing.mutation.areas import AREAS, files, judges
 from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import attempt
 from tileir.testing.mutation.operators import mutants
+from tileir.testing.mutation.reach import chosen, reach
 from tileir.testing.mutation.results import Results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,6 +72,39 @@ def test_a_change_is_noticed_by_a_test_that_looks(tmp_path: Path) -> None:
     assert attempt(None, ROOT, [str(slow)], 1).status == "timeout"
 
 
+def test_tests_that_do_not_reach_a_change_are_not_run(tmp_path: Path) -> None:
+    near, far = tmp_path / "test_near.py", tmp_path / "test_far.py"
+    near.write_text(
+        "from tileir.testing.shrinking import shrink\n"
+        "def test():\n    assert shrink([(1, 2, 3, 4)], bool) == [(1, 0, 0, 0)]\n"
+    )
+    far.write_text("import tileir.testing.shrinking\ndef test():\n    assert False\n")
+    cache, names = tmp_path / "reach.json", [str(far), str(near)]
+    known = reach(ROOT, names, 1, cache)
+    assert [known[name].passed for name in names] == [False, True]
+    assert reach(ROOT, names, 1, cache) == known
+    file = "testing/shrinking.py"
+    source = (ROOT / file).read_text()
+    inside = Change(file, source.split("def shrink(")[0].count("\n") + 12, "", source, "")
+    on_import = Change(file, 1, "", source, "")
+    assert [s.tests for s in chosen(inside, names, known)] == [str(near)]
+    assert [s.tests for s in chosen(on_import, names, known)] == [str(near)]
+    other = Change("tileir/linker.py", 1, "", (ROOT / "tileir/linker.py").read_text(), "")
+    assert chosen(other, names, known) == []
+
+
+def test_results_from_elsewhere_are_taken_over(tmp_path: Path) -> None:
+    here, there = tmp_path / "here.tsv", tmp_path / "there.tsv"
+    here.write_text("a\tsurvived\t1\nb\tequivalent\tbecause\n")
+    there.write_text("a\tkilled\t2\nb\tsurvived\t3\nc\tkilled\t4\n")
+    results = Results(here)
+    assert results.merge(there) == 2
+    assert here.read_text() == "a\tkilled\t2\nb\tequivalent\tbecause\nc\tkilled\t4\n"
+    change = next(mutants("tileir/x.py", "a = b < c\n"))
+    Results(here, tmp_path / "out.tsv").add(change, attempt(None, ROOT, [], 60))
+    assert change.key not in Results(here) and change.key in Results(tmp_path / "out.tsv")
+
+
 def test_results_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "results.tsv"
     change = next(mutants("tileir/x.py", "a = b < c\n"))
@@ -82,7 +116,7 @@ def test_results_survive_a_restart(tmp_path: Path) -> None:
 @pytest.mark.parametrize("area", AREAS)
 def test_every_area_has_files_and_every_file_tests(area: str) -> None:
     for file in files(area, ROOT):
-        assert all((ROOT / path).exists() for path in judges(file))
+        assert all((ROOT / path.split("::")[0]).is_file() for path in judges(file, ROOT))
 
 
 def test_seeded_bugs_fit_the_source() -> None:

@@ -1,0 +1,132 @@
+"""Which tests run which functions: a test that never calls what was changed need not run."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import attrs
+
+from tileir.testing.mutation.change import FOLDERS, Change
+from tileir.testing.mutation.fork import child, silenced
+
+_WHOLE = "<module>"
+_KINDS = ("*.py", "*.tir", "*.mapl19")
+
+
+@attrs.frozen
+class Suite:
+    """Tests (what pytest is given), whether they pass without a change, the `seconds` they take
+    watched, and the functions they call: names of modules, and lines where functions begin, 0
+    for what runs on import."""
+
+    tests: str
+    passed: bool
+    seconds: float
+    calls: frozenset[tuple[str, int]]
+
+
+def reach(root: Path, tests: Iterable[str], jobs: int, cache: Path) -> dict[str, Suite]:
+    """What each of `tests` reaches; kept in `cache` for as long as no source changes."""
+    state = _digest(root)
+    known = _read(cache, state)
+    missing = [t for t in tests if t not in known]
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        for suite in pool.map(_measured, missing, [root] * len(missing)):
+            known[suite.tests] = suite
+    if missing:
+        _write(cache, state, known)
+    return known
+
+
+def chosen(change: Change, tests: Sequence[str], known: dict[str, Suite]) -> list[Suite]:
+    """Those of `tests` that run what `change` changes, quickest first."""
+    called = (change.module, _place(change))
+    found = [known[t] for t in tests]
+    return sorted((s for s in found if s.passed and called in s.calls), key=lambda s: s.seconds)
+
+
+def _place(change: Change) -> int:
+    """The line where the innermost function around a change begins; 0 for none."""
+    best: ast.FunctionDef | None = None
+    for node in ast.walk(ast.parse(change.source)):
+        if isinstance(node, ast.FunctionDef) and node.body[0].lineno <= change.line:
+            inside = change.line <= (node.end_lineno or 0)
+            if inside and (best is None or node.lineno > best.lineno):
+                best = node
+    if best is None:
+        return 0
+    return min([best.lineno, *(d.lineno for d in best.decorator_list)])
+
+
+def _measured(tests: str, root: Path) -> Suite:
+    """Run `tests` in a process of their own, watched."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, started = Path(folder) / "calls.json", time.monotonic()
+        status = child(lambda: _watched(root, tests, out), None)
+        seconds = round(time.monotonic() - started, 2)
+        calls = json.loads(out.read_text()) if out.exists() else []
+        return Suite(tests, status == 0, seconds, frozenset((m, n) for m, n in calls))
+
+
+def _watched(root: Path, tests: str, out: Path) -> int:
+    seen: dict[int, tuple[Any, str]] = {}
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and id(frame.f_code) not in seen:
+            seen[id(frame.f_code)] = frame.f_code, frame.f_globals.get("__name__", "")
+
+    sys.setprofile(note)
+    try:
+        status = silenced(None, root, [tests])
+    finally:
+        sys.setprofile(None)
+    calls = {
+        (name, 0 if code.co_name == _WHOLE else code.co_firstlineno)
+        for code, name in seen.values()
+        if name.startswith("tileir")
+    }
+    out.write_text(json.dumps(sorted(calls)))
+    return status
+
+
+def _digest(root: Path) -> str:
+    """Of all sources and tests, and of the Python that runs them."""
+    made = hashlib.sha256(sys.version.encode())
+    for folder in (*FOLDERS, "tests"):
+        for kind in _KINDS:
+            for path in sorted((root / folder).rglob(kind)):
+                made.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return made.hexdigest()
+
+
+def _read(cache: Path, state: str) -> dict[str, Suite]:
+    if not cache.exists():
+        return {}
+    kept = json.loads(cache.read_text())
+    if kept["state"] != state:
+        return {}
+    suites = (
+        Suite(t, p, s, frozenset((m, n) for m, n in calls)) for t, p, s, calls in kept["suites"]
+    )
+    return {suite.tests: suite for suite in suites}
+
+
+def _write(cache: Path, state: str, known: dict[str, Suite]) -> None:
+    suites = [(s.tests, s.passed, s.seconds, sorted(s.calls)) for s in known.values()]
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    part = cache.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps({"state": state, "suites": suites}))
+    part.replace(cache)
