@@ -1,6 +1,8 @@
 """Pictures: well formed, and what they show is what is counted."""
 
+import re
 from collections import Counter
+from itertools import combinations, product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,8 +14,13 @@ from tileir.tools.main import main
 from tileir.tools.view import PICTURES, drawn
 from tileir.tools.view.access import spans
 from tileir.tools.view.banks import wavefront_rows
+from tileir.tools.view.clusters import clusters
+from tileir.tools.view.diff import marked, pairs
 from tileir.tools.view.gallery import KERNELS, drawing
+from tileir.tools.view.lifetimes import rooms, stretches
+from tileir.tools.view.nest import coordinate, counters
 from tileir.tools.view.subject import Subject
+from tileir.tools.view.tiles import owners
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PICTURES_FOLDER = EXAMPLES.parent / "docs" / "pictures"
@@ -184,9 +191,163 @@ def test_wavefronts_shown_are_wavefronts_counted(size, stride):
     assert all(len({w.bank for w in row.words}) == len(row.words) for row in rows)
 
 
+# Shared memory over time --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["softmax", "matmul", "layer_norm"])
+def test_rooms_are_drawn_where_they_lie_and_never_two_at_one_place_and_time(name):
+    subject = Subject(module(name))
+    plan = subject.staged.memory
+    found = rooms(subject.laid_out, plan)
+    assert {(r.op, r.offset, r.size) for r in found} == {
+        (op, at, plan.sizes[op]) for op, at in plan.offsets.items()
+    }
+    for a, b in combinations(found, 2):
+        apart = a.last < b.first or b.last < a.first
+        assert apart or a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
+    tree = root("shared", name)
+    (memory,) = labelled(tree, "memory")
+    bars = shapes(memory, "cell")
+    assert len(bars) == len(found)
+    scale = 300 / plan.size
+    heights = sorted(float(bar.get("height")) for bar in bars)
+    assert heights == pytest.approx(sorted(r.size * scale for r in found), abs=0.06)
+
+
+def test_a_room_used_in_a_loop_lasts_to_its_end():
+    subject = Subject(module("matmul"))
+    places = {s.label: s for s in stretches(subject.laid_out)}
+    end = max(s.end for s in places.values() if s.depth)
+    buffers = [r for r in rooms(subject.laid_out, subject.staged.memory) if len(r.touched) > 2]
+    assert buffers and all(room.last == end - 1 for room in buffers)
+
+
+def test_a_kernel_without_shared_memory_says_so():
+    assert any("needs no shared memory" in t for t in texts(root("shared", "add")))
+
+
+# Def-use ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["add", "softmax", "matmul", "layer_norm"])
+def test_every_op_is_in_one_box_of_its_block(name):
+    function = module(name).kernel(None)
+    every = frozenset(function.ops)
+    for block in function.blocks.values():
+        found = clusters(function, block, every)
+        assert Counter(op for c in found for op in c.ops) == Counter(block.ops)
+        for cluster in found:
+            inner = {v for op in cluster.ops[:-1] for v in op.results}
+            read = {v for op in function.ops if op not in cluster.ops for v in op.operands}
+            assert not inner & read
+
+
+def test_boxes_are_apart_and_arrows_lead_down():
+    tree = root("defuse", "matmul")
+    for block in module("matmul").kernel(None).blocks:
+        (frame,) = labelled(tree, block)
+        kinds = ("box", "memory", "heavy", "carried", "turn")
+        boxes = [_bounds(e) for kind in kinds for e in shapes(frame, kind)]
+        for (x, y, w, h), (u, v, k, n) in combinations(boxes, 2):
+            assert x + w <= u or u + k <= x or y + h <= v or v + n <= y
+        for edge in shapes(frame, "edge"):
+            _, *points = re.findall(r"[\d.]+ ([\d.]+)(?=[CLM]|$)", edge.get("d"))
+            assert points == sorted(points, key=float)
+
+
+def _bounds(rectangle):
+    return tuple(float(rectangle.get(name)) for name in ("x", "y", "width", "height"))
+
+
+def test_a_value_shows_what_makes_it_and_what_it_makes():
+    words = " ".join(texts(root("defuse", "softmax", value="%sum"), "code"))
+    assert "%sum = reduce %num" in words and "%v = load" in words and "store %py %out %in" in words
+    assert "%ys" not in words
+
+
+# Iterations over warps ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "value"), [("matmul", "%acc.next"), ("softmax", "%out")])
+def test_the_loops_shown_go_through_every_element(name, value):
+    """The coordinates written in the loops' body, evaluated, are the layout's."""
+    subject = Subject(module(name), value=value)
+    layout = subject.named(subject.laid_out).type.layout
+    found = counters(layout)
+    assert not any(c.loop.crossed for c in found)
+    reached = set()
+    for index in product(*(range(c.loop.count) for c in found)):
+        env = dict(zip((c.name for c in found), index, strict=True))
+        at = [coordinate(found, dim) for dim in range(layout.rank)]
+        reached.add(tuple(eval(re.sub(r"(\d) (\w)", r"\1*\2", text), {}, env) for text in at))
+    assert reached == set(owners(layout, layout.extents))
+
+
+def test_each_warp_is_shown_what_it_does():
+    tree = root("warps", "matmul")
+    (frames,) = labelled(tree, "warps")
+    assert texts(frames, "head") == [f"warp {i}" for i in range(4)]
+    mine = {e.text for e in frames.iter(SVG + "title")}
+    assert mine == {"another warp", *(f"warp {i}" for i in range(4))}
+
+
+# Passes -------------------------------------------------------------------------------------------
+
+
+def page(name, **options):
+    text = drawn("passes", Subject(module(name), **options))
+    return ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
+
+
+def test_a_page_of_passes_shows_what_changed_and_folds_what_did_not():
+    found = page("matmul", pipeline="cse,dce")
+    folded = [d for d in found.iter("details") if d.get("class") == "nothing"]
+    (opened,) = [d for d in found.iter("details") if d.get("class") == "pass"]
+    assert [li.text for d in folded for li in d.iter("li")] == ["cse on @matmul"]
+    assert "61 ops, then 60" in "".join(opened.find("summary").itertext())
+    (gone,) = [td for td in opened.iter("td") if td.get("class") == "old"]
+    assert "%k32 = splat" in "".join(gone.itertext())
+    (counted,) = [t for t in opened.iter("table") if t.get("class") == "counts"]
+    assert "splat13 → 12" in "".join(counted.itertext())
+
+
+def test_both_sides_of_a_page_are_the_texts_themselves():
+    found = page("softmax")
+    for step in [d for d in found.iter("details") if d.get("class") == "pass"]:
+        rows = [r for t in step.iter("table") if t.get("class") == "diff" for r in t.iter("tr")]
+        for side in (0, 2):
+            numbers = [int(n) for r in rows if (n := r[side].text)]
+            assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_wrong_pipeline_is_an_error(capsys):
+    words = ["view", "passes", str(EXAMPLES / "add.tir"), "--pipeline", "cse,nothing"]
+    assert main(words) == 1
+    assert "TIR0601" in capsys.readouterr().err
+
+
+OLD = ["a", "%x = add %a, %b", "%y = mul %x, 2", "ret"]
+NEW = ["%x = sub %a, %b", "%z = neg %x", "%y = mul %x, 3", "ret"]
+
+
+def test_changed_lines_stand_beside_what_they_were():
+    found = list(pairs(OLD, NEW))
+    beside = {(p.old, p.new) for p in found}
+    assert {("%x = add %a, %b", "%x = sub %a, %b"), ("%y = mul %x, 2", "%y = mul %x, 3")} <= beside
+    assert {("a", None), (None, "%z = neg %x"), ("ret", "ret")} <= beside
+    assert [p.old for p in found if p.old] == OLD and [p.new for p in found if p.new] == NEW
+
+
+def test_what_changed_in_a_line_is_marked():
+    left, right = marked("%x = add i32 %a, 1", "%x = sub i32 %a, 1")
+    assert [s for only, s in left if only] == ["add"]
+    assert [s for only, s in right if only] == ["sub"]
+    assert "".join(s for _, s in left) == "%x = add i32 %a, 1"
+
+
 # The gallery --------------------------------------------------------------------------------------
 
-STEADY = ("cfg",)
+STEADY = ("cfg", "defuse")
 """Pictures of the module as written, which no change of the backend changes."""
 
 

@@ -14,8 +14,11 @@ PICTURES = {
     "access": "the addresses that a warp touches at every load and store",
     "banks": "the banks of shared memory that a warp's accesses meet in",
     "cfg": "blocks and the branches between them",
+    "defuse": "ops, and who reads what they define",
     "owners": "who holds which element of a tile",
+    "passes": "what each pass changes, as a page of HTML",
     "shared": "who lies where in shared memory, and how long",
+    "warps": "how an op's iterations are spread over warps and their loops",
 }
 """Picture to its line of help; each is the module of that name in `tileir.tools.view`."""
 

@@ -34,10 +34,14 @@ text{font:11px "DejaVu Sans Mono",ui-monospace,Menlo,Consolas,monospace;fill:#1f
 .frame{fill:none;stroke:#818b98}.faint{fill:none;stroke:#d1d9e0}.band{fill:#f0f3f6}
 .edge{fill:none;stroke:#57708c;stroke-width:1.1}.tip{fill:#57708c}
 .rule{stroke:#c4161c;stroke-dasharray:3 3;fill:none}.clash{fill:none;stroke:#c4161c;stroke-width:2}
-.cell{stroke:#fff;stroke-width:.6}
+.cell{stroke:#fff;stroke-width:.6}.code{font-size:10px}
+.memory{fill:#ddf0ff;stroke:#5a8fc0}.heavy{fill:#d9f5df;stroke:#4f9d63}
+.carried{fill:#fbf1d0;stroke:#b39b45}.turn{fill:#f3e3f9;stroke:#9d6db3}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.soft{fill:#9aa4af}.bad{fill:#ff7b72}
 .in{fill:#101418}.paper{fill:#14181e}.box{fill:#20262e;stroke:#7d8793}.frame{stroke:#7d8793}
 .faint{stroke:#39424d}.band{fill:#1c222a}.edge{stroke:#8fb2d6}.tip{fill:#8fb2d6}
+.memory{fill:#15324c;stroke:#5a8fc0}.heavy{fill:#16351f;stroke:#4f9d63}
+.carried{fill:#383013;stroke:#b39b45}.turn{fill:#332040;stroke:#9d6db3}
 .rule{stroke:#ff7b72}.clash{stroke:#ff7b72}.cell{stroke:#14181e}}
 """
 
@@ -75,10 +79,10 @@ def piece(x: float, y: float, width: float, height: float) -> str:
     return f"M{_n(x)} {_n(y)}h{_n(width)}v{_n(height)}h{_n(-width)}z"
 
 
-def area(pieces: Iterable[str], fill: str, title: str) -> str:
+def area(pieces: Iterable[str], fill: str, title: str, kind: str = "cell") -> str:
     """Rectangles of one colour that say `title` when one of them is pointed at."""
     path = "".join(pieces)
-    return f'<path class="cell" d="{path}" fill="{fill}"><title>{escape(title)}</title></path>'
+    return f'<path class="{kind}" d="{path}" fill="{fill}"><title>{escape(title)}</title></path>'
 
 
 def line(points: Sequence[tuple[float, float]], kind: str = "edge") -> str:
@@ -87,11 +91,16 @@ def line(points: Sequence[tuple[float, float]], kind: str = "edge") -> str:
     return f'<path class="{kind}" d="M{path}"/>'
 
 
-def curve(start: tuple[float, float], end: tuple[float, float], bend: tuple[float, float]) -> str:
-    """An edge from `start` to `end`, an arrow's tip there, that leaves and arrives by `bend`."""
-    (x, y), (u, v), (a, b) = start, end, bend
-    path = f"M{_n(x)} {_n(y)}C{_n(x + a)} {_n(y + b)} {_n(u + a)} {_n(v - b)} {_n(u)} {_n(v)}"
-    return f'<path class="edge" d="{path}"/>' + tip((u, v), (-a, b) if a else (0, b))
+def spline(points: Sequence[tuple[float, float]]) -> str:
+    """An edge down through `points`, upright at each, with the tip of an arrow at its end."""
+    (x, y), *rest = points
+    path = [f"M{_n(x)} {_n(y)}"]
+    for u, v in rest:
+        half = (v - y) / 2
+        bend = f"C{_n(x)} {_n(y + half)} {_n(u)} {_n(v - half)} " if abs(u - x) > 0.05 else "L"
+        path.append(f"{bend}{_n(u)} {_n(v)}")
+        x, y = u, v
+    return f'<path class="edge" d="{"".join(path)}"/>' + tip((x, y), (0, 1))
 
 
 def tip(at: tuple[float, float], way: tuple[float, float]) -> str:

@@ -1,0 +1,147 @@
+"""Ops of a block gathered where one alone reads what the other defines, so that a graph of them
+shows what is shared and what has effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import attrs
+
+from tileir.analysis.uses import homes, uses
+from tileir.effects import Effects
+from tileir.ir import Block, Function
+from tileir.op import Op
+from tileir.values import Operand, Value
+
+HEAVY = frozenset({"dot", "dot_scaled", "reduce", "scan"})
+"""Ops that end their cluster, as those that touch memory do."""
+
+_MOST = 9
+"""Ops of a cluster."""
+
+
+@attrs.frozen(eq=False)
+class Cluster:
+    """Ops in program order; all but the last define what only others of them read."""
+
+    ops: tuple[Op, ...]
+
+    @property
+    def last(self) -> Op:
+        """The op that others read, or that has an effect."""
+        return self.ops[-1]
+
+
+@attrs.frozen(eq=False)
+class Phi:
+    """A parameter of a block, and what each edge that leads there gives it."""
+
+    value: Value
+    incoming: tuple[tuple[str, Operand], ...]
+
+
+@attrs.frozen(eq=False)
+class Port:
+    """A value of another block, `home`, that a block reads."""
+
+    value: Value
+    home: str
+
+
+def clusters(function: Function, block: Block, wanted: frozenset[Op]) -> list[Cluster]:
+    """The ops of `block` that are `wanted`, gathered, in the order of their last ops."""
+    readers = uses(function)
+    into: dict[Op, Op] = {}
+    held: dict[Op, list[Op]] = {op: [op] for op in block.ops if op in wanted}
+    for op in reversed(block.ops):
+        reader = _only_reader(op, readers, block)
+        if op in held and reader is not None and reader in held:
+            root = into.get(reader, reader)
+            if len(held[root]) < _MOST:
+                into[op] = root
+                held[root].append(op)
+    number = {op: i for i, op in enumerate(block.ops)}
+    roots = [op for op in block.ops if op in held and op not in into]
+    return [Cluster(tuple(sorted(held[op], key=lambda o: number[o]))) for op in roots]
+
+
+def _only_reader(op: Op, readers: Mapping[Value, Sequence[Op]], block: Block) -> Op | None:
+    """The op of `block` that alone reads what `op` defines, other than to pass it on; None for an
+    op that ends its cluster."""
+    found = {id(r): r for v in op.results for r in readers.get(v, ())}
+    if op.effects is not Effects.PURE or op.mnemonic in HEAVY or len(found) != 1:
+        return None
+    (reader,) = found.values()
+    passed = any(a in op.results for s in reader.successors for a in s.arguments)
+    return None if passed or all(reader is not o for o in block.ops) else reader
+
+
+def phis(function: Function, block: Block, wanted: frozenset[Value]) -> list[Phi]:
+    """The parameters of `block` that are `wanted`, with what edges pass them."""
+    found: list[Phi] = []
+    for i, value in enumerate(block.parameters):
+        if value in wanted:
+            incoming = [
+                (other.label, edge.arguments[i])
+                for other in function.blocks.values()
+                for edge in other.terminator.successors
+                if edge.label == block.label
+            ]
+            found.append(Phi(value, tuple(incoming)))
+    return found
+
+
+def ports(function: Function, block: Block, ops: Sequence[Op]) -> list[Port]:
+    """Values that `ops` of `block` read and other blocks define; parameters of the function are
+    left out, for everything may read them."""
+    home, given = homes(function), {p.value for p in function.parameters}
+    read = dict.fromkeys(v for op in ops for v in op.inputs if isinstance(v, Value))
+    return [Port(v, home[v]) for v in read if v not in given and home[v] != block.label]
+
+
+def slice_of(function: Function, value: Value | None) -> tuple[frozenset[Op], frozenset[Value]]:
+    """The ops and block parameters that make `value`, or are made of it; all for None."""
+    every = [v for block in function.blocks.values() for v in block.parameters]
+    if value is None:
+        return frozenset(function.ops), frozenset(every)
+    made = {v: op for op in function.ops for v in op.results}
+    passed: dict[Value, list[Value]] = {}
+    for block in function.blocks.values():
+        for source, target in _passed(function, block):
+            passed.setdefault(target, []).append(source)
+    back = _closure(value, lambda v: [*_inputs(made.get(v)), *passed.get(v, ())])
+    readers, given = uses(function), dict[Value, list[Value]]()
+    for target, sources in passed.items():
+        for source in sources:
+            given.setdefault(source, []).append(target)
+    ahead = _closure(
+        value, lambda v: [*(r for op in readers.get(v, ()) for r in op.results), *given.get(v, ())]
+    )
+    values = back | ahead
+    ops = {made[v] for v in values if v in made}
+    ops |= {op for v in ahead for op in readers.get(v, ()) if not op.results and not op.successors}
+    return frozenset(ops), frozenset(v for v in every if v in values)
+
+
+def _passed(function: Function, block: Block) -> Iterator[tuple[Value, Value]]:
+    """Arguments of the edges that leave `block`, and the parameters they become."""
+    for edge in block.terminator.successors:
+        parameters = function.blocks[edge.label].parameters
+        for argument, parameter in zip(edge.arguments, parameters, strict=True):
+            if isinstance(argument, Value):
+                yield argument, parameter
+
+
+def _inputs(op: Op | None) -> list[Value]:
+    return [] if op is None else [v for v in op.operands if isinstance(v, Value)]
+
+
+def _closure(start: Value, step: Callable[[Value], Iterable[Value]]) -> set[Value]:
+    """All that `step` leads to from `start`."""
+    found, left = {start}, [start]
+    while left:
+        for value in step(left.pop()):
+            if value not in found:
+                found.add(value)
+                left.append(value)
+    return found

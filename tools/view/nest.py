@@ -1,0 +1,122 @@
+"""The loops that an op becomes: over warps and lanes at the same time, over registers one after
+the other, and what its body does at which coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from tileir.layout import Layout, Vector
+from tileir.op import Op
+from tileir.tools.view.loops import Loop, loops
+from tileir.tools.view.naming import Names
+from tileir.types import Tile
+from tileir.values import Operand, Value
+
+_REGISTERS = "ijkmnopq"
+_AXES = (("warp", "w"), ("lane", "l"), ("register", ""))
+
+
+@attrs.frozen
+class Space:
+    """The iterations of an op: the tile whose elements they are, and for a dot how many products
+    are summed for each."""
+
+    op: Op
+    tile: Tile
+    steps: int = 1
+
+    @property
+    def shape(self) -> Vector:
+        """Extents of the iteration space."""
+        return self.tile.shape if self.steps == 1 else (*self.tile.shape, self.steps)
+
+
+def space(op: Op) -> Space | None:
+    """The iterations of `op`: elements of its largest tile, times those summed over by a dot;
+    None where it has no tile."""
+    values = (*op.results, *op.inputs)
+    tiles = [v.type for v in values if isinstance(v.type, Tile) and v.type.layout is not None]
+    if not tiles:
+        return None
+    if op.mnemonic == "dot":
+        made: Any = op
+        return Space(op, made.c.type, made.a.type.shape[-1])
+    return Space(op, max(tiles, key=lambda tile: tile.size))
+
+
+@attrs.frozen
+class Counter:
+    """A loop with the name of its variable."""
+
+    axis: str
+    name: str
+    loop: Loop
+
+
+def counters(layout: Layout) -> list[Counter]:
+    """The loops of a layout, outermost first: warps, lanes, registers."""
+    found: list[Counter] = []
+    for axis, letter in _AXES:
+        every = loops(layout, axis)
+        for i, loop in reversed(list(enumerate(every))):
+            name = f"{letter}{i}" if letter else _REGISTERS[(len(every) - 1 - i) % len(_REGISTERS)]
+            found.append(Counter(axis, name, loop))
+    return found
+
+
+def coordinate(found: Sequence[Counter], dim: int) -> str:
+    """The coordinate along `dim`, of the variables."""
+    terms: list[str] = []
+    for counter in found:
+        step = counter.loop.step[dim]
+        if step:
+            joint = "^" if counter.loop.crossed else ""
+            terms.append(f"{joint}{counter.name if step == 1 else f'{step} {counter.name}'}")
+    return " + ".join(terms).replace("+ ^", "^ ").lstrip("^") or "0"
+
+
+def lines(it: Space, names: Names) -> Iterator[str]:
+    """The loops and their body, as text."""
+    found = counters(it.tile.layout)
+    indent = ""
+    for axis, words in (("warp", "warps"), ("lane", "lanes")):
+        every = [c for c in found if c.axis == axis and any(c.loop.step)]
+        if every:
+            yield f"{indent}at once {_ranges(every)}    # {words}"
+            indent += "  "
+    for counter in found:
+        if counter.axis == "register":
+            yield f"{indent}for {_ranges([counter])}"
+            indent += "  "
+    if it.steps > 1:
+        yield f"{indent}for s in 0..{it.steps}    # products of a sum"
+        indent += "  "
+    yield indent + _body(it, names, found)
+
+
+def _ranges(found: Sequence[Counter]) -> str:
+    return ", ".join(f"{c.name} in 0..{c.loop.count}" for c in found)
+
+
+def _body(it: Space, names: Names, found: Sequence[Counter]) -> str:
+    at = [coordinate(found, dim) for dim in range(len(it.tile.shape))]
+    if it.steps > 1:
+        made: Any = it.op
+        *planes, row, column = at
+        a = f"{names.operand(made.a)}[{', '.join([*planes, row, 's'])}]"
+        b = f"{names.operand(made.b)}[{', '.join([*planes, 's', column])}]"
+        return f"{names.results(it.op)}[{', '.join(at)}] += {a} * {b}"
+    place = f"[{', '.join(at)}]"
+    inputs = ", ".join(_element(v, names, place) for v in it.op.inputs)
+    tiled = any(isinstance(v.type, Tile) for v in it.op.results)
+    left = names.results(it.op) + (place if tiled else "")
+    return f"{left} = {it.op.mnemonic} {inputs}" if left else f"{it.op.mnemonic} {inputs}"
+
+
+def _element(operand: Operand, names: Names, place: str) -> str:
+    """The operand at a place; literals and scalars are the same everywhere."""
+    tiled = isinstance(operand, Value) and isinstance(operand.type, Tile)
+    return names.operand(operand) + (place if tiled else "")

@@ -1,0 +1,226 @@
+"""What each pass changes: a page of HTML with the text before and after, side by side, and the
+ops that came and went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from itertools import groupby, pairwise
+
+import attrs
+
+from tileir.errors import Diagnostic
+from tileir.ir import Module
+from tileir.passmanager import Step, run
+from tileir.passmanager.pipeline import Node
+from tileir.textual import print_module
+from tileir.tools.view.diff import Pair, marked, pairs
+from tileir.tools.view.naming import counted
+from tileir.tools.view.subject import Subject
+
+_AROUND = 3
+"""Equal lines shown around changed ones; more are folded."""
+
+_STYLE = """
+:root{--ink:#1f2328;--soft:#59636e;--paper:#fff;--box:#f6f8fa;--line:#d1d9e0;
+--old:#ffebe9;--new:#dafbe1;--oldm:#ffc1ba;--newm:#9be9a8}
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa4af;--paper:#14181e;
+--box:#20262e;--line:#39424d;--old:#3c1f1f;--new:#16321f;--oldm:#8e2f2a;--newm:#2a6b3b}}
+body{font:14px system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:1.5em auto;
+max-width:1400px;padding:0 1em}
+table{border-collapse:collapse}.diff{table-layout:fixed;width:100%;
+font:12px "DejaVu Sans Mono",ui-monospace,Menlo,Consolas,monospace}
+.diff td{white-space:pre-wrap;overflow-wrap:anywhere;vertical-align:top;padding:0 .4em}
+.diff .n{width:2.6em;color:var(--soft);text-align:right}
+.old{background:var(--old)}.new{background:var(--new)}.none{background:var(--box)}
+.old mark{background:var(--oldm);color:inherit}.new mark{background:var(--newm);color:inherit}
+details{border:1px solid var(--line);border-radius:4px;margin:.5em 0}
+details details{border:0;margin:0;background:var(--box)}
+summary{cursor:pointer;padding:.3em .6em;background:var(--box)}
+.soft,details details summary{color:var(--soft)}.counts td,.counts th{padding:.1em .8em .1em 0;
+text-align:left;font-weight:normal}.counts{margin:.4em .6em}ul{margin:.4em}
+"""
+
+
+def picture(subject: Subject) -> str:
+    """HTML of what each pass of the pipeline (the default one if none is asked for) does to the
+    module, and, without a pipeline, of what each stage of compiling does.
+
+    Raises PassError as the pass manager does, and `CompileError` as `compile` does.
+    """
+    subject.named(subject.function)
+    chosen = subject.pipeline or "default"
+    chapters = [(f"Pipeline {chosen}", _of_pipeline(subject.module, chosen))]
+    if subject.pipeline is None:
+        title = f"Compiling for {subject.target}, from the module as written"
+        chapters.append((title, list(_of_stages(subject.staged.stages))))
+    parts = [part for title, steps in chapters for part in _chapter(title, steps)]
+    return _page(f"{subject.name}: what each pass changes", parts)
+
+
+@attrs.frozen
+class Change:
+    """A module before and after a pass, and what the pass counted."""
+
+    title: str
+    before: Module
+    after: Module
+    statistics: Mapping[str, int] = attrs.field(factory=dict)
+    remarks: Sequence[Diagnostic] = ()
+
+    @property
+    def texts(self) -> tuple[list[str], list[str]]:
+        """The lines of both, without what is no code."""
+        return _lines(self.before), _lines(self.after)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing changed."""
+        return self.before is self.after or self.texts[0] == self.texts[1]
+
+
+def _lines(module: Module) -> list[str]:
+    """The text of `module` without its header and metadata."""
+    bare = module.evolve(metadata={}, header_comments=())
+    heads = ("tir ", "stage ")
+    kept = [line for line in print_module(bare).splitlines() if not line.startswith(heads)]
+    return "\n".join(kept).lstrip("\n").splitlines()
+
+
+@attrs.define
+class _Collecting:
+    """An observer that keeps what passes were given and gave."""
+
+    changes: list[Change] = attrs.field(factory=list)
+
+    def before(self, step: Step) -> None:
+        """Nothing is known yet."""
+
+    def after(self, step: Step, module: Module) -> None:
+        self.changes.append(Change(step.title, step.before, module))
+
+    def failed(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+        """The error says what there is to say."""
+
+
+def _of_pipeline(module: Module, pipeline: str) -> list[Change]:
+    seen = _Collecting()
+    done = run(module, pipeline, observers=[seen])
+    return [
+        attrs.evolve(change, statistics=record.statistics)
+        for change, record in zip(seen.changes, done.records, strict=True)
+    ]
+
+
+def _of_stages(stages: Mapping[str, Module]) -> Iterator[Change]:
+    names = list(stages)
+    for before, after in pairwise(names):
+        yield Change(f"stage {after}", stages[before], stages[after])
+
+
+# HTML ---------------------------------------------------------------------------------------------
+
+
+def _page(title: str, parts: Iterable[str]) -> str:
+    how = (
+        "Left the text before a pass, right after it; passes that changed nothing, and lines far "
+        "from any change, are folded."
+    )
+    head = f"<title>{escape(title)}</title><style>{_STYLE.strip()}</style>"
+    body = f'<h1>{escape(title)}</h1><p class="soft">{how}</p>'
+    page = (
+        "<!DOCTYPE html>",
+        '<html lang="en">',
+        f'<head><meta charset="utf-8"/>{head}</head>',
+        f"<body>{body}",
+        *parts,
+        "</body></html>",
+        "",
+    )
+    return "\n".join(page)
+
+
+def _chapter(title: str, changes: Sequence[Change]) -> Iterator[str]:
+    yield f"<h2>{escape(title)}</h2>"
+    for nothing, found in groupby(changes, lambda change: change.nothing):
+        if nothing:
+            yield _nothing(list(found))
+        else:
+            for change in found:
+                yield from _changed(change)
+
+
+def _nothing(found: Sequence[Change]) -> str:
+    items = "".join(f"<li>{escape(change.title)}</li>" for change in found)
+    words = f"{counted(len(found), 'pass')} changed nothing"
+    return f'<details class="nothing"><summary>{words}</summary><ul>{items}</ul></details>'
+
+
+def _changed(change: Change) -> Iterator[str]:
+    lines = list(pairs(*change.texts))
+    before, after = (_ops(m) for m in (change.before, change.after))
+    gone = sum(p.old is not None and not p.same for p in lines)
+    come = sum(p.new is not None and not p.same for p in lines)
+    total = f"{before.total()} ops, then {after.total()}; lines: {gone} old, {come} new"
+    name = f"<b>{escape(change.title)}</b>"
+    yield f'<details class="pass" open="open"><summary>{name} {total}</summary>'
+    yield from _counts(before, after, change.statistics)
+    for same, found in groupby(_folded(lines), lambda item: item[0]):
+        rows = [row for _, pair in found for row in _row(pair)]
+        table = "\n".join(['<table class="diff">', *rows, "</table>"])
+        words = f"{counted(len(rows), 'equal line')}"
+        yield f"<details><summary>{words}</summary>{table}</details>" if same else table
+    yield "</details>"
+
+
+def _ops(module: Module) -> Counter[str]:
+    """How many there are of each op."""
+    return Counter(op.mnemonic for f in module.functions.values() for op in f.ops)
+
+
+def _counts(
+    before: Counter[str], after: Counter[str], statistics: Mapping[str, int]
+) -> Iterator[str]:
+    changed = [name for name in sorted({*before, *after}) if before[name] != after[name]]
+    rows = [f"<tr><td>{name}</td><td>{before[name]} → {after[name]}</td></tr>" for name in changed]
+    rows += [f"<tr><td>{escape(k)}</td><td>{n}</td></tr>" for k, n in statistics.items() if n]
+    if rows:
+        yield "\n".join(['<table class="counts">', *rows, "</table>"])
+
+
+def _folded(lines: Sequence[Pair]) -> Iterator[tuple[bool, Pair]]:
+    """Every pair, with whether it is far from any change."""
+    changes = [i for i, pair in enumerate(lines) if not pair.same]
+    near = {i + d for i in changes for d in range(-_AROUND, _AROUND + 1)}
+    for i, pair in enumerate(lines):
+        yield i not in near, pair
+
+
+def _row(pair: Pair) -> Iterator[str]:
+    if pair.same:
+        cells = [_cell(pair.old_number, pair.old, ""), _cell(pair.new_number, pair.new, "")]
+    elif pair.old is None or pair.new is None:
+        cells = [_cell(pair.old_number, pair.old, "old"), _cell(pair.new_number, pair.new, "new")]
+    else:
+        left, right = marked(pair.old, pair.new)
+        cells = [
+            _filled(pair.old_number, _pieces(left), "old"),
+            _filled(pair.new_number, _pieces(right), "new"),
+        ]
+    yield f"<tr>{''.join(cells)}</tr>"
+
+
+def _cell(number: int, words: str | None, kind: str) -> str:
+    if words is None:
+        return '<td class="n"></td><td class="none"></td>'
+    return _filled(number, escape(words), kind)
+
+
+def _filled(number: int, inside: str, kind: str) -> str:
+    style = f' class="{kind}"' if kind else ""
+    return f'<td class="n">{number}</td><td{style}>{inside}</td>'
+
+
+def _pieces(pieces: Iterable[tuple[bool, str]]) -> str:
+    return "".join(f"<mark>{escape(s)}</mark>" if only else escape(s) for only, s in pieces)

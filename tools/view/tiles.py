@@ -1,0 +1,133 @@
+"""Tiles as drawings: elements as squares, rows of the last dimension, planes one below another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import groupby, product
+from math import prod
+
+import attrs
+
+from tileir.layout import Layout, Vector
+from tileir.tools.view.svg import SMALL, area, piece, text
+
+Owner = tuple[int, int, int]
+"""Warp, lane, register."""
+
+Cell = tuple[str, str, str]
+"""Colour, label and description of an element."""
+
+LONGEST = 384
+"""Elements of a row of a drawing that is not broken."""
+
+_THIN = 3.0
+"""Elements smaller than this have no gap between them."""
+
+
+@cache
+def owners(layout: Layout, shape: Vector) -> Mapping[Vector, tuple[Owner, ...]]:
+    """Who holds each element, the first holder first."""
+    found: dict[Vector, list[Owner]] = {}
+    axes = [_moves(layout, axis) for axis in ("warp", "lane", "register")]
+    for (w, warp), (n, lane), (r, register) in product(*map(enumerate, axes)):
+        parts = zip(warp, lane, register, shape, strict=True)
+        at = tuple((a[0] ^ b[0] ^ c[0]) + a[1] + b[1] + c[1] for a, b, c, _ in parts)
+        if all(x < n for x, n in zip(at, shape, strict=True)):
+            found.setdefault(at, []).append((w, n, r))
+    return {at: tuple(held) for at, held in found.items()}
+
+
+def _moves(layout: Layout, axis: str) -> list[list[tuple[int, int]]]:
+    """Per index of `axis` and dimension, what it changes by exclusive or and what it adds."""
+    extents = layout.atom_extents
+    found: list[list[tuple[int, int]]] = []
+    for index in range(layout.size(axis)):
+        at = layout.coordinate(**{axis: index})
+        found.append([(x % n, x - x % n) for x, n in zip(at, extents, strict=True)])
+    return found
+
+
+@attrs.frozen
+class Drawing:
+    """Shapes, and the room that they take."""
+
+    parts: Sequence[str]
+    width: float
+    height: float
+
+
+@attrs.frozen
+class Frame:
+    """How a tile of `shape` is drawn: rows longer than `wrap` are broken, and only the first
+    `rows` of `scale` pixels drawn."""
+
+    shape: Vector
+    wrap: int
+    rows: int
+    scale: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the tile is drawn."""
+        return self.rows >= _rows(self.shape, self.wrap)
+
+
+def framed(shape: Vector, wide: float, high: float, most: float, short: int = 64) -> Frame:
+    """The frame that fits `wide` by `high` pixels with elements of up to `most`; rows of a tile
+    of one dimension, and overlong ones, are broken after `short` elements."""
+    wrap = min(shape[-1], short) if len(shape) == 1 or shape[-1] > LONGEST else shape[-1]
+    rows = _rows(shape, wrap)
+    scale = min(most, wide / wrap, max(high / rows, 2.0))
+    return Frame(shape, wrap, min(rows, max(1, int(high / scale))), scale)
+
+
+def _rows(shape: Vector, wrap: int) -> int:
+    return prod(shape[:-1]) * -(-shape[-1] // wrap)
+
+
+def drawing(frame: Frame, cells: Mapping[Vector, Cell]) -> Drawing:
+    """A shape for what is alike, of a piece for each of its runs along a row."""
+    scale = frame.scale
+    shapes: dict[Cell, list[str]] = {}
+    labels: list[str] = []
+    for column, row, count, cell in runs(frame, cells):
+        x, y, width = column * scale, row * scale, count * scale
+        shapes.setdefault(cell, []).append(piece(x, y, width, scale))
+        if scale >= 10 and len(cell[1]) * SMALL < width:
+            labels.append(text(x + width / 2, y + scale / 2 + 3, cell[1], "in", "middle"))
+    kind = "cell" if scale >= _THIN else "flat"
+    areas = [area(path, fill, title, kind) for (fill, _, title), path in shapes.items()]
+    return Drawing([*areas, *labels], frame.wrap * scale, frame.rows * scale)
+
+
+Run = tuple[int, int, int, Cell]
+"""First column, row, number of elements and what they are."""
+
+
+def runs(frame: Frame, cells: Mapping[Vector, Cell]) -> Iterator[Run]:
+    """Neighbours along a row of a drawing that are alike."""
+    shape, wrap = frame.shape, frame.wrap
+    lines = -(-shape[-1] // wrap)
+    for row in range(frame.rows):
+        first = row % lines * wrap
+        plane = _unravelled(row // lines, shape[:-1])
+        columns = range(min(wrap, shape[-1] - first))
+        held = [(cells.get((*plane, first + column)), column) for column in columns]
+        for cell, run in groupby(held, lambda pair: pair[0]):
+            found = [column for _, column in run]
+            if cell is not None:
+                yield found[0], row, len(found), cell
+
+
+def _unravelled(index: int, shape: Vector) -> Vector:
+    found: list[int] = []
+    for n in reversed(shape):
+        found.append(index % n)
+        index //= n
+    return tuple(reversed(found))
+
+
+def shown(shape: Sequence[int]) -> str:
+    """Extents as text."""
+    return "x".join(map(str, shape))

@@ -1,0 +1,181 @@
+"""How an op's iterations are spread over the warps of a block and their loops, and program
+instances over a GPU (the figure of the Triton 1.0 announcement)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from tileir.analysis.uses import definitions
+from tileir.errors import ToolError
+from tileir.tools.inputs import recipe
+from tileir.tools.view.naming import Names, concerns, counted, place
+from tileir.tools.view.nest import Space, lines, space
+from tileir.tools.view.subject import Subject
+from tileir.tools.view.svg import (
+    LINE,
+    MARGIN,
+    Sheet,
+    clipped,
+    group,
+    line,
+    rect,
+    text,
+    warp_colour,
+)
+from tileir.tools.view.tiles import Cell, Drawing, drawing, framed, owners, shown
+from tileir.values import Value
+
+_WIDE = 960
+_MOST_WARPS, _MOST_SMS, _MOST_INSTANCES = 8, 5, 6
+"""Warps, multiprocessors and instances of each that are drawn."""
+
+_HOW = (
+    "From the statements to the machine: the iterations of one op, what each warp of a block does "
+    "of them and by which loops, and the program's instances over the GPU. Colours are warps."
+)
+
+
+def picture(subject: Subject) -> str:
+    """SVG of the op that defines the value asked for, or of the kernel's largest dot or op."""
+    names = Names(subject.laid_out)
+    it = _chosen(subject, names)
+    sheet = Sheet(f"{subject.name}: iterations of an op over warps")
+    sheet.words(_HOW, "soft")
+    if it is None:
+        sheet.words("no op of this kernel has a tile: every thread does the same")
+        return sheet.done()
+    warps = it.tile.layout.size("warp")
+    sheet.legend([(warp_colour(w), f"warp {w}") for w in range(min(warps, _MOST_WARPS))])
+    _statements(sheet, subject, names, it)
+    _space(sheet, it)
+    _warps(sheet, names, it)
+    _instances(sheet, subject)
+    return sheet.done()
+
+
+def _chosen(subject: Subject, names: Names) -> Space | None:
+    """The op of the value asked for, where it has a tile; else of those that dot, or that do
+    most, the one with the most iterations."""
+    found = [s for s in map(space, subject.laid_out.ops) if s is not None]
+    if subject.value is not None:
+        subject.named(subject.laid_out)
+        about = [s for s in found if concerns(s.op, subject.value, names)]
+        defines = [s for s in about if subject.value in names.results(s.op).split(", ")]
+        return next(iter([*defines, *about]), None)
+    return max(found, key=_weight, default=None)
+
+
+def _weight(it: Space) -> tuple[bool, int, bool]:
+    """Dots before others, large before small, ops that compute before those that move."""
+    computes = it.op.mnemonic in ("dot", "reduce", "scan") or bool(it.op.elementwise)
+    return it.op.mnemonic == "dot", it.tile.size * it.steps, computes and len(it.op.inputs) > 1
+
+
+def _statements(sheet: Sheet, subject: Subject, names: Names, it: Space) -> None:
+    """The op after the ops that define what it reads."""
+    made = definitions(subject.laid_out)
+    before = dict.fromkeys(made[v] for v in it.op.inputs if isinstance(v, Value) and v in made)
+    ops = [*before, it.op]
+    sheet.words("the op, and those that define what it reads", "head")
+    for number, op in enumerate(ops, 1):
+        words = f"S{number}  {clipped(names.op(op), 780)}   ({place(op)})"
+        sheet.words(words, "" if op is it.op else "soft")
+    sheet.skip(8)
+
+
+def _space(sheet: Sheet, it: Space) -> None:
+    """The iterations, by the warp that does them."""
+    size = it.tile.size * it.steps
+    sheet.words(f"iterations: {shown(it.shape)}, {size} in all", "head")
+    held = owners(it.tile.layout, it.tile.shape)
+    cells = {at: (warp_colour(h[0][0]), "", _by(h)) for at, h in held.items()}
+    depth = min(70.0, 6.0 * it.steps) if it.steps > 1 else 0.0
+    frame = framed(it.tile.shape, 420 if len(it.tile.shape) > 1 else 900, 260, 14.0, 128)
+    face = drawing(frame, cells)
+    parts = [*_depth(face, it.steps, depth), group(0, depth / 2, face.parts)]
+    sheet.put(face.height + depth / 2 + 10, parts, MARGIN, label="space")
+    if not frame.whole:
+        sheet.words(f"… the first {frame.rows} rows", "soft")
+
+
+def _by(holders: Sequence[tuple[int, int, int]]) -> str:
+    warps = list(dict.fromkeys(w for w, _, _ in holders))
+    return "warp " + ", ".join(map(str, warps))
+
+
+def _depth(face: Drawing, steps: int, depth: float) -> Iterator[str]:
+    """Behind the face of a dot's sums the products of each."""
+    if not depth:
+        return
+    for step in range(steps + 1):
+        x, y = depth * step / steps, depth / 2 - depth / 2 * step / steps
+        if steps <= 32 or step in (0, steps):
+            right, bottom = face.width + x, y + face.height
+            yield line([(x, y), (right, y), (right, bottom)], "frame" if step == steps else "faint")
+    for x, y in ((0.0, 0.0), (face.width, 0.0), (face.width, face.height)):
+        yield line([(x, y + depth / 2), (x + depth, y)], "frame")
+    words = f"{counted(steps, 'product')} summed"
+    yield text(face.width + depth + 8, depth / 2 + 8, words, "soft")
+
+
+def _warps(sheet: Sheet, names: Names, it: Space) -> None:
+    """A block on a multiprocessor: what each warp does, and its loops."""
+    layout, held = it.tile.layout, owners(it.tile.layout, it.tile.shape)
+    warps, each = layout.size("warp"), layout.size("register") * it.steps
+    sheet.words(f"on a multiprocessor: {counted(warps, 'warp')} of 32 lanes", "head")
+    shown_warps = range(min(warps, _MOST_WARPS))
+    columns = min(4, len(shown_warps))
+    wide = (_WIDE - 10 * (columns - 1)) / columns
+    parts: list[str] = []
+    height = 0.0
+    for warp in shown_warps:
+        cells: dict[tuple[int, ...], Cell] = {}
+        for at, holders in held.items():
+            mine = any(w == warp for w, _, _ in holders)
+            cells[at] = (warp_colour(warp), "", f"warp {warp}") if mine else _OTHERS
+        found = drawing(framed(it.tile.shape, wide - 20, 130, 6.0), cells)
+        height = found.height + 2 * LINE + 8
+        x, y = warp % columns * (wide + 10), warp // columns * (height + 10)
+        body = [
+            rect(0, 0, wide, height, "box"),
+            text(10, LINE - 2, f"warp {warp}", "head"),
+            text(70, LINE - 2, clipped(f"{each} iterations a lane", wide - 80), "soft"),
+            group(10, LINE + 6, found.parts),
+        ]
+        parts.append(group(MARGIN + x, y, body))
+    rows = -(-len(shown_warps) // columns)
+    sheet.put(rows * (height + 10), parts, label="warps")
+    if warps > len(shown_warps):
+        sheet.words(f"… and {warps - len(shown_warps)} more", "soft")
+    for words in lines(it, names):
+        indent = len(words) - len(words.lstrip())
+        sheet.words(words.strip(), "", MARGIN + indent * 7.0)
+    sheet.skip(8)
+
+
+_OTHERS: Cell = ("#8b949e55", "", "another warp")
+
+
+def _instances(sheet: Sheet, subject: Subject) -> None:
+    """Instances of the program over multiprocessors, where metadata tell the grid."""
+    try:
+        grid = recipe(subject.module, subject.function.name).grid
+    except ToolError:
+        return
+    every = list(product(*(range(n) for n in reversed(grid))))
+    sheet.words(f"on a GPU: {counted(len(every), 'instance')} of {subject.name}", "head")
+    wide = (_WIDE - 10 * (_MOST_SMS - 1)) / _MOST_SMS
+    parts: list[str] = []
+    for sm in range(min(_MOST_SMS, len(every))):
+        mine = every[sm::_MOST_SMS][:_MOST_INSTANCES]
+        body = [rect(0, 0, wide, 58, "box"), text(8, 14, f"multiprocessor {sm}", "soft")]
+        for i, program in enumerate(mine):
+            name = ",".join(map(str, program[::-1]))
+            x, y = 8 + i % 3 * 58, 20 + i // 3 * 18
+            body.append(rect(x, y, 54, 15, "cell", "#a8b8c8", f"program_id {name}"))
+            body.append(text(x + 27, y + 11, name, "in", "middle"))
+        parts.append(group(MARGIN + sm * (wide + 10), 0, body))
+    sheet.put(66, parts, label="gpu")
+    words = "an instance runs on one multiprocessor, on whichever is free, with others beside it"
+    sheet.words(words, "soft")
