@@ -70,7 +70,7 @@ def value_names(function: Function) -> Mapping[Value, str]:
     """The name of every value, as `print_module` shows it; of unnamed ones that nobody reads
     none."""
     printer = _FunctionPrinter(function, {})
-    printer._name_all()
+    printer.name_all()
     return printer.names
 
 
@@ -152,7 +152,7 @@ class _FunctionPrinter:
         if function.is_declaration:
             yield self._header("declare")
             return
-        self._name_all()
+        self.name_all()
         for block in function.blocks.values():
             for edge in block.successors:
                 if edge.arguments:
@@ -182,7 +182,7 @@ class _FunctionPrinter:
         self.names[value] = text = f"%{chosen}"
         return text
 
-    def _name_all(self) -> None:
+    def name_all(self) -> None:
         """Name values in the order of the text, so that uses before definitions agree."""
         for parameter in self.function.parameters:
             self.name(parameter.value)
