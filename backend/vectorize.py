@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, cast
 
 import attrs
@@ -30,7 +31,7 @@ _LONGEST = 64
 
 
 @pass_("vectorize")
-def vectorize(function: Function) -> Outcome:
+def vectorize(function: Function, *, threads: int = 0) -> Outcome:
     """Give loads and stores whose mask hides that they are contiguous a path without it.
 
     A mask `offsets < n` with an `n` of which nothing is known may end anywhere, so that no two
@@ -38,7 +39,8 @@ def vectorize(function: Function) -> Outcome:
     holds in the last lane it holds in all. The ops from the first such access to the last are
     written twice, without masks for whole tiles and as they were for the last one; reductions,
     dots and the like in between are not copied. Masks that are known to be even (`n` a multiple
-    of four, say) need no second path.
+    of four, say) need no second path, and neither do tiles that give each of `threads` threads
+    (0 where they are not chosen yet) one element.
 
         LANE    the mask in its last lane is scalar arithmetic that is available before the access
         RISE    along every dimension one side of each comparison rises by one or stays, and the
@@ -82,7 +84,7 @@ def vectorize(function: Function) -> Outcome:
           ret
         }
     """
-    work = _Vectorizer(function)
+    work = _Vectorizer(function, threads)
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         blocks.update(work.block(label, block))
@@ -108,17 +110,22 @@ class _Vectorizer:
     """One run over a function."""
 
     function: Function
+    threads: int
     count: int = 0
     remarks: list[Diagnostic] = attrs.field(factory=list)
     contiguity: Contiguity = attrs.field(init=False)
     made: Mapping[Value, Op] = attrs.field(init=False)
     bounds: Ranges = attrs.field(init=False)
     labels: set[str] = attrs.field(init=False)
+    reduced: set[tuple[int, ...]] = attrs.field(init=False)
+    """Shapes of tiles that are reduced, which fewer threads may hold."""
 
     def __attrs_post_init__(self) -> None:
         self.contiguity = Contiguity.of(self.function)
         self.made, self.bounds = definitions(self.function), ranges(self.function)
         self.labels = set(self.function.blocks)
+        reductions = (op for op in self.function.ops if op.mnemonic == "reduce")
+        self.reduced = {shape_of(op.inputs[0].type) for op in reductions}
 
     def block(self, label: str, block: Block) -> Iterator[tuple[str, Block]]:
         """`block`, or the blocks it becomes, in order."""
@@ -141,6 +148,9 @@ class _Vectorizer:
         if not is_access(op) or op.mnemonic not in ("load", "store") or op.predicate is not None:
             return False
         if cast(Any, op).mask is None or cast(Any, op).volatile:
+            return False
+        shape = shape_of(op.inputs[0].type)
+        if prod(shape) < 2 * self.threads and shape not in self.reduced:
             return False
         dim = fastest(op, self.contiguity)
         bare = op.evolve(**_without_mask(op))

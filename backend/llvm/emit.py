@@ -65,7 +65,7 @@ def written(unit: Unit, target: Target, index: int) -> Written:
     ]
     declarations: dict[str, None] = {}
     for found in (function, *reached(module, function)):
-        thread = LlvmThread(scope=scope)
+        thread = (LlvmThread if unit.num_warps > 1 else _OneWarp)(scope=scope)
         thread.f8_conversion = target.f8_conversion
         offsets = unit.memory.offsets if found is function else {}
         contiguity = Contiguity.of(found)
@@ -80,6 +80,16 @@ def written(unit: Unit, target: Target, index: int) -> Written:
         bounds += f' "nvvm.maxnreg"="{unit.registers}"'
     definitions.append(f"attributes #{_FIRST + index} = {{ nounwind {bounds} }}")
     return Written(tuple(declarations), tuple(definitions))
+
+
+class _OneWarp(LlvmThread):
+    """A thread of a block of one warp."""
+
+    def barrier(self) -> None:
+        """The lanes meet, which costs less than a barrier of the block and orders memory as well
+        (PTX ISA, bar.warp.sync)."""
+        self.declare("declare void @llvm.nvvm.bar.warp.sync(i32)")
+        self.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
 
 
 def assembled(parts: Sequence[Written]) -> str:
