@@ -62,17 +62,16 @@ class LlvmMatrices(LlvmMemory):
             ("r", "ptr addrspace(3)", self._shared(offset)),
             ("l", "ptr addrspace(1)", pointer),
         ]
-        guard, amount = "", ""
+        guard, unread, given = "", "", ""
         if mask is not None:
-            amount = f", ${len(operands)}"
-            copied = self.emit(f"select i1 {mask}, i32 {size}, i32 0")
-            operands.append(("r", "i32", copied))
+            given, unread = f".reg .pred p; not.pred p, ${len(operands)}; ", ", p"
+            operands.append(("b", "i1", mask))
         if held is not None:
             guard = f"@${len(operands)} "
             operands.append(("b", "i1", held))
         level = "cg" if size == 16 else "ca"
-        text = f"{guard}cp.async.{level}.shared.global [$0 + {constant}], [$1], {size}{amount};"
-        self._effect(text, operands)
+        text = f"{guard}cp.async.{level}.shared.global [$0 + {constant}], [$1], {size}{unread};"
+        self._effect(f"{{ {given}{text} }}" if given else text, operands)
 
     def commit_copies(self) -> None:
         self._effect("cp.async.commit_group;", [])

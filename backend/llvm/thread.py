@@ -91,7 +91,8 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
 
     def _thread(self) -> Handle:
         if self._opaque:
-            return self.emit('call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"() #1')
+            text = "{ .reg .b32 t; mov.u32 t, %tid.x; shfl.sync.bfly.b32 $0, t, 0, 31, -1; }"
+            return self.emit(f'call i32 asm sideeffect "{text}", "=r"() #4')
         return self._register("tid.x")
 
     def program_id(self, axis: int) -> Handle:
