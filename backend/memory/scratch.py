@@ -141,7 +141,7 @@ def _histogram(op: Any) -> int:
 
 
 def _buffer(op: Any) -> int:
-    return op.shape[0] * SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle).bytes
+    return op.shape[0] * SharedTile.of(op).bytes
 
 
 NEEDS: dict[str, Callable[[Any], int]] = {

@@ -8,7 +8,7 @@ from typing import cast
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import homes, uses
 from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.memory.shared import SharedTile, full_swizzle
+from tileir.backend.memory.shared import SharedTile, full_swizzle, padding
 from tileir.backend.pipeline.ahead import Ahead
 from tileir.backend.pipeline.prefetch import Prefetching
 from tileir.backend.pipeline.rewriting import Rewriting, Staged, mma_of, step_of
@@ -236,12 +236,15 @@ def _alone(load: Staged, found: list[Staged]) -> bool:
 
 
 def _slot(tile: Tile, fast: int, dots: list[tuple[Dot, int]]) -> SharedTile:
-    """Rows along the direction of the load; swizzled where several rows are read at once."""
-    swizzle = full_swizzle(tile.element, tile.shape, fast)
-    for dot, k in dots:
-        if mma_of(dot) is None and fast != k:
-            swizzle = 0
-    return SharedTile(tile.element, tile.shape, fast, swizzle)
+    """Rows along the direction of the load, swizzled for matrix instructions. Multiply-adds read
+    several rows at once only along K, with arithmetic to save: they have padding."""
+    if all(mma_of(dot) is not None for dot, _ in dots):
+        return SharedTile(
+            tile.element, tile.shape, fast, full_swizzle(tile.element, tile.shape, fast)
+        )
+    along = any(mma_of(dot) is None and fast == k for dot, k in dots)
+    added = padding(tile.element, tile.shape, fast) if along else 0
+    return SharedTile(tile.element, tile.shape, fast, 0, padding=added)
 
 
 def _fast(op: Load, contiguity: Contiguity) -> int:

@@ -52,7 +52,12 @@ class Rewriting:
         kind = Pointer(place.element, AddressSpace.SHARED)
         shape = (self.count, *place.shape)
         return SharedAlloc(
-            kind, shape=shape, fast=place.fast, swizzle=place.swizzle, location=load.op.location
+            kind,
+            shape=shape,
+            fast=place.fast,
+            swizzle=place.swizzle,
+            padding=place.padding,
+            location=load.op.location,
         )
 
     def apply(self) -> Function:

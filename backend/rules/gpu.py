@@ -28,7 +28,7 @@ def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def buffer_place(op: Any, base: int = 0) -> SharedTile:
     """Where a slot of the buffer that `op` allots lies, from byte `base`."""
-    return SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base)
+    return SharedTile.of(op, base)
 
 
 def _shared_alloc(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -61,7 +61,7 @@ def _regions(function: Function, plan: Plan, op: Op) -> Iterator[Region]:
 
 
 def _buffer(op: Any, base: int) -> Iterator[Region]:
-    place = SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base)
+    place = SharedTile.of(op, base)
     yield from _tile(place, op.shape[0])
 
 
