@@ -17,6 +17,7 @@ from tileir.field import FieldKind
 from tileir.layout import differs_in_units
 from tileir.op import Op, lookup
 from tileir.ops.arith import Add
+from tileir.ops.memory import Eviction, Load, LoadCache
 from tileir.ops.shape import MakeRange, Splat
 from tileir.types import I32, Element, Pointer, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value, constant
@@ -153,6 +154,8 @@ class Cutter:
     start: Operand
     size: int
     ops: list[Op]
+    again: frozenset[Op] = frozenset()
+    """Loads that another loop repeats: what they read shall stay in the caches until then."""
     made: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
     """Results of ops cut along a dimension."""
 
@@ -200,6 +203,8 @@ class Cutter:
             for f in op.schema
             if f.kind is FieldKind.RESULT_TYPE
         }
+        if op in self.again:
+            changes |= _staying(cast(Load, op))
         return self.add(self.evolve(op, needs, **changes)).results
 
     def _range(self, op: MakeRange) -> Value:
@@ -218,6 +223,13 @@ class Cutter:
             return self.start
         cls = cast(Any, lookup("sext" if element.bits > 32 else "trunc"))
         return self.add(cls(self.start, element)).result
+
+
+def _staying(op: Load) -> dict[str, Any]:
+    """Without the policy that what is read is not needed again."""
+    if op.eviction is Eviction.FIRST:
+        return {"eviction": Eviction.NORMAL}
+    return {"cache": LoadCache.NONE} if op.cache in (LoadCache.CS, LoadCache.LU) else {}
 
 
 def resized(type: Any, dim: int, size: int) -> Any:

@@ -62,3 +62,8 @@ def _one_way(load: Op, sinks: list[Sink]) -> bool:
     dims = {dim for s in sinks for value, dim in s.chain.seen if value is result}
     (extent,) = {s.extent for s in sinks}
     return len(dims) == 1 and shape_of(result.type)[next(iter(dims))] == extent
+
+
+def read_later(plan: Plan, level: int) -> frozenset[Op]:
+    """Loads of which loops after those of `level` read pieces again."""
+    return frozenset(x for s in plan.sinks.values() if s.level > level for x in s.chain.loads)

@@ -10,7 +10,7 @@ import attrs
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.combiners import identity
 from tileir.backend.strip.chain import Cutter, index, resized, words
-from tileir.backend.strip.keep import Keeper, keepers
+from tileir.backend.strip.keep import Keeper, keepers, read_later
 from tileir.backend.strip.plan import Plan, Planner, Sink, stretches
 from tileir.errors import Diagnostic
 from tileir.field import Successor
@@ -39,7 +39,8 @@ def strip_mine(
 ) -> Outcome:
     """Cut tiles of more than `limit` words per thread into loops over pieces of `piece` words.
 
-    `warps` are the warps of a block: 0 for the function's `num_warps`, or 16 where it has none.
+    `warps` are the warps of a block: 0 for the function's `num_warps`, or 16 where it has none,
+    which then says so, since pieces are made for them.
     `limit` 0 is half of the registers a thread may have (of 128), `piece` 0 an eighth. `keep` is
     how many words per thread may stay in registers between loops, -1 for three eighths.
 
@@ -50,7 +51,8 @@ def strip_mine(
                 are computed again for each piece in each loop that needs them
         FUSE    loops that need nothing of each other are one loop
         KEEP    of a load that several loops need, pieces of `keep` words in all are loaded once,
-                outside the loops, and stay in registers; others are loaded again
+                outside the loops, and stay in registers; others are loaded again. A policy that
+                what is loaded is not needed again (`eviction = first`) is for the last time
         REST    where the extent is no multiple of the piece, the rest is a smaller piece after it
 
     A dimension is chosen that waits for as few reductions as possible, the first one among equals:
@@ -74,7 +76,7 @@ def strip_mine(
           ret
         }
     after:
-        define kernel void @scale(f32* noalias %x, f32* noalias %y) {
+        define kernel void @scale(f32* noalias %x, f32* noalias %y) {num_warps = 16} {
         entry:
           br entry.strip
         entry.strip:
@@ -113,7 +115,8 @@ def strip_mine(
           ret
         }
     """
-    return _Run(function, warps or _stated(function) or _WARPS, limit, piece, keep).run()
+    stated = warps or _stated(function)
+    return _Run(function, stated or _WARPS, bool(stated), limit, piece, keep).run()
 
 
 def _stated(function: Function) -> int:
@@ -127,6 +130,7 @@ class _Run:
 
     function: Function
     warps: int
+    stated: bool
     limit: int
     piece: int
     keep: int
@@ -141,6 +145,9 @@ class _Run:
                 break
             function = dce(new)
         self.remarks += [_kept(op) for op in function.ops if self._should(op)]
+        if function is not self.function and not self.stated:
+            attributes = {**function.attributes, "num_warps": self.warps}
+            function = function.evolve(attributes=attributes)
         return Outcome(function, tuple(self.remarks), {"loops": self.cuts})
 
     @property
@@ -269,32 +276,35 @@ class _Writer:
         kept = keepers(plan, sizes, self.keep)
         for level in plan.levels:
             self.ops += [op for op, n in plan.kept.items() if n == level]
+            later = read_later(plan, level)
             for sinks in plan.loops(level):
-                self._cut(sinks, kept[sinks[0].extent])
+                self._cut(sinks, kept[sinks[0].extent], later)
 
-    def _cut(self, sinks: list[Sink], keeper: Keeper) -> None:
-        """The kept pieces of `sinks`, the loop over others, the rest, and the results."""
+    def _cut(self, sinks: list[Sink], keeper: Keeper, later: frozenset[Op]) -> None:
+        """The kept pieces of `sinks`, the loop over others, the rest, and the results; `later`
+        are the loads that other loops repeat."""
         extent, size = sinks[0].extent, keeper.size
         whole, rest = extent // size * size, extent % size
         sums: Sequence[Operand] = [_identity(s, size) for s in sinks if s.reduces]
         done = max(keeper.count, 1 if whole == size else 0)
         for piece in range(done):
-            cutter = self._cutter(index(piece * size), size)
+            again = later - keeper.loads if piece < keeper.count else later
+            cutter = self._cutter(index(piece * size), size, again)
             keeper.give(cutter, piece)
             sums = self._pieces(sinks, cutter, sums)
             keeper.take(cutter, piece)
         if done * size < whole:
-            sums = self._loop(sinks, size, range(done * size, whole), sums)
+            sums = self._loop(sinks, range(done * size, whole, size), sums, later)
         ends = [_identity(s, rest) for s in sinks if s.reduces] if rest else []
-        extra = self._pieces(sinks, self._cutter(index(whole), rest), ends) if rest else []
+        extra = self._pieces(sinks, self._cutter(index(whole), rest, later), ends) if rest else []
         for place, sink in enumerate(s for s in sinks if s.reduces):
             self._result(sink, sums[place], extra[place] if rest else None)
 
-    def _cutter(self, start: Operand, size: int) -> Cutter:
-        return Cutter(self.planner.definitions, start, size, self.ops)
+    def _cutter(self, start: Operand, size: int, again: frozenset[Op]) -> Cutter:
+        return Cutter(self.planner.definitions, start, size, self.ops, again)
 
     def _loop(
-        self, sinks: list[Sink], size: int, span: range, starts: Sequence[Operand]
+        self, sinks: list[Sink], span: range, starts: Sequence[Operand], later: frozenset[Op]
     ) -> list[Operand]:
         """A loop over the pieces of `span`; the values its sums have after it."""
         self.loops += 1
@@ -304,8 +314,8 @@ class _Writer:
         after = self._fresh(f"{self.block.label}.after")
         self._close(Branch(Successor(head, (index(span.start), *starts))))
         self._label, self._parameters = head, (start, *sums)
-        found = self._pieces(sinks, self._cutter(start, size), sums)
-        following = Add(start, index(size), results=(Value(I32, "next"),))
+        found = self._pieces(sinks, self._cutter(start, span.step, later), sums)
+        following = Add(start, index(span.step), results=(Value(I32, "next"),))
         more = ICmp(following.result, index(span.stop), predicate_=IntegerPredicate.SLT)
         self.ops += [following, more]
         again = Successor(head, (following.result, *found))
