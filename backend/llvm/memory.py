@@ -22,6 +22,10 @@ _SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const"}
 _SCOPES = {"cta": ' syncscope("block")', "gpu": ' syncscope("device")', "sys": ""}
 
 
+_UNSET = 16
+"""Registers that masked loads may leave as they are, at the start of a kernel."""
+
+
 class LlvmMemory(Body):
     """Global, shared and atomic accesses; handles are LLVM operands without their type."""
 
@@ -38,9 +42,24 @@ class LlvmMemory(Body):
         if mask in (None, "true") and not (access.cache or access.eviction):
             return self._load(element, count, f"ptr addrspace({space}) {pointer}", access.volatile)
         word, number = _words(element.bytes, count)
+        masked = mask not in (None, "true")
+        if masked and other is None and not self._stays_unset(number):
+            other = [self.constant(element, 0)] * count
         packed = None if other is None else self._pack(element, other, word, number)
         words = self._load_asm(word, number, pointer, mask, packed, access, space)
         return self._unpack(element, count, word, words)
+
+    _unset = 0
+    """Registers that masked loads without another value were given."""
+    _met = False
+    """Whether the threads have passed a barrier."""
+
+    def _stays_unset(self, number: int) -> bool:
+        """Whether the `number` registers of a masked load may keep what they hold where the mask
+        is false. They are then taken from the kernel's start on: nothing is lost at the start
+        itself, while later the registers of what has been read could serve again."""
+        self._unset += number
+        return self._unset <= _UNSET and not self._met
 
     def _load(self, element: Element, count: int, where: str, volatile: bool) -> list[Handle]:
         kind, align = memory_type(element), element.bytes * count
@@ -148,6 +167,11 @@ class LlvmMemory(Body):
 
     def store_shared(self, element: Element, offset: Handle, values: Sequence[Handle]) -> None:
         self._store(element, f"ptr addrspace(3) {self._shared(offset)}", values, False)
+
+    def store_shared_if(
+        self, condition: Handle, element: Element, offset: Handle, values: Sequence[Handle]
+    ) -> None:
+        self.store_global(element, self._shared(offset), values, condition, Access(), 3)
 
     def _shared(self, offset: Handle) -> Handle:
         return self.emit(f"getelementptr i8, ptr addrspace(3) @{self.scope}shared, i32 {offset}")

@@ -123,6 +123,7 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
         return self.from_words(element, words)
 
     def barrier(self) -> None:
+        self._met = True
         self.declare("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)")
         self.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
 

@@ -204,17 +204,35 @@ def _across_warps(
     which = lowering.offset(_warp_index(source, op.axis), 0)
     assert which is not None
 
-    def write() -> list[str]:
-        for index, item in zip(indices, items, strict=True):
-            for i, (element, handle) in enumerate(zip(elements, item, strict=True)):
-                at = partial(lowering, place, i, index, which)
-                thread.store_shared(element, at, [handle])
-        return []
-
-    first = lowering.first_holder(_writers(source, op.axis))
-    thread.when(first or "true", (), write)
+    first = lowering.first_holder(_writers(source, op.axis)) or "true"
+    for index, item in zip(indices, items, strict=True):
+        for i, (element, handle) in enumerate(zip(elements, item, strict=True)):
+            at = partial(lowering, place, i, index, which)
+            thread.store_shared_if(first, element, at, [handle])
     thread.barrier()
+    if _by_lanes(result, warps):
+        return [_joined_by_lanes(lowering, place, index, join) for index in indices]
     return [tree(read_partials(lowering, place, index), join) for index in indices]
+
+
+def _by_lanes(result: Layout, warps: int) -> bool:
+    """Whether each lane reads the partial of one warp: where there are many, and all lanes need
+    the same ones."""
+    whole = not warps & (warps - 1) and not result.digits("lane")
+    return 4 <= warps <= 32 and whole and not any(map(any, result.lane))
+
+
+def _joined_by_lanes(lowering: Lowering, place: Partials, index: str, join: Join) -> Item:
+    """The partials of all warps for one result element, by as many lanes, joined by shuffles."""
+    thread = lowering.thread
+    lane = thread.binary("and", I32, thread.lane(), thread.integer(place.warps - 1))
+    own: list[str] = []
+    for i, element in enumerate(place.elements):
+        own += thread.load_shared(element, 1, partial(lowering, place, i, index, lane))
+    item: Item = tuple(own)
+    for bit in range(place.warps.bit_length() - 1):
+        item = join(item, _shuffled(lowering, place.elements, item, 1 << bit))
+    return item
 
 
 def read_partials(lowering: Lowering, place: Partials, index: str) -> list[Item]:

@@ -200,6 +200,12 @@ class Thread(Protocol):
         """Neighbours to byte `offset` of shared memory, aligned to all of them."""
         ...
 
+    def store_shared_if(
+        self, condition: Handle, element: Element, offset: Handle, values: Sequence[Handle]
+    ) -> None:
+        """`store_shared` by the threads of which `condition` holds, an i1, without a branch."""
+        ...
+
     def load_matrix(
         self, element: Element, count: int, transposed: bool, offset: Handle, constant: int
     ) -> list[Handle]:

@@ -153,6 +153,13 @@ class SimtThread(Matrices, Copies, Numbers):
             carried = list(body(self.integer(index), carried))
         return carried
 
+    def store_shared_if(
+        self, condition: Any, element: Element, offset: Lanes, values: Sequence[Lanes]
+    ) -> None:
+        outer, self.active = self.active, self._held(condition)
+        self.store_shared(element, offset, values)
+        self.active = outer
+
     def global_address(self, kind: Pointer, name: str) -> Lanes:
         return self.made(self.memory.globals[name], I64)
 

@@ -156,9 +156,10 @@ def total(n):
 @pytest.mark.parametrize(("n", "warps", "barriers"), [(128, 4, 0), (32, 1, 0), (1024, 4, 1)])
 def test_a_full_sum_has_no_redundant_barrier(n, warps, barriers):
     """Kernels 230424_03 and 04 of seed 002: two barriers and two round trips through shared memory,
-    of which the document calls one redundant, and both where there is one warp."""
+    of which the document calls one redundant, and both where there is one warp. Lanes read the
+    partials of one warp each, which saves registers, and join them by two more shuffles."""
     found = compiled(total(n), warps)
-    assert found["shuffles"] == 5
+    assert found["shuffles"] == 5 + 2 * barriers
     assert found["barriers"] == found["stores"] == found["loads"] == barriers
 
 
@@ -183,7 +184,7 @@ def test_a_row_softmax_reduces_within_a_warp_where_a_row_fits():
         "loads": 0,
     }  # four by butterfly: 40
     row = compiled(softmax(1, 1024), 4)
-    assert row == {"barriers": 2, "shuffles": 10, "stores": 2, "loads": 2}
+    assert row == {"barriers": 2, "shuffles": 14, "stores": 2, "loads": 2}  # 2 x (5 + 2 of 4 warps)
 
 
 KERNEL = """tir 1.0
@@ -220,8 +221,8 @@ def test_reductions_of_several_values_meet_once(name, n, warps):
     found = compiled(parse(text), warps)
     several = 1 if warps > 1 else 0
     assert found["barriers"] == several
-    assert found["shuffles"] == 5 * count
-    assert found["stores"] == several * count and found["loads"] <= several * count
+    assert found["shuffles"] == (5 + 2 * several) * count
+    assert found["stores"] == found["loads"] == several * count
 
 
 def test_a_scan_moves_nothing_but_totals():
