@@ -29,6 +29,13 @@ _UNSET = 16
 class LlvmMemory(Body):
     """Global, shared and atomic accesses; handles are LLVM operands without their type."""
 
+    def __init__(self, prefix: str = "t", scope: str = "") -> None:
+        super().__init__(prefix, scope)
+        self._sources: dict[tuple[str, Handle], Handle] = {}
+        """What a value was before its bits were cast from a type."""
+        self._packs: dict[tuple[Element, tuple[Handle, ...]], Handle] = {}
+        """The word that elements were taken from."""
+
     def register_class(self, element: Element) -> str:
         """The inline assembly constraint of a value of `element`."""
         return _CLASSES.get(llvm_type(element), "l")
@@ -102,12 +109,12 @@ class LlvmMemory(Body):
             f"({', '.join(operands)}) #1"
         )
         if number == 1:
-            return [whole if kind == llvm_type(word) else self.emit(f"trunc i16 {whole} to i8")]
+            return [whole if kind == llvm_type(word) else self.pure(f"trunc i16 {whole} to i8")]
         return [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
 
     def _in_register(self, word: Element, x: Handle) -> Handle:
         """`x` as inline assembly takes it: there are no 8-bit registers."""
-        return self.emit(f"zext i8 {x} to i16") if word is I8 else x
+        return self.pure(f"zext i8 {x} to i16") if word is I8 else x
 
     def store_global(
         self, element: Element, pointer: Handle, values: Sequence[Handle], mask: Handle | None,
@@ -157,7 +164,7 @@ class LlvmMemory(Body):
         whole = "undef"
         for i, x in enumerate(values):
             text = f"insertelement <{len(values)} x {kind}> {whole}, {kind} {x}, i32 {i}"
-            whole = self.emit(text)
+            whole = self.pure(text)
         return whole
 
     # Shared memory ------------------------------------------------------------------------
@@ -174,7 +181,7 @@ class LlvmMemory(Body):
         self.store_global(element, self._shared(offset), values, condition, Access(), 3)
 
     def _shared(self, offset: Handle) -> Handle:
-        return self.emit(f"getelementptr i8, ptr addrspace(3) @{self.scope}shared, i32 {offset}")
+        return self.pure(f"getelementptr i8, ptr addrspace(3) @{self.scope}shared, i32 {offset}")
 
     # Atomics ------------------------------------------------------------------------------
 
@@ -251,36 +258,44 @@ class LlvmMemory(Body):
     # Representations ----------------------------------------------------------------------
 
     def _bits(self, element: Element, x: Handle, kind: str) -> Handle:
-        same = llvm_type(element) == kind
-        return x if same else self.emit(f"bitcast {llvm_type(element)} {x} to {kind}")
+        return self._cast(llvm_type(element), x, kind)
 
     def _from_bits(self, element: Element, x: Handle, kind: str) -> Handle:
-        same = llvm_type(element) == kind
-        return x if same else self.emit(f"bitcast {kind} {x} to {llvm_type(element)}")
+        return self._cast(kind, x, llvm_type(element))
+
+    def _cast(self, old: str, x: Handle, new: str) -> Handle:
+        """The bits of `x` as another type; what was cast before is cast back by its name."""
+        if old == new:
+            return x
+        known = self._sources.get((new, x))
+        if known is not None:
+            return known
+        found = self.pure(f"bitcast {old} {x} to {new}")
+        self._sources[old, found] = x
+        return found
 
     def _to_memory(self, element: Element, x: Handle) -> Handle:
         """`x` as it lies in memory: sub-byte values in a byte."""
-        return x if element.bits >= 8 else self.emit(f"zext {llvm_type(element)} {x} to i8")
+        return x if element.bits >= 8 else self.pure(f"zext {llvm_type(element)} {x} to i8")
 
     def _from_memory(self, element: Element, x: Handle) -> Handle:
-        return x if element.bits >= 8 else self.emit(f"trunc i8 {x} to {llvm_type(element)}")
+        return x if element.bits >= 8 else self.pure(f"trunc i8 {x} to {llvm_type(element)}")
 
     def _pack(
         self, element: Element, values: Sequence[Handle], word: Element, number: int
     ) -> list[Handle]:
         """`values`, neighbours in memory, as `number` machine words."""
-        stored = [self._integer(element, x) for x in values]
-        size, kind = element.bytes * 8, llvm_type(word)
+        size = element.bytes * 8
         if size == word.bits:
-            return stored
+            return [self._integer(element, x) for x in values]
         each = word.bits // size
-        return [
-            self.emit(
-                f"bitcast <{each} x i{size}> "
-                f"{self._vector(f'i{size}', stored[i * each : (i + 1) * each])} to {kind}"
-            )
-            for i in range(number)
-        ]
+        parts = (tuple(values[i * each : (i + 1) * each]) for i in range(number))
+        return [self._packs.get((element, part)) or self._joined(element, part) for part in parts]
+
+    def _joined(self, element: Element, values: Sequence[Handle]) -> Handle:
+        size, stored = element.bytes * 8, [self._integer(element, x) for x in values]
+        vector = self._vector(f"i{size}", stored)
+        return self.pure(f"bitcast <{len(values)} x i{size}> {vector} to i{size * len(values)}")
 
     def _unpack(
         self, element: Element, count: int, word: Element, words: list[Handle]
@@ -290,10 +305,13 @@ class LlvmMemory(Body):
             return [self._from_integer(element, x) for x in words]
         each, found = word.bits // size, list[Handle]()
         for x in words:
-            whole = self.emit(f"bitcast {llvm_type(word)} {x} to <{each} x i{size}>")
-            parts = (self.emit(f"extractelement <{each} x i{size}> {whole}, i32 {i}")
+            whole = self.pure(f"bitcast {llvm_type(word)} {x} to <{each} x i{size}>")
+            parts = (self.pure(f"extractelement <{each} x i{size}> {whole}, i32 {i}")
                      for i in range(each))  # fmt: skip
-            found += [self._from_integer(element, part) for part in parts]
+            elements = [self._from_integer(element, part) for part in parts]
+            if element.bits >= 8:
+                self._packs[element, tuple(elements)] = x
+            found += elements
         return found[:count]
 
     def _integer(self, element: Element, x: Handle) -> Handle:
@@ -302,7 +320,7 @@ class LlvmMemory(Body):
         if element.bits < 8:
             return self._to_memory(element, x)
         if kind.startswith("ptr"):
-            return self.emit(f"ptrtoint {kind} {x} to i64")
+            return self.pure(f"ptrtoint {kind} {x} to i64")
         return self._bits(element, x, f"i{element.bits}")
 
     def _from_integer(self, element: Element, x: Handle) -> Handle:
@@ -310,25 +328,25 @@ class LlvmMemory(Body):
         if element.bits < 8:
             return self._from_memory(element, x)
         if kind.startswith("ptr"):
-            return self.emit(f"inttoptr i64 {x} to {kind}")
+            return self.pure(f"inttoptr i64 {x} to {kind}")
         return self._from_bits(element, x, f"i{element.bits}")
 
     def to_words(self, element: Element, x: Handle) -> list[Handle]:
         """`x` as 32-bit words, least significant first."""
         bits, size = self._integer(element, x), element.bytes * 8
         if size == 64:
-            high = self.emit(f"lshr i64 {bits}, 32")
-            return [self.emit(f"trunc i64 {y} to i32") for y in (bits, high)]
-        return [bits if size == 32 else self.emit(f"zext i{size} {bits} to i32")]
+            high = self.pure(f"lshr i64 {bits}, 32")
+            return [self.pure(f"trunc i64 {y} to i32") for y in (bits, high)]
+        return [bits if size == 32 else self.pure(f"zext i{size} {bits} to i32")]
 
     def from_words(self, element: Element, words: Sequence[Handle]) -> Handle:
         """The inverse of `to_words`."""
         size = element.bytes * 8
         if size == 64:
-            low, high = (self.emit(f"zext i32 {w} to i64") for w in words)
-            shifted = self.emit(f"shl i64 {high}, 32")
-            return self._from_integer(element, self.emit(f"or i64 {low}, {shifted}"))
-        whole = words[0] if size == 32 else self.emit(f"trunc i32 {words[0]} to i{size}")
+            low, high = (self.pure(f"zext i32 {w} to i64") for w in words)
+            shifted = self.pure(f"shl i64 {high}, 32")
+            return self._from_integer(element, self.pure(f"or i64 {low}, {shifted}"))
+        whole = words[0] if size == 32 else self.pure(f"trunc i32 {words[0]} to i{size}")
         return self._from_integer(element, whole)
 
 

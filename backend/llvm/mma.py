@@ -51,7 +51,7 @@ class LlvmMatrices(LlvmMemory):
         return self._several(text, [kind.sum] * len(c), factors + sums, "", 5)
 
     def round_tf32(self, a: Handle) -> Handle:
-        word = self.emit(f'call i32 asm "cvt.rna.tf32.f32 $0, $1;", "=r,f"(float {a}) #2')
+        word = self.pure(f'call i32 asm "cvt.rna.tf32.f32 $0, $1;", "=r,f"(float {a}) #2')
         return self._from_bits(F32, word, "i32")
 
     def copy_async(

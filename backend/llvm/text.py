@@ -78,6 +78,8 @@ class Body:
         self._prefix, self._count = prefix, 0
         self._known: dict[str, str] = {}
         self._entry_only = False
+        self._written: dict[str, str] = {}
+        self._written_at_entry: dict[str, str] = {}
         self._opaque = False
 
     def fresh(self) -> str:
@@ -97,6 +99,17 @@ class Body:
         (self.at_entry if self._entry_only else self.lines).append(f"  {name} = {text}")
         return name
 
+    def pure(self, text: str) -> str:
+        """The value of an instruction without effects: appended, unless this block or the
+        function's entry has it already."""
+        found = self._written_at_entry.get(text)
+        if found is None and not self._entry_only:
+            found = self._written.get(text)
+        if found is None:
+            found = self.emit(text)
+            (self._written_at_entry if self._entry_only else self._written)[text] = found
+        return found
+
     def line(self, text: str) -> None:
         """Append an instruction that defines nothing."""
         self.lines.append("  " + text)
@@ -105,6 +118,7 @@ class Body:
         """Begin a basic block."""
         self.lines.append(f"{label}:")
         self.label = label
+        self._written.clear()
 
     def declare(self, text: str) -> None:
         """Note a declaration the module needs."""
@@ -124,10 +138,13 @@ class Body:
         """What `once` computes within is computed here, and forgotten behind."""
         outer, place = (self.at_entry, self._known, self._opaque), len(self.lines)
         self.at_entry, self._known, self._opaque = [], {}, True
+        written, self._written_at_entry = self._written_at_entry, {}
+        self._written.clear()
         self.lines.append("")
         yield
         self.lines[place] = "\n".join(self.at_entry)
         self.at_entry, self._known, self._opaque = outer
+        self._written_at_entry = written
 
     def constant(self, element: Element, bits: int) -> str:
         """The literal of `element` with representation `bits`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tileir.backend.llvm.folding import folded, is_literal
 from tileir.backend.llvm.mma import LlvmMatrices
 from tileir.backend.llvm.outside import LlvmOutside
 from tileir.backend.llvm.text import llvm_type, mangled, memory_type
@@ -16,8 +17,12 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
     """Writes instructions for one thread; handles are LLVM operands without their type."""
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
+        if is_literal(a) or is_literal(b):
+            known = folded(name, element, a, b)
+            if known is not None:
+                return known
         word = f"{name} {flags}" if flags else name
-        return self.emit(f"{word} {llvm_type(element)} {a}, {b}")
+        return self.pure(f"{word} {llvm_type(element)} {a}, {b}")
 
     def intrinsic(self, name: str, element: Element, *operands: Handle, flags: str = "") -> Handle:
         kind = llvm_type(element)
@@ -26,28 +31,28 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
         types = ", ".join([kind] * len(operands)) + (", i1" if extra else "")
         self.declare(f"declare {kind} {function}({types})")
         arguments = ", ".join(f"{kind} {x}" for x in operands) + extra
-        return self.emit(f"call {flags + ' ' if flags else ''}{kind} {function}({arguments})")
+        return self.pure(f"call {flags + ' ' if flags else ''}{kind} {function}({arguments})")
 
     def negate(self, element: Element, a: Handle) -> Handle:
-        return self.emit(f"fneg {llvm_type(element)} {a}")
+        return self.pure(f"fneg {llvm_type(element)} {a}")
 
     def compare(self, predicate: str, element: Element, a: Handle, b: Handle) -> Handle:
         word = "fcmp" if element.is_float else "icmp"
-        return self.emit(f"{word} {predicate} {llvm_type(element)} {a}, {b}")
+        return self.pure(f"{word} {predicate} {llvm_type(element)} {a}, {b}")
 
     def select(self, element: Element, condition: Handle, a: Handle, b: Handle) -> Handle:
         if a == b or condition == "true":
             return a
         kind = llvm_type(element)
-        return self.emit(f"select i1 {condition}, {kind} {a}, {kind} {b}")
+        return self.pure(f"select i1 {condition}, {kind} {a}, {kind} {b}")
 
     def convert(self, name: str, source: Element, target: Element, a: Handle) -> Handle:
         old, new = llvm_type(source), llvm_type(target)
         if name.endswith(".sat"):
             function = f"@llvm.{name}.{mangled(target)}.{mangled(source)}"
             self.declare(f"declare {new} {function}({old})")
-            return self.emit(f"call {new} {function}({old} {a})")
-        return a if old == new else self.emit(f"{name} {old} {a} to {new}")
+            return self.pure(f"call {new} {function}({old} {a})")
+        return a if old == new else self.pure(f"{name} {old} {a} to {new}")
 
     def call(
         self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Handle]]
@@ -67,7 +72,7 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
     def advance(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
         pointee, base = memory_type(kind.pointee), llvm_type(kind)
         moved = f"{pointee}, {base} {pointer}, {llvm_type(width)} {index}"
-        return self.emit(f"getelementptr {moved}")
+        return self.pure(f"getelementptr {moved}")
 
     def advance_here(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
         if width.bits > 32:

@@ -1,0 +1,87 @@
+"""LLVM IR as it is written: nothing twice, nothing that is known."""
+
+import pytest
+
+from tileir.backend.llvm.folding import folded
+from tileir.backend.llvm.thread import LlvmThread
+from tileir.types import F16, F32, I1, I8, I32
+
+
+@pytest.mark.parametrize(
+    ("name", "element", "a", "b", "known"),
+    [
+        ("add", I32, "%x", "0", "%x"),
+        ("add", I32, "0", "%x", "%x"),
+        ("sub", I32, "0", "%x", None),
+        ("sub", I32, "%x", "0", "%x"),
+        ("mul", I32, "%x", "0", "0"),
+        ("mul", I32, "1", "%x", "%x"),
+        ("udiv", I32, "%x", "1", "%x"),
+        ("udiv", I32, "8", "2", None),
+        ("shl", I32, "0", "%x", None),
+        ("and", I32, "%x", "-1", "%x"),
+        ("and", I32, "%x", "31", None),
+        ("add", I32, "2147483647", "1", "-2147483648"),
+        ("mul", I8, "100", "3", "44"),
+        ("xor", I8, "-1", "1", "-2"),
+        ("or", I1, "true", "%x", None),
+        ("fadd", F32, "%x", "0x0000000000000000", None),
+        ("add", I32, "%x", "%y", None),
+    ],
+)
+def test_arithmetic_on_literals(name, element, a, b, known):
+    assert folded(name, element, a, b) == known
+
+
+def test_a_block_has_an_instruction_once():
+    thread = LlvmThread()
+    first = thread.binary("add", I32, "%a", "%b")
+    assert thread.binary("add", I32, "%a", "%b") == first
+    assert thread.binary("add", I32, "%a", "%b", "nsw") != first
+    thread.start("next")
+    assert thread.binary("add", I32, "%a", "%b") != first
+    assert sum("add i32 %a, %b" in line for line in thread.lines) == 2
+
+
+def test_what_the_entry_has_is_known_everywhere():
+    thread = LlvmThread()
+    entry = thread.once("sum", lambda: thread.binary("add", I32, "%a", "%b"))
+    thread.start("next")
+    assert thread.binary("add", I32, "%a", "%b") == entry
+    assert len(thread.at_entry) == 1
+
+
+def test_what_is_in_a_block_is_not_known_at_the_entry():
+    thread = LlvmThread()
+    here = thread.binary("add", I32, "%a", "%b")
+    assert thread.once("sum", lambda: thread.binary("add", I32, "%a", "%b")) != here
+
+
+def test_loads_are_not_joined():
+    thread = LlvmThread()
+    assert thread.load_shared(F32, 1, "%a") != thread.load_shared(F32, 1, "%a")
+
+
+def test_words_taken_apart_are_put_together_by_name():
+    thread = LlvmThread()
+    low, high = thread.from_words(F16, ["%w"]), thread.load_matrix(F16, 1, False, "%a", 0)
+    assert len(high) == 2
+    count = len(thread.lines)
+    (word,) = thread._pack(F16, high, I32, 1)
+    assert any(line.startswith(f"  {word} = call i32 asm") for line in thread.lines)
+    assert len(thread.lines) == count
+    assert thread._pack(F16, [low, high[1]], I32, 1) != [word]
+
+
+def test_bits_cast_there_and_back_are_the_value():
+    thread = LlvmThread()
+    (word,) = thread.to_words(F32, "%x")
+    assert thread.from_words(F32, [word]) == "%x"
+    assert len(thread.lines) == 1
+
+
+def test_elements_narrower_than_a_byte_are_made_anew():
+    """A byte in memory may hold more than the bit that was taken from it."""
+    thread = LlvmThread()
+    found = thread._unpack(I1, 4, I32, ["%w"])
+    assert thread._pack(I1, found, I32, 1) != ["%w"]
