@@ -132,6 +132,10 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
         self.declare("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)")
         self.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
 
+    def warp_barrier(self) -> None:
+        self.declare("declare void @llvm.nvvm.bar.warp.sync(i32)")
+        self.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+
     def when(
         self, condition: Handle, elements: Sequence[Element], body: Callable[[], Sequence[Handle]]
     ) -> list[Handle]:

@@ -248,6 +248,10 @@ class Thread(Protocol):
         """Wait for every thread of the block; their memory accesses are ordered across it."""
         ...
 
+    def warp_barrier(self) -> None:
+        """Wait for every thread of the warp; their memory accesses are ordered across it."""
+        ...
+
     def when(
         self, condition: Handle, elements: Sequence[Element], body: Callable[[], Sequence[Handle]]
     ) -> list[Handle]:

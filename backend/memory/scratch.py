@@ -156,7 +156,7 @@ NEEDS: dict[str, Callable[[Any], int]] = {
     "cat": lambda op: 0 if stays(op) else _result(op),
     "gather": _operand,
     "extract_slice": _operand,
-    "insert_slice": _operand,
+    "insert_slice": lambda op: placement(op.small.type).bytes,
     "dot": _dot,
     "scan": scan_bytes,
     "unsplat": _unsplat,

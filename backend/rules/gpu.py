@@ -22,7 +22,10 @@ def _convert(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
-    lowering.thread.barrier()
+    if op.warp:
+        lowering.thread.warp_barrier()
+    else:
+        lowering.thread.barrier()
     return []
 
 

@@ -187,12 +187,8 @@ def _gather(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _slice_at(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Moved:
     """From coordinates in the part to those in the whole; offsets are held in range."""
-    thread = lowering.thread
+    thread, starts = lowering.thread, _starts(lowering, op, part, whole)
     strides = op.strides or (1,) * len(part)
-    starts: list[str] = []
-    for offset, extent, size, stride in zip(op.offsets, part, whole, strides, strict=True):
-        most = size - (extent - 1) * stride - 1
-        starts.append(thread.intrinsic("umin", I32, lowering.scalar(offset), thread.integer(most)))
 
     def moved(at: Coordinates) -> Coordinates:
         found: Coordinates = []
@@ -202,6 +198,16 @@ def _slice_at(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Moved
         return found
 
     return moved
+
+
+def _starts(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Coordinates:
+    """The offsets of a slice, held in range."""
+    thread, starts = lowering.thread, Coordinates()
+    strides = op.strides or (1,) * len(part)
+    for offset, extent, size, stride in zip(op.offsets, part, whole, strides, strict=True):
+        most = size - (extent - 1) * stride - 1
+        starts.append(thread.intrinsic("umin", I32, lowering.scalar(offset), thread.integer(most)))
+    return starts
 
 
 def _extract_slice(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -214,14 +220,39 @@ def _extract_slice(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _insert_slice(lowering: Lowering, op: Any) -> list[Fragment]:
-    source, small = op.value.type, op.small.type
-    place = placement(source, lowering.scratch[op])
-    scatter(lowering, lowering.fragment(op.value), source, place, list)
-    lowering.thread.barrier()
-    moved = _slice_at(lowering, op, small.shape, source.shape)
-    scatter(lowering, lowering.fragment(op.small), small, place, moved)
-    lowering.thread.barrier()
-    return [collect(lowering, op.result.type, place, lambda _, at: at)]
+    """The part comes through memory; who holds one of its places takes the element there."""
+    thread, tile, small = lowering.thread, op.value.type, op.small.type
+    place = placement(small, lowering.scratch[op])
+    scatter(lowering, lowering.fragment(op.small), small, place, list)
+    thread.barrier()
+    starts, found = _starts(lowering, op, small.shape, tile.shape), list[str]()
+    for register, old in enumerate(lowering.fragment(op.value)):
+        whole = coordinates(lowering, tile, register)
+        replaced, at = _in_part(lowering, op, whole, starts)
+        first = thread.integer(place.base)
+        offset = thread.select(I32, replaced, address(lowering, place, at), first)
+        (new,) = thread.load_shared(tile.element, 1, offset)
+        found.append(thread.select(tile.element, replaced, new, old))
+    return [found]
+
+
+def _in_part(
+    lowering: Lowering, op: Any, whole: Coordinates, starts: Coordinates
+) -> tuple[str, Coordinates]:
+    """Whether an element of the whole is one of the part, and where it stands there."""
+    thread, at = lowering.thread, Coordinates()
+    inside: str | None = None
+    strides = op.strides or (1,) * len(whole)
+    for x, start, extent, stride in zip(whole, starts, op.small.type.shape, strides, strict=True):
+        part = thread.binary("sub", I32, x, start)
+        if stride > 1:
+            by = thread.integer(stride)
+            rest = thread.binary("urem", I32, part, by)
+            inside = both(lowering, inside, thread.compare("eq", I32, rest, thread.integer(0)))
+            part = thread.binary("udiv", I32, part, by)
+        inside = both(lowering, inside, thread.compare("ult", I32, part, thread.integer(extent)))
+        at.append(part)
+    return inside or thread.constant(I1, 1), at
 
 
 def _unsplat(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -65,9 +65,13 @@ class Copies:
 
     def _write(self, copy: _Copy, *, landed: bool) -> None:
         """The copy's bytes, or, while they are on their way, bytes that nobody may read."""
+        span = np.arange(copy.data.shape[1])
+        at = (copy.offset[copy.held][:, None] + span).reshape(-1)
+        if landed:
+            self.memory.expect(at, False)
         for i in range(copy.data.shape[1]):
             value = copy.data[:, i] if landed else np.zeros(self.threads, np.uint8)
             self.memory.store_shared(copy.offset + i, value, copy.held)
         if not landed:
-            span = np.arange(copy.data.shape[1])
-            self.memory.written[(copy.offset[copy.held][:, None] + span).reshape(-1)] = False
+            self.memory.expect(at, True)
+            self.memory.written[at] = False

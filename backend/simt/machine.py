@@ -18,9 +18,10 @@ import numpy as np
 
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.lower.lowering import Lowering, Rule
-from tileir.backend.lower.thread import Access, Number, Order
+from tileir.backend.lower.thread import Number
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.rules import rules
+from tileir.backend.simt.accesses import Accesses
 from tileir.backend.simt.copies import Copies
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.mma import Matrices
@@ -29,7 +30,7 @@ from tileir.backend.target import Target
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Global, Module
 from tileir.op import Op
-from tileir.types import I1, I32, I64, Element, Pointer, Type
+from tileir.types import I32, I64, Element, Pointer, Type
 from tileir.values import encode
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -42,7 +43,7 @@ class Lanes:
     array: Array
 
 
-class SimtThread(Matrices, Copies, Numbers):
+class SimtThread(Accesses, Matrices, Copies, Numbers):
     """All threads of one block of one grid."""
 
     def __init__(
@@ -52,6 +53,7 @@ class SimtThread(Matrices, Copies, Numbers):
         self.active = np.ones(threads, bool)
         self.call_function: Callable[..., list[Lanes]] | None = None
         self._known: dict[str, Any] = {}
+        self.handle = Lanes
         self.barriers = 0
         self.op: Op | None = None
         self.runs = 0
@@ -128,6 +130,12 @@ class SimtThread(Matrices, Copies, Numbers):
         self.barriers += 1
         self.memory.synchronize()
 
+    def warp_barrier(self) -> None:
+        held = self.active.reshape(-1, 32)
+        if not (held.all(axis=1) | ~held.any(axis=1)).all():
+            raise AssertionError("a barrier of a warp that not every lane reaches")
+        self.memory.synchronize_warps()
+
     def when(
         self, condition: Any, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]]
     ) -> list[Lanes]:
@@ -187,99 +195,6 @@ class SimtThread(Matrices, Copies, Numbers):
     def effect(self, text: str, result: Element, operands: Any) -> Lanes:
         return self.made(0, result)
 
-    # Memory -----------------------------------------------------------------------------------
-
-    def _held(self, mask: Any) -> Array:
-        return self.active if mask is None or isinstance(mask, str) else self.active & mask.array
-
-    def load_global(
-        self, element: Element, count: int, pointer: Lanes, mask: Any, other: Any,
-        access: Access, space: int = 1,
-    ) -> list[Lanes]:  # fmt: skip
-        held, size, found = self._held(mask), element.bytes, list[Lanes]()
-        self.memory.check_aligned(pointer.array, size * count, held)
-        for i in range(count):
-            at, kind = pointer.array + i * size, self.dtype(element)
-            raw = self.memory.load(at, kind, held, alone=access.volatile)
-            rest = np.zeros(1, raw.dtype) if other is None else other[i].array
-            found.append(self.made(np.where(held, raw, rest), element))
-        return found
-
-    def store_global(
-        self, element: Element, pointer: Lanes, values: Sequence[Lanes], mask: Any,
-        access: Access, space: int = 1,
-    ) -> None:  # fmt: skip
-        held, size = self._held(mask), element.bytes
-        self.memory.check_aligned(pointer.array, size * len(values), held)
-        for i, value in enumerate(values):
-            at = pointer.array + i * size
-            self.memory.store(at, value.array, held, alone=access.volatile)
-
-    def atomic(
-        self, name: str, element: Element, pointer: Lanes, value: Lanes, order: Order
-    ) -> Lanes:
-        self.memory.check_released(order.semantics, self.active)
-        old = np.zeros(self.threads, self.dtype(element))
-        for t in np.flatnonzero(self.active):
-            place, one = pointer.array[t : t + 1], np.ones(1, bool)
-            old[t] = self.memory.load(place, old.dtype, one, alone=True)[0]
-            new = self.combined(name, element, old[t : t + 1], value.array[t : t + 1])
-            self.memory.store(place, new, one, alone=True)
-        return Lanes(old)
-
-    def add_vector(
-        self, element: Element, pointer: Lanes, values: Sequence[Lanes], order: Order
-    ) -> list[Lanes]:
-        self.memory.check_aligned(pointer.array, element.bytes * len(values), self.active)
-        places = [Lanes(pointer.array + i * element.bytes) for i in range(len(values))]
-        return [
-            self.atomic("fadd", element, place, value, order)
-            for place, value in zip(places, values, strict=True)
-        ]
-
-    def compare_exchange(
-        self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: Order
-    ) -> Lanes:
-        self.memory.check_released(order.semantics, self.active)
-        old = np.zeros(self.threads, self.dtype(element))
-        for t in np.flatnonzero(self.active):
-            place, one = pointer.array[t : t + 1], np.ones(1, bool)
-            old[t] = self.memory.load(place, old.dtype, one, alone=True)[0]
-            if old[t].tobytes() == expected.array[t].tobytes():
-                self.memory.store(place, desired.array[t : t + 1], one, alone=True)
-        return Lanes(old)
-
-    def load_atomic(self, element: Element, pointer: Lanes, order: Order) -> Lanes:
-        kind = self.dtype(element)
-        return Lanes(self.memory.load(pointer.array, kind, self.active, alone=True))
-
-    def store_atomic(self, element: Element, pointer: Lanes, value: Lanes, order: Order) -> None:
-        self.memory.check_released(order.semantics, self.active)
-        self.memory.store(pointer.array, value.array, self.active, alone=True)
-
-    def fence(self, order: Order) -> None:
-        return None
-
-    def load_shared(self, element: Element, count: int, offset: Lanes) -> list[Lanes]:
-        size = element.bytes
-        self.memory.check_aligned(offset.array, size * count, self.active)
-        at = [offset.array.astype(np.int64) + i * size for i in range(count)]
-        kind = self.dtype(element)
-        return [
-            self.made(self.memory.load_shared(a, kind, self.active, element is I1), element)
-            for a in at
-        ]
-
-    def store_shared(self, element: Element, offset: Lanes, values: Sequence[Lanes]) -> None:
-        size = element.bytes
-        self.memory.check_aligned(offset.array, size * len(values), self.active)
-        for i, value in enumerate(values):
-            at = offset.array.astype(np.int64) + i * size
-            self.memory.store_shared(at, value.array, self.active)
-
-    def add_shared(self, offset: Lanes, value: Lanes) -> None:
-        self.memory.add_shared(offset.array.astype(np.int64), value.array, self.active)
-
 
 def _shown(part: str | Number, thread: int) -> str:
     """A text, or the number of one thread, as it is printed."""
@@ -315,6 +230,7 @@ class _Execution(Lowering):
         """What the rule of `op` does; a defect is reported at its place."""
         machine: Any = self.thread
         machine.op, machine.runs = op, machine.runs + 1
+        machine.memory.begin(machine.runs)
         try:
             return self.lower(op)
         except AssertionError as error:

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from tileir.backend.driver.spans import Span
-from tileir.backend.simt.shadow import RaceError, Shadow
+from tileir.backend.simt.shadow import Clock, RaceError, Shadow
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -30,9 +30,18 @@ class Memory:
     touched: Shadow = attrs.field(init=False)
     shadows: list[Shadow] = attrs.field(init=False, factory=list)
     """Of the buffers, in order."""
+    clock: Clock = attrs.field(init=False, factory=Clock)
+    fenced: bool = attrs.field(init=False, default=False)
+    """Whether threads have passed a fence and not met since."""
+    run: int = attrs.field(init=False, default=0)
+    """Which op runs, by how many ran before."""
     waiting: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
-    """Threads whose accesses of global memory no barrier ordered yet."""
+    """Threads whose accesses of global memory, by earlier ops, no barrier ordered yet."""
+    present: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
+    """Threads that access global memory by the op that runs."""
     written: Array = attrs.field(init=False)
+    coming: Array | None = attrs.field(init=False, default=None)
+    """Shared bytes that a copy is on its way to; None while there was no copy."""
     globals: dict[str, int] = attrs.field(init=False, factory=dict)
     printed: list[str] = attrs.field(init=False, factory=list)
 
@@ -45,7 +54,7 @@ class Memory:
         base = _GAP if last is None else last[0] + -(-len(last[1].data) // _GAP) * _GAP + _GAP
         span = Span.of(array)
         self.buffers.append((base, span))
-        self.shadows.append(Shadow(len(span.data), f"argument {len(self.shadows)}"))
+        self.shadows.append(Shadow(len(span.data), f"argument {len(self.shadows)}", self.clock))
         return base + span.offset
 
     def write_back(self) -> None:
@@ -58,34 +67,48 @@ class Memory:
         if (address[held] % min(size, 16)).any():
             raise AssertionError(f"an access of {size} bytes that is not aligned")
 
-    def load(self, address: Array, dtype: Any, held: Array, *, alone: bool = False) -> Array:
-        """What lies at `address` where `held`, zero elsewhere. `alone`: by an access that needs
-        no barrier, as it is atomic or volatile."""
+    def load(self, address: Array, dtype: Any, held: Array, *, atomic: bool = False) -> Array:
+        """What lies at `address` where `held`, zero elsewhere."""
         found = np.zeros(len(address), dtype)
         for number, index, where in self._parts(address, found.itemsize, held):
             at = (index[:, None] + np.arange(found.itemsize)).reshape(-1)
-            if not alone:
-                threads = np.repeat(np.flatnonzero(where), found.itemsize)
-                self.shadows[number].read(at, threads)
-                self.waiting[threads] = True
+            self._touch(number, at, np.repeat(np.flatnonzero(where), found.itemsize), atomic)
             raw = self.buffers[number][1].data[at].reshape(-1, found.itemsize)
             found[where] = np.ascontiguousarray(raw).view(dtype)[:, 0]
         return found
 
-    def store(self, address: Array, values: Array, held: Array, *, alone: bool = False) -> None:
-        """Write `values` to `address` where `held`; `alone` as for `load`."""
+    def store(self, address: Array, values: Array, held: Array, *, atomic: bool = False) -> None:
+        """Write `values` to `address` where `held`."""
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         size = raw.shape[1]
         for number, index, where in self._parts(address, size, held):
             at = (index[:, None] + np.arange(size)).reshape(-1)
             data, wanted = self.buffers[number][1].data, raw[where].reshape(-1)
             threads = np.repeat(np.flatnonzero(where), size)
-            if not alone:
-                self.shadows[number].write(at, threads)
-                self.waiting[threads] = True
+            self._touch(number, at, threads, atomic, writes=True)
             data[at] = wanted
-            if not alone:
+            if not atomic:
                 self.shadows[number].landed(at, threads, data[at], wanted)
+
+    def _touch(
+        self, number: int, at: Array, threads: Array, atomic: bool, writes: bool = False
+    ) -> None:
+        shadow = self.shadows[number]
+        if self.fenced:
+            raise RaceError(f"race: thread {threads[0]} goes on before all have passed the fence")
+        if atomic:
+            shadow.change(at, threads, self.run)
+        elif writes:
+            shadow.write(at, threads)
+        else:
+            shadow.read(at, threads)
+        self.present[threads] = True
+
+    def begin(self, run: int) -> None:
+        """Op number `run` begins."""
+        self.run = run
+        self.waiting |= self.present
+        self.present[:] = False
 
     def check_released(self, semantics: str, held: Array) -> None:
         """An atomic that releases, by the threads `held`, must come after what others did."""
@@ -95,6 +118,15 @@ class Memory:
                 f"race: thread {np.argmax(held)} releases before thread {np.argmax(others)} has "
                 "met it at a barrier"
             )
+
+    def fence(self) -> None:
+        """All threads pass a fence; it must come after what each did, and before what any does
+        next."""
+        if self.waiting.any():
+            raise RaceError(
+                f"race: a fence before thread {np.argmax(self.waiting)} has met the others"
+            )
+        self.fenced = True
 
     def _parts(self, address: Array, size: int, held: Array) -> Iterator[tuple[int, Array, Array]]:
         """Number of a buffer, bytes in it, and the threads that access these."""
@@ -116,15 +148,18 @@ class Memory:
         """The shared memory of a new block."""
         self.shared = np.full(self.shared_bytes, 0xCD, np.uint8)
         self.written = np.zeros(self.shared_bytes, bool)
-        self.touched = Shadow(self.shared_bytes, "shared memory")
+        self.coming = None
+        self.touched = Shadow(self.shared_bytes, "shared memory", self.clock)
         self.synchronize()
 
     def synchronize(self) -> None:
         """A barrier: nobody has touched anything since."""
-        self.touched.synchronize()
-        self.waiting[:] = False
-        for shadow in self.shadows:
-            shadow.synchronize()
+        self.clock.synchronize()
+        self.waiting[:], self.present[:], self.fenced = False, False, False
+
+    def synchronize_warps(self) -> None:
+        """A barrier of every warp."""
+        self.clock.synchronize_warps()
 
     def load_shared(self, offset: Array, dtype: Any, held: Array, is_bool: bool) -> Array:
         """What lies at `offset`; reading what another thread wrote since the last barrier, or
@@ -171,4 +206,16 @@ class Memory:
                 f"thread {threads[first]} accesses bytes {where[first]} to "
                 f"{where[first] + size - 1} of shared memory, which has {self.shared_bytes}"
             )
-        return (where[:, None] + np.arange(size)).reshape(-1), np.repeat(threads, size)
+        at = (where[:, None] + np.arange(size)).reshape(-1)
+        if self.coming is not None and self.coming[at].any():
+            raise RaceError(
+                f"race: thread {threads[np.argmax(self.coming[at]) // size]} accesses byte "
+                f"{at[np.argmax(self.coming[at])]} of shared memory, which a copy is on its way to"
+            )
+        return at, np.repeat(threads, size)
+
+    def expect(self, at: Array, coming: bool) -> None:
+        """A copy is on its way to the shared bytes `at`, or has arrived there."""
+        if self.coming is None:
+            self.coming = np.zeros(self.shared_bytes, bool)
+        self.coming[at] = coming

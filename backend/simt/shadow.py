@@ -1,9 +1,10 @@
 """Who touched each byte since threads last met.
 
 Threads are ordered by barriers alone, whatever order they happen to run in: two accesses of one
-byte by different threads, of which one writes, are a race unless a barrier lies between, even
-where both write the same. Only the threads of one store may write one byte, the same into it:
-they hold one element of a tile together.
+byte by different threads, of which one writes, are a race unless a barrier of the block lies
+between, or, for threads of one warp, a barrier of the warp; even where both write the same. Only
+the threads of one store may write one byte, the same into it: they hold one element of a tile
+together.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _BITS = 12
 _THREAD = (1 << _BITS) - 1
 _SEVERAL = _THREAD
-"""Stands for more than one reader; threads are fewer."""
+"""Stands for readers of more than one warp; threads are fewer."""
 _ADDED = _SEVERAL - 1
 """Stands for threads that added atomically."""
+_OF_WARP = 2048
+"""Plus a warp stands for several readers of it."""
+_WARP = 5
+"""Bits of a lane."""
 
 
 class RaceError(AssertionError):
@@ -28,39 +33,53 @@ class RaceError(AssertionError):
 
 
 @attrs.define(eq=False)
-class Shadow:
-    """`size` bytes with their last writer and readers: stamps of an epoch, which a barrier ends,
-    and a thread. `where` names the memory in messages."""
+class Clock:
+    """Barriers so far: of the block, and of a warp, each of which begins an epoch. `block` is the
+    number of the first epoch since the last barrier of the block."""
 
-    size: int
-    where: str
     epoch: int = 1
-    writer: Array = attrs.field(init=False)
-    reader: Array = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.writer = np.zeros(self.size, np.int64)
-        self.reader = np.zeros(self.size, np.int64)
+    block: int = 1
 
     def synchronize(self) -> None:
         """A barrier of the whole block."""
         self.epoch += 1
+        self.block = self.epoch
+
+    def synchronize_warps(self) -> None:
+        """A barrier of every warp."""
+        self.epoch += 1
+
+
+@attrs.define(eq=False)
+class Shadow:
+    """`size` bytes with their last writer, reader and atomic access: stamps of an epoch and a
+    thread, and which op made the last atomic access. `where` names the memory in messages."""
+
+    size: int
+    where: str
+    clock: Clock = attrs.field(factory=Clock)
+    writer: Array = attrs.field(init=False)
+    reader: Array = attrs.field(init=False)
+    changer: Array = attrs.field(init=False)
+    run: Array = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.writer, self.reader, self.changer, self.run = (
+            np.zeros(self.size, np.int64) for _ in range(4)
+        )
 
     def read(self, at: Array, threads: Array) -> None:
         """`threads[i]` reads byte `at[i]`. Raises `RaceError`."""
         self._meet(self.writer, at, threads, "reads", "wrote")
-        seen = self.reader[at]
-        others = (seen >> _BITS == self.epoch) & (seen & _THREAD != threads)
-        stamp = self.epoch << _BITS | np.where(others, _SEVERAL, threads)
-        self.reader[at] = stamp
-        shared = at[self.reader[at] != stamp]
-        self.reader[shared] = self.epoch << _BITS | _SEVERAL
+        self._meet(self.changer, at, threads, "reads", "changed")
+        self._join(self.reader, at, threads)
 
     def write(self, at: Array, threads: Array) -> None:
         """`threads[i]` writes byte `at[i]`. Raises `RaceError`."""
         self._meet(self.reader, at, threads, "writes", "read")
         self._meet(self.writer, at, threads, "writes", "wrote")
-        self.writer[at] = self.epoch << _BITS | threads
+        self._meet(self.changer, at, threads, "writes", "changed")
+        self.writer[at] = self.clock.epoch << _BITS | threads
 
     def landed(self, at: Array, threads: Array, found: Array, wanted: Array) -> None:
         """After `threads` wrote `wanted`: `found` lies there. Raises `RaceError`."""
@@ -71,28 +90,76 @@ class Shadow:
                 f"{self.where} at the same time, not the same"
             )
 
+    def change(self, at: Array, threads: Array, run: int) -> None:
+        """`threads[i]` accesses byte `at[i]` atomically. Accesses of one `run` of an op come in
+        any order; with those of others they come in the order of the program. Raises
+        `RaceError`."""
+        self._meet(self.reader, at, threads, "changes", "read")
+        self._meet(self.writer, at, threads, "changes", "wrote")
+        other = self.run[at] != run
+        self._meet(self.changer, at[other], threads[other], "changes", "changed")
+        self._join(self.changer, at, threads)
+        self.run[at] = run
+
     def add(self, at: Array, threads: Array) -> None:
         """`threads[i]` adds to byte `at[i]` atomically, which needs no order among additions.
         Raises `RaceError`."""
         self._meet(self.reader, at, threads, "adds to", "read")
-        mine = np.where(self.writer[at] == self._added, _ADDED, threads)
-        self._meet(self.writer, at, mine, "adds to", "wrote")
-        self.writer[at] = self._added
+        seen = self.writer[at]
+        other = (seen >> _BITS < self.clock.block) | (seen & _THREAD != _ADDED)
+        self._meet(self.writer, at[other], threads[other], "adds to", "wrote")
+        self.writer[at] = self.clock.epoch << _BITS | _ADDED
 
-    @property
-    def _added(self) -> int:
-        return self.epoch << _BITS | _ADDED
+    def _join(self, stamps: Array, at: Array, threads: Array) -> None:
+        """Put `threads` beside those that accessed the bytes since the last barrier."""
+        epoch = self.clock.epoch << _BITS
+        last = stamps[at]
+        stamps[at] = epoch | threads
+        if (stamps[at] != epoch | threads).any():
+            order = np.argsort(at, kind="stable")
+            at, threads, last = at[order], threads[order], last[order]
+            first = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]]))
+            low, high = (f.reduceat(threads, first) for f in (np.minimum, np.maximum))
+            at, last, threads = at[first], last[first], _together(low, high)
+            stamps[at] = epoch | threads
+        code = last & _THREAD
+        since = (last >> _BITS >= self.clock.block) & (code != threads)
+        if since.any():
+            same = _warp(code) == _warp(threads)
+            now = last >> _BITS == self.clock.epoch
+            joined = np.where(now, _OF_WARP + _warp(threads), threads)
+            joined = np.where(same & (code != _SEVERAL), joined, _SEVERAL)
+            stamps[at[since]] = epoch | joined[since]
 
     def _meet(self, stamps: Array, at: Array, threads: Array, does: str, did: str) -> None:
         seen = stamps[at]
-        bad = (seen >> _BITS == self.epoch) & (seen & _THREAD != threads)
+        stamp, code = seen >> _BITS, seen & _THREAD
+        bad = (stamp >= self.clock.block) & (code != threads)
+        if not bad.any():
+            return
+        bad &= (stamp == self.clock.epoch) | (_warp(code) != threads >> _WARP)
         if not bad.any():
             return
         first = int(np.argmax(bad))
-        other = int(seen[first]) & _THREAD
-        names = {_SEVERAL: "several threads", _ADDED: "an addition"}
-        name = names.get(other, f"thread {other}")
         raise RaceError(
-            f"race: thread {threads[first]} {does} byte {at[first]} of {self.where}, which {name} "
-            f"{did}, without a barrier between"
+            f"race: thread {threads[first]} {does} byte {at[first]} of {self.where}, which "
+            f"{_name(int(code[first]))} {did}, without a barrier between"
         )
+
+
+def _together(low: Array, high: Array) -> Array:
+    """What stands for the threads from `low` to `high`."""
+    found = np.where(low >> _WARP == high >> _WARP, _OF_WARP + (low >> _WARP), _SEVERAL)
+    return np.where(low == high, low, found)
+
+
+def _warp(code: Array) -> Array:
+    """The warp that a code stands for, or threads of; -1 where they are of several."""
+    found = np.where(code < _OF_WARP, code >> _WARP, code - _OF_WARP)
+    return np.where(code >= _ADDED, -1, found)
+
+
+def _name(code: int) -> str:
+    if code == _ADDED:
+        return "an addition"
+    return f"thread {code}" if code < _OF_WARP else "several threads"

@@ -214,18 +214,33 @@ _CORE = (
     ),
 )  # fmt: skip
 
-_SYNC = ("tests/backend/test_programs.py", "tests/backend/test_async_pipeline.py")
+_SYNC = (
+    "tests/backend/test_programs.py",
+    "tests/backend/test_async_pipeline.py",
+    "tests/backend/test_sync.py",
+)
 _BARRIERS = (
-    *_in("backend/memory/sync.py", _SYNC,
-        ("no barrier before overwriting shared bytes", "a < span[1] and span[0] < b", "False"),
+    *_in("backend/memory/hazards.py", _SYNC,
+        ("no barrier before overwriting shared bytes",
+         "mine[0] < other[1] and other[0] < mine[1]", "False"),
         ("what is stored is forgotten at once",
-         "stored = state.stored | pointers if", "stored = state.stored if"),
+         "made = Access(base, operand.type, None, writes, who)",
+         "made = Access(base, operand.type, None, False, who)"),
         ("a joined block knows one predecessor only",
-         "State(self.read | other.read,", "State(self.read & other.read,"),
+         "self.shared |= other.shared", "self.shared &= other.shared"),
         ("stores after loads need no barrier",
-         "if _writes_global(op) and _overwrites(op, pointers, state.loaded, bases):", "if False:"),
+         "if access.writes or entry.access.writes:", "if entry.access.writes:"),
         ("a barrier clears nothing",
-         "        state = State()\n    span = _span", "        pass\n    span = _span"),
+         "            self.shared.clear()\n            self.touched.clear()", "            pass"),
+        ("rounds of a loop are one", "return step or None", "return 0"),
+        ("a warp that met has met all", "if entry.met and known is Scope.WARP", "if entry.met"),
+        ("releases come at once", "if releases(op) and since", "if False and since"),
+    ),
+    *_in("backend/memory/meeting.py", _SYNC,
+        ("who shares a warp shares a thread", "if (low == high).all():",
+         "if (low // _LANES == high // _LANES).all():"),
+        ("distances do not count", "return a_high <= b_low or b_high <= a_low", "return True"),
+        ("warps are one", "return Scope.WARP if (low", "return Scope.WARP if True or (low"),
     ),
 )  # fmt: skip
 

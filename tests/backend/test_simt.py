@@ -95,7 +95,6 @@ def test_global_memory_needs_barriers_too(memory):
     memory.store(base + OWN, np.arange(THREADS, dtype=np.int32), EVERY)
     with pytest.raises(RaceError, match="of argument 0, which thread 1 wrote"):
         memory.load(base + NEXT, np.dtype(np.int32), EVERY)
-    memory.load(base + NEXT, np.dtype(np.int32), EVERY, alone=True)
     memory.synchronize()
     memory.load(base + NEXT, np.dtype(np.int32), EVERY)
 
@@ -167,8 +166,78 @@ def test_a_release_comes_after_what_others_did(memory):
     base = memory.place(np.zeros(THREADS, np.int32))
     memory.store(base + OWN, np.arange(THREADS, dtype=np.int32), EVERY)
     first = np.arange(THREADS) == 0
+    memory.check_released("acq_rel", first)
+    memory.begin(1)
     memory.check_released("relaxed", first)
     with pytest.raises(RaceError, match="thread 0 releases before thread 1"):
         memory.check_released("acq_rel", first)
     memory.synchronize()
     memory.check_released("acq_rel", first)
+
+
+def test_a_barrier_of_warps_orders_lanes_alone(memory):
+    write(memory)
+    memory.synchronize_warps()
+    inside = OWN % 128 < 124
+    assert (read(memory, NEXT, inside)[inside] == (np.arange(THREADS) + 1)[inside]).all()
+    with pytest.raises(
+        RaceError, match="thread 31 reads byte 128 of shared memory, which thread 32"
+    ):
+        read(memory, NEXT)
+
+
+def test_readers_of_a_warp_that_has_met(memory):
+    write(memory)
+    memory.synchronize()
+    lane = np.arange(THREADS)
+    read(memory, np.zeros(THREADS, np.int64), lane < 32)
+    with pytest.raises(RaceError, match="which several threads read"):
+        write(memory, held=lane == 0)
+    memory.synchronize_warps()
+    write(memory, held=lane == 0)
+    read(memory, OWN * 0 + 4, lane < 2)
+    memory.synchronize_warps()
+    read(memory, OWN * 0 + 4, lane == 0)
+    with pytest.raises(RaceError, match=r"thread 33 writes byte 4 .* which thread 0 read"):
+        memory.store_shared(OWN * 0 + 4, np.zeros(THREADS, np.int32), lane == 33)
+
+
+def test_readers_of_two_warps(memory):
+    write(memory)
+    memory.synchronize()
+    lane = np.arange(THREADS)
+    read(memory, held=lane == 0)
+    memory.synchronize_warps()
+    read(memory, OWN * 0, lane == 32)
+    memory.synchronize_warps()
+    with pytest.raises(RaceError, match="which several threads read"):
+        write(memory, held=lane == 0)
+
+
+def test_atomics_of_one_op_need_no_order_but_those_of_two_do(memory):
+    base = memory.place(np.zeros(THREADS, np.int32))
+    kind, first = np.dtype(np.int32), np.arange(THREADS) == 0
+    memory.load(base + OWN * 0, kind, EVERY, atomic=True)
+    memory.store(base + OWN * 0, np.ones(THREADS, np.int32), EVERY, atomic=True)
+    memory.begin(1)
+    with pytest.raises(RaceError, match=r"thread 0 changes byte 0 .* several threads changed"):
+        memory.load(base + OWN, kind, first, atomic=True)
+    with pytest.raises(RaceError, match=r"thread 0 reads byte 0 .* several threads changed"):
+        memory.load(base + OWN, kind, first)
+    memory.synchronize()
+    memory.load(base + OWN, kind, first, atomic=True)
+
+
+def test_a_fence_stands_between_barriers(memory):
+    base = memory.place(np.zeros(THREADS, np.int32))
+    kind = np.dtype(np.int32)
+    memory.load(base + OWN, kind, EVERY)
+    memory.begin(1)
+    with pytest.raises(RaceError, match="a fence before thread 0 has met the others"):
+        memory.fence()
+    memory.synchronize()
+    memory.fence()
+    with pytest.raises(RaceError, match="before all have passed the fence"):
+        memory.load(base + OWN, kind, EVERY)
+    memory.synchronize()
+    memory.load(base + OWN, kind, EVERY)

@@ -8,7 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.effects import Effects
-from tileir.field import INT, INTS, LAYOUT, attribute, operand, optional, result_type
+from tileir.field import (
+    BOOL_ATTRIBUTE,
+    INT,
+    INTS,
+    LAYOUT,
+    attribute,
+    operand,
+    optional,
+    result_type,
+)
 from tileir.layout import Layout
 from tileir.op import Op, op
 from tileir.signature import ANY_ELEMENT, POINTERS, Bindings, Each, Exactly, Shaped, Var
@@ -42,11 +51,12 @@ class ConvertLayout(Op):
 @op("gpu.barrier")
 class Barrier(Op):
     """Every thread of the block waits for the others; what each did to memory before, all see
-    after.
+    after. With `warp` every thread waits for those of its warp.
 
-    `gpu.barrier`
+    `gpu.barrier {warp}`
     """
 
+    warp: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.SYNC
     predicable = False
 

@@ -1,0 +1,324 @@
+"""What an op may not do before threads have met: the bytes it shares with what came before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.analysis.buffers import WAIT, alive
+from tileir.analysis.cfg import cfg
+from tileir.analysis.uses import definitions
+from tileir.backend.memory.affine import Addresses, addresses
+from tileir.backend.memory.meeting import Access, Base, Scope, Who, alone, scope
+from tileir.backend.memory.overlap import apart, reaches
+from tileir.backend.memory.roots import roots
+from tileir.backend.memory.scratch import BUFFERS, Plan
+from tileir.effects import Effects
+from tileir.field import Successor
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import AddressSpace, Pointer, element_of
+from tileir.values import Operand, Value
+
+Room: TypeAlias = tuple[int, int, Op]
+"""Shared bytes from the first to the one behind the last, and the op they were allotted to."""
+
+_MOST_KEPT = 64
+"""Accesses through one parameter that are told apart."""
+
+_HOLDERS = {
+    "load": Who.EVERY,
+    **dict.fromkeys(
+        ("store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store"), Who.FIRST
+    ),
+}
+"""Which threads make the access of an op."""
+
+_MEETING = frozenset({"gpu.barrier", "barrier", "fence"})
+"""Ops whose rules wait for all threads themselves, before they do anything."""
+
+
+@attrs.frozen
+class Entry:
+    """An access since the last barrier. `met`: its warp has met. `step`: it was made one or more
+    rounds ago, and every round moves its address by so many bytes; None where it moved
+    otherwise."""
+
+    access: Access
+    met: bool = False
+    step: int | None = 0
+
+
+@attrs.define(eq=False)
+class Since:
+    """What has happened since the last barrier of the block. `threads`: whether global memory
+    was accessed by no thread, by thread 0 alone, or by others."""
+
+    shared: set[Room] = attrs.field(factory=set)
+    touched: dict[Base, set[Entry]] = attrs.field(factory=dict)
+    threads: int = 0
+
+    def copy(self) -> Since:
+        """The same, to be changed."""
+        touched = {base: set(held) for base, held in self.touched.items()}
+        return Since(set(self.shared), touched, self.threads)
+
+    def join(self, other: Since) -> bool:
+        """Add what happened on another path; whether that is anything new."""
+        new = not other.shared <= self.shared or other.threads > self.threads
+        self.shared |= other.shared
+        self.threads = max(self.threads, other.threads)
+        for base, entries in other.touched.items():
+            held = self.touched.setdefault(base, set())
+            if not entries <= held:
+                new = True
+                held |= entries
+        return new
+
+    def wait(self, scope: Scope) -> None:
+        """A barrier."""
+        if scope is Scope.BLOCK:
+            self.shared.clear()
+            self.touched.clear()
+            self.threads = 0
+        elif scope is Scope.WARP:
+            for base, entries in self.touched.items():
+                self.touched[base] = {attrs.evolve(e, met=True) for e in entries}
+
+
+@attrs.frozen(eq=False)
+class Uses:
+    """What the ops of a function do to memory: global memory by `accesses`, shared memory in
+    `rooms`; `relevant` are the ops of every block that count."""
+
+    accesses: Mapping[Op, tuple[Access, ...]]
+    rooms: Mapping[Op, Room]
+    pointers: Mapping[Access, Operand]
+    relevant: Mapping[str, list[Op]]
+    landing: Mapping[Op, tuple[Room, ...]]
+    """By op that waits for copies: what they land in, as if it were written there and then."""
+
+
+def uses_of(function: Function, memory: Plan) -> Uses:
+    """The uses of memory by `function`, whose ops have shared memory as `memory` says. Accesses
+    through parameters that nobody writes through are left out, unless something releases."""
+    pointers: dict[Access, Operand] = {}
+    every = {op: made for op in function.ops if (made := _accesses(function, op, pointers))}
+    written = {a.base for made in every.values() for a in made if a.writes}
+    releasing = any(map(releases, function.ops))
+    accesses = {
+        op: made
+        for op, made in every.items()
+        if releasing or None in written or any(a.base in written or a.base is None for a in made)
+    }
+    if not written:
+        accesses = {}
+    rooms = {op: room for op in function.ops if (room := _room(function, op, memory))}
+    landing = _landing(function, memory)
+    using = accesses.keys() | rooms.keys() | landing.keys()
+    relevant = {
+        label: [op for op in function.blocks[label].ops
+                if op in using or op.mnemonic in _MEETING or releases(op)]
+        for label in cfg(function).order
+    }  # fmt: skip
+    return Uses(accesses, rooms, pointers, relevant, landing)
+
+
+@attrs.define(eq=False)
+class Hazards:
+    """Whether ops may do what they do. `warps`: of the block, None where it is not known."""
+
+    function: Function
+    uses: Uses
+    warps: int | None
+    _known: dict[tuple[Access, Access, int], Scope] = attrs.field(init=False, factory=dict)
+    _whole: dict[Base, Access] = attrs.field(init=False, factory=dict)
+    _placed: dict[Access, Access] = attrs.field(init=False, factory=dict)
+
+    def enter(self, since: Since, source: str, label: str) -> Since:
+        """What `since`, at the end of `source`, is when block `label` begins, which gives values
+        anew."""
+        made = Since(set(since.shared), {}, since.threads)
+        for base, entries in since.touched.items():
+            made.touched[base] = {self._entered(e, source, label) for e in entries}
+        return made
+
+    def before(self, op: Op, since: Since) -> Scope:
+        """Who must wait before `op`."""
+        room = self.uses.rooms.get(op)
+        if room is not None and any(_overlap(op, room, other) for other in since.shared):
+            return Scope.BLOCK
+        mine = self.uses.accesses.get(op, ())
+        if releases(op) and since.threads > (bool(mine) and all(map(alone, mine))):
+            return Scope.BLOCK
+        found = Scope.NONE
+        for access in mine:
+            for entry in _near(access.base, since):
+                if access.writes or entry.access.writes:
+                    found = max(found, self._between(entry, access))
+        return found
+
+    def do(self, op: Op, since: Since) -> None:
+        """`op` happens. What goes through room of its own waits in between."""
+        if op.mnemonic in _MEETING:
+            since.wait(Scope.WARP if getattr(op, "warp", False) else Scope.BLOCK)
+            return
+        since.shared.update(self.uses.landing.get(op, ()))
+        room = self.uses.rooms.get(op)
+        own = room is not None and room[2] is op
+        if own:
+            since.wait(Scope.BLOCK)
+        if room is not None:
+            since.shared.add(room)
+        for access in () if own else self.uses.accesses.get(op, ()):
+            self._add(access, since)
+
+    def _add(self, access: Access, since: Since) -> None:
+        since.threads = max(since.threads, 1 if alone(access) else 2)
+        held = since.touched.setdefault(access.base, set())
+        if len(held) < _MOST_KEPT:
+            held.add(Entry(access))
+            return
+        whole = self._whole.setdefault(access.base, attrs.evolve(access, writes=True, who=Who.ANY))
+        since.touched[access.base] = {Entry(whole, step=None)}
+
+    def _between(self, entry: Entry, access: Access) -> Scope:
+        """Who must wait between the two, and has not yet."""
+        if entry.step is None:
+            return Scope.NONE if self._apart(entry.access, access) else Scope.BLOCK
+        key = (entry.access, access, entry.step)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._scope(entry, access)
+        return Scope.NONE if entry.met and known is Scope.WARP else known
+
+    def _scope(self, entry: Entry, access: Access) -> Scope:
+        if self._apart(entry.access, access):
+            return Scope.NONE
+        found = scope(self._at(entry.access), self._at(access), self.warps, entry.step or 0)
+        return Scope.BLOCK if found is Scope.WARP and self.warps is None else found
+
+    def _at(self, access: Access) -> Access:
+        """The access with its address."""
+        known = self._placed.get(access)
+        if known is None:
+            form = self._addresses.of(self.uses.pointers[access])
+            known = self._placed[access] = attrs.evolve(access, form=form)
+        return known
+
+    @property
+    def _addresses(self) -> Addresses:
+        return addresses(self.function)
+
+    def _entered(self, entry: Entry, source: str, label: str) -> Entry:
+        """The access as seen from the round that begins."""
+        form = None if entry.step is None else self._at(entry.access).form
+        if form is None or self._addresses.stays(form, label):
+            return entry
+        edges = self.function.blocks[source].successors
+        (edge,) = {e.label: e for e in edges if e.label == label}.values()
+        step = self._step(form.terms, edge)
+        if step is not None and entry.step not in (0, step):
+            step = None
+        return attrs.evolve(entry, step=step)
+
+    def _step(self, terms: frozenset[tuple[Value, int]], edge: Successor) -> int | None:
+        """By how much `terms` grow when control takes `edge`, None where that is not known."""
+        parameters = self.function.blocks[edge.label].parameters
+        given = dict(zip(parameters, edge.arguments, strict=True))
+        step = 0
+        for value, factor in terms:
+            if edge.label not in self._addresses.changes[value]:
+                continue
+            form = self._addresses.of(given[value]) if value in given else None
+            if form is None or form.terms != frozenset({(value, 1)}):
+                return None
+            step += form.start * factor
+        return step or None
+
+    def _apart(self, a: Access, b: Access) -> bool:
+        """Whether the ranges of integers keep two accesses apart."""
+        if a.base is None or a.base is not b.base or Who.ANY in (a.who, b.who):
+            return False
+        near = reaches(self.function)
+        places = [self.uses.pointers[x] for x in (a, b)]
+        first, second = (near.get(p) if isinstance(p, Value) else None for p in places)
+        return apart(first, second)
+
+
+def releases(op: Any) -> bool:
+    """Whether an op that synchronises orders accesses beside its own."""
+    if not op.effects & Effects.SYNC or op.mnemonic in _MEETING:
+        return False
+    return getattr(getattr(op, "sem", None), "value", "") != "relaxed"
+
+
+def _near(base: Base, since: Since) -> Iterator[Entry]:
+    """Accesses through `base`, or what may be that."""
+    for other, entries in since.touched.items():
+        if base is None or other is None or other is base:
+            yield from entries
+
+
+def _overlap(op: Op, mine: Room, other: Room) -> bool:
+    """Whether `op` must wait for who uses `other`; accesses of one buffer come with the barriers
+    they need."""
+    of_one_buffer = mine[2] is other[2] and mine[2] is not op
+    return not of_one_buffer and mine[0] < other[1] and other[0] < mine[1]
+
+
+def _accesses(function: Function, op: Op, pointers: dict[Access, Operand]) -> tuple[Access, ...]:
+    if not op.effects & (Effects.READ | Effects.WRITE):
+        return ()
+    found: list[Access] = []
+    writes = bool(op.effects & Effects.WRITE) and not any(map(_is_shared, op.inputs))
+    for operand in op.inputs:
+        if _is_global(operand):
+            base = roots(function).get(operand) if isinstance(operand, Value) else None
+            who = _HOLDERS.get(op.mnemonic, Who.ANY)
+            made = Access(base, operand.type, None, writes, who)
+            pointers[made] = operand
+            found.append(made)
+    return tuple(found)
+
+
+def _room(function: Function, op: Op, memory: Plan) -> Room | None:
+    """The shared bytes that `op`, or the buffer it accesses, was allotted."""
+    owner = op if op in memory.offsets else _buffer(function, op)
+    if op.mnemonic in BUFFERS or owner is None or owner not in memory.offsets:
+        return None
+    offset = memory.offsets[owner]
+    return offset, offset + memory.sizes[owner], owner
+
+
+def _landing(function: Function, memory: Plan) -> dict[Op, tuple[Room, ...]]:
+    made, copying = definitions(function), alive(function).copying
+    found: dict[Op, tuple[Room, ...]] = {}
+    for op, buffers in copying.items():
+        if op.mnemonic == WAIT and buffers:
+            owners = [made[v] for v in buffers if made[v] in memory.offsets]
+            ends = [memory.offsets[x] + memory.sizes[x] for x in owners]
+            found[op] = tuple(
+                (memory.offsets[x], end, x) for x, end in zip(owners, ends, strict=True)
+            )
+    return found
+
+
+def _buffer(function: Function, op: Op) -> Op | None:
+    if not op.effects & (Effects.READ | Effects.WRITE):
+        return None
+    shared = [v for v in op.inputs if isinstance(v, Value) and _is_shared(v)]
+    return definitions(function).get(shared[0]) if shared else None
+
+
+def _is_global(operand: Operand) -> bool:
+    """Whether `operand` points to memory whose hazards are looked for here."""
+    found = element_of(operand.type)
+    return isinstance(found, Pointer) and found.space is not AddressSpace.SHARED
+
+
+def _is_shared(operand: Operand) -> bool:
+    found = element_of(operand.type)
+    return isinstance(found, Pointer) and found.space is AddressSpace.SHARED

@@ -1,0 +1,152 @@
+"""Which barriers stand between ops, and that none does where nobody waits for another."""
+
+import numpy as np
+import pytest
+
+from tileir.backend.compile import Options, staged
+from tileir.backend.executor import SimtExecutor
+from tileir.backend.memory.affine import addresses
+from tileir.backend.memory.roots import roots
+from tileir.backend.target import target
+from tileir.builder import F32, I32, Builder, pointer
+from tileir.values import Value
+
+
+def placed(b, warps=4):
+    """Of every barrier in program order whether it is one of the warp."""
+    done = staged(b.module(), target("sm_90"), Options(num_warps=warps), None)
+    ops = done.stages["barriers"].kernel().ops
+    return ["warp" if op.warp else "block" for op in ops if op.mnemonic == "gpu.barrier"]
+
+
+def in_place(move):
+    """Load at `i`, store at `move(i)`."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        at = b.arange(256)
+        value = (x + at).load()
+        (x + move(at)).store(value + 1.0)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("move", "barriers"),
+    [
+        (lambda i: i, []),
+        (lambda i: i ^ 1, ["block"]),
+        (lambda i: 255 - i, ["block"]),
+        (lambda i: i + 256, []),
+        (lambda i: i + 255, ["block"]),
+    ],
+)
+def test_elements_of_one_thread_need_no_barrier(move, barriers):
+    assert placed(in_place(move)) == barriers
+
+
+def test_lanes_of_one_warp_wait_for_each_other():
+    """8 elements are held by 4 lanes each, and by every warp."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        small = b.arange(8)
+        value = (x + small).load()
+        (x + small).store(value + 1.0)
+    assert placed(b, 1) == ["warp"]
+    assert placed(b, 4) == ["block"]
+
+
+def test_two_places_of_one_program_are_apart():
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        start = b.program_id(axis=0) * 512
+        at = b.arange(256)
+        first = (x + (start + at)).load()
+        (x + (start + 256 + at)).store(first)
+        (x + (start * 1 + 256 + at)).store(first)
+    assert placed(b) == []
+
+
+def test_where_an_address_depends_on_data_threads_wait():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32)) as (x,):
+        at = b.arange(256)
+        index = (x + at).load()
+        value = (x + index).load()
+        (x + index).store(value + 1)
+    assert placed(b) == ["block"]
+
+
+def looped(step, span):
+    """Every round loads and stores `span` elements in place and goes on by `step`."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), n=I32) as (x, n), b.for_(n) as i:
+        place = x + (i * step + b.arange(span))
+        place.store(place.load() + 1.0)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("step", "barriers"), [(128, []), (256, []), (64, ["block"]), (0, []), (-128, [])]
+)
+def test_rounds_of_a_loop_that_moves_on(step, barriers):
+    assert placed(looped(step, 128)) == barriers
+    arrays = [np.arange(4096, dtype=np.float32)]
+    if step >= 0:
+        SimtExecutor().launch(looped(step, 128).module(), None, 1, [*arrays, 3], num_warps=4)
+
+
+def test_a_pointer_that_goes_round_keeps_its_parameter():
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
+        at = b.arange(128)
+        source, target_ = b.var(x + at), b.var(y + at)
+        with b.for_(n):
+            target_.get().store(source.get().load())
+            source.set(source.get() + 128)
+            target_.set(target_.get() + 128)
+    assert placed(b) == []
+    function = b.module().kernel()
+    found = {roots(function).get(v) for op in function.ops for v in op.inputs
+             if op.mnemonic in ("load", "store") and isinstance(v, Value)}  # fmt: skip
+    assert {p.value for p in function.parameters[:2]} <= found
+
+
+def test_a_release_waits_for_others_and_not_for_itself():
+    def made(every):
+        b = Builder()
+        with b.kernel("k", x=pointer(I32), flag=pointer(I32)) as (x, flag):
+            if every:
+                (x + b.arange(128)).store(b.arange(128))
+            else:
+                x.store(b.constant(I32, 1))
+            b.atomic_rmw(flag, 1, op="add", sem="release")
+        return b
+
+    assert placed(made(True)) == ["block"]
+    assert placed(made(False)) == []
+
+
+def test_a_barrier_that_others_make_needless_is_left_out():
+    """The reduction's own barrier orders the loads before it and the store behind."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        at = b.arange(256)
+        value = (x + at).load()
+        total = value.sum(axis=0)
+        (x + (255 - at)).store(value * total)
+    assert placed(b) == []
+
+
+def test_sums_of_addresses():
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), n=I32) as (x, n):
+        rows, columns = b.arange(4)[:, None], b.arange(8)[None, :]
+        place = x + (n * 2 + 3 + rows * 16 - columns)
+        place.store(b.full((4, 8), 0.0, F32))
+    function = b.module().kernel()
+    (store,) = [op for op in function.ops if op.mnemonic == "store"]
+    form = addresses(function).of(store.pointer)
+    x, n = (p.value for p in function.parameters)
+    assert form is not None
+    assert (form.start, form.strides) == (12, (64, -4))
+    assert form.terms == {(x, 1), (n, 8)}
+    assert form.interval((4, 8)) == (12 - 28, 12 + 192)
