@@ -4,6 +4,7 @@ and the GPU.
     python -m tileir.testing.matrix                 a fixed sample
     python -m tileir.testing.matrix --all           every cell; --out writes the table
     python -m tileir.testing.matrix --on gpu        on the GPU too, many kernels a module
+    python -m tileir.testing.matrix --on cpu        as native code of this machine
     python -m tileir.testing.matrix --only fadd,exp
 """
 
@@ -93,16 +94,26 @@ def threaded(case: Case, warps: int) -> str:
     return differences(case, interpreted(case), found)
 
 
+def native(case: Case) -> str:
+    """How native code of this machine's CPU differs from the interpreter, "" for not at all."""
+    from tileir.backend.cpu.executor import CpuExecutor
+
+    found = case.arguments()
+    CpuExecutor().launch(case.module(), case.kernel, 1, found, optimize=1, threads=1, output=[])
+    return differences(case, interpreted(case), found)
+
+
 def warps_of(case: Case) -> int:
     """The warps of a cell where it runs with one number of them only."""
     return WARPS[case.number % len(WARPS)]
 
 
-def check(case: Case, tally: Tally, warps: Sequence[int]) -> None:
-    """Count one cell."""
+def check(case: Case, tally: Tally, warps: Sequence[int], cpu: bool = False) -> None:
+    """Count one cell, on threads of so many warps and as native code."""
     tally.cells += 1
     try:
         found = [f"{n} warps: {d}" for n in warps if (d := threaded(case, n))]
+        found += [f"cpu: {d}"] if cpu and (d := native(case)) else []
     except CompileError as error:
         tally.refused += 1
         found = [str(error).splitlines()[0]]
@@ -159,8 +170,9 @@ def campaign(arguments: argparse.Namespace) -> dict[str, Tally]:
     only = [n for n in arguments.only.split(",") if n]
     for count, case in enumerate(cases(only, arguments.all), 1):
         tally = tallies.setdefault(case.op.mnemonic, Tally())
-        if "simt" in arguments.on:
-            check(case, tally, WARPS if arguments.all_warps else (warps_of(case),))
+        warps = WARPS if arguments.all_warps else (warps_of(case),)
+        if "simt" in arguments.on or "cpu" in arguments.on:
+            check(case, tally, warps if "simt" in arguments.on else (), "cpu" in arguments.on)
         else:
             tally.cells += 1
         batch.append(case)
@@ -199,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="every cell, not a sample")
     parser.add_argument("--all-warps", action="store_true", help="every number of warps per cell")
     parser.add_argument("--only", default="", help="mnemonics, with commas between")
-    parser.add_argument("--on", default="simt,assemble", help="of simt, assemble, gpu")
+    parser.add_argument("--on", default="simt,assemble", help="of simt, cpu, assemble, gpu")
     parser.add_argument("--out", type=Path, help="write the table as JSON")
     arguments = parser.parse_args(argv)
     with np.errstate(all="ignore"):

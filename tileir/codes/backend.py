@@ -52,6 +52,10 @@ CODES: dict[str, tuple[str, str]] = {
         "`compile(..., permit=('inline_asm', 'extern'))`, on a GPU; the text of a program alone "
         "is no reason to trust it.",
     ),
+    "TIR0713": (
+        "a kernel that stopped itself",
+        "An assertion of the kernel did not hold: the message says where, and what it asked for.",
+    ),
     "TIR0751": (
         "tile cut into pieces",
         "The tile is larger than the registers of a block, so that the op became a loop over "

@@ -1,0 +1,168 @@
+"""Atomic accesses: one lane after the other, of those that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tileir.backend.cpu.lanes import (
+    WIDTH,
+    Lanes,
+    Wide,
+    scalar_type,
+    stored_type,
+    vector_type,
+)
+from tileir.backend.cpu.memory import Memory
+from tileir.backend.lower.thread import Order
+from tileir.types import BF16, F16, I1, I32, AddressSpace, Element, Pointer, Scalar
+
+_ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+_SMALL = {
+    "fadd": ("binary", "fadd"), "fmax": ("intrinsic", "maximumnum"),
+    "fmin": ("intrinsic", "minimumnum"),
+}  # fmt: skip
+
+
+class Atomics(Memory):
+    """Read-modify-write, compare-and-exchange, and ordered accesses."""
+
+    def atomic(
+        self, name: str, element: Element, pointer: Lanes, value: Lanes, order: Order
+    ) -> Lanes:
+        kind = Pointer(element, AddressSpace(order.space))
+
+        def one(lane: str) -> str:
+            place = f"{scalar_type(kind)} {self.lane_of(kind, pointer, lane)}"
+            x = self.lane_of(element, value, lane)
+            if element in (F16, BF16) and name in _SMALL:
+                return self._retried(_SMALL[name], element, place, x)
+            word = _ORDERS[order.semantics]
+            return self.emit(f"atomicrmw {name} {place}, {scalar_type(element)} {x} {word}")
+
+        return self._each_lane(element, one)
+
+    def _retried(self, how: tuple[str, str], element: Element, place: str, x: str) -> str:
+        """A combination of 16-bit floats by compare-and-exchange."""
+        first = self.emit(f"load atomic i16, {place} monotonic, align 2")
+        before, head, done = self.label, self.fresh_label("retry"), self.fresh_label("done")
+        old, again = self.fresh(), self.fresh()
+        self.line(f"br label %{head}")
+        self.start(head)
+        at = len(self.lines)
+        self.lines.append("")
+        new = getattr(self, how[0])(how[1], element, old, x)
+        both = self.emit(f"cmpxchg {place}, i16 {old}, i16 {new} acq_rel monotonic")
+        self.line(f"{again} = extractvalue {{ i16, i1 }} {both}, 0")
+        made = self.emit(f"extractvalue {{ i16, i1 }} {both}, 1")
+        self.lines[at] = f"  {old} = phi i16 [ {first}, %{before} ], [ {again}, %{self.label} ]"
+        self.line(f"br i1 {made}, label %{done}, label %{head}")
+        self.start(done)
+        return again
+
+    def add_vector(
+        self, element: Element, pointer: Lanes, values: Sequence[Lanes], order: Order
+    ) -> list[Lanes]:
+        kind, found = Pointer(element, AddressSpace(order.space)), list[Lanes]()
+        for i, value in enumerate(values):
+            place = self.advance(kind, pointer, self.integer(i), I32)
+            found.append(self.atomic("fadd", element, place, value, order))
+        return found
+
+    def compare_exchange(
+        self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: Order
+    ) -> Lanes:
+        kind = Pointer(element, AddressSpace(order.space))
+        plain = scalar_type(element)
+        bits = plain if plain[0] in "ip" else f"i{element.bits}"
+        word = _ORDERS[order.semantics]
+        failing = {"release": "monotonic", "acq_rel": "acquire"}.get(word, word)
+
+        def one(lane: str) -> str:
+            place = f"{scalar_type(kind)} {self.lane_of(kind, pointer, lane)}"
+            old, new = (
+                x if bits == plain else self.emit(f"bitcast {plain} {x} to {bits}")
+                for x in (self.lane_of(element, v, lane) for v in (expected, desired))
+            )
+            text = f"cmpxchg {place}, {bits} {old}, {bits} {new} {word} {failing}"
+            found = self.emit(f"extractvalue {{ {bits}, i1 }} {self.emit(text)}, 0")
+            return found if bits == plain else self.emit(f"bitcast {bits} {found} to {plain}")
+
+        return self._each_lane(element, one)
+
+    def load_atomic(self, element: Element, pointer: Lanes, order: Order) -> Lanes:
+        kind, word = Pointer(element, AddressSpace(order.space)), _ORDERS[order.semantics]
+
+        def one(lane: str) -> str:
+            place = f"{scalar_type(kind)} {self.lane_of(kind, pointer, lane)}"
+            return self.emit(
+                f"load atomic {stored_type(element)}, {place} {word}, align {element.bytes}"
+            )
+
+        return self._each_lane(element, one)
+
+    def store_atomic(self, element: Element, pointer: Lanes, value: Lanes, order: Order) -> None:
+        kind, word = Pointer(element, AddressSpace(order.space)), _ORDERS[order.semantics]
+
+        def one(lane: str) -> str:
+            place = f"{scalar_type(kind)} {self.lane_of(kind, pointer, lane)}"
+            x = self.lane_of(element, value, lane)
+            self.line(
+                f"store atomic {stored_type(element)} {x}, {place} {word}, align {element.bytes}"
+            )
+            return ""
+
+        self._each_lane(None, one)
+
+    def fence(self, order: Order) -> None:
+        word = _ORDERS[order.semantics]
+        self.line(f"fence {'acq_rel' if word == 'monotonic' else word}")
+
+    def add_shared(self, offset: Lanes, value: Lanes) -> None:
+        place = self._place(offset)
+        generic = Pointer(I32, AddressSpace.GENERIC)
+
+        def one(lane: str) -> str:
+            at, x = self.lane_of(generic, place, lane), self.lane_of(I32, value, lane)
+            old = self.emit(f"load i32, ptr {at}, align 4")
+            self.line(f"store i32 {self.emit(f'add i32 {old}, {x}')}, ptr {at}, align 4")
+            return ""
+
+        self._each_lane(None, one)
+
+    def _each_lane(self, element: Scalar | Pointer | None, one: Callable[[str], str]) -> Lanes:
+        """What `one` makes of every lane that runs, given its number; zero for others."""
+        held = self.held(None)
+        if isinstance(held, Wide) and held.ones is not None and len(held.ones) == 1:
+            return one(str(min(held.ones)))
+        kind = "i1" if element is None else scalar_type(element)
+        head, inside = self.fresh_label("lanes"), self.fresh_label("lane")
+        latch, done = self.fresh_label("next"), self.fresh_label("done")
+        lane, carried, joined = self.fresh(), self.fresh(), self.fresh()
+        mask, before = self.mask(held), self.label
+        self.line(f"br label %{head}")
+        self.start(head)
+        at = len(self.lines)
+        self.lines.append("")
+        runs = self.emit(f"extractelement {vector_type(I1)} {mask}, i32 {lane}")
+        self.line(f"br i1 {runs}, label %{inside}, label %{latch}")
+        self.start(inside)
+        x = one(lane)
+        held_now = carried
+        if element is not None:
+            held_now = self.emit(
+                f"insertelement <{WIDTH} x {kind}> {carried}, {kind} {x}, i32 {lane}"
+            )
+        last = self.label
+        self.line(f"br label %{latch}")
+        self.start(latch)
+        whole = f"<{WIDTH} x {kind}>"
+        self.line(f"{joined} = phi {whole} [ {carried}, %{head} ], [ {held_now}, %{last} ]")
+        following = self.emit(f"add i32 {lane}, 1")
+        again = self.emit(f"icmp ult i32 {following}, {WIDTH}")
+        self.line(f"br i1 {again}, label %{head}, label %{done}")
+        self.lines[at] = (
+            f"  {lane} = phi i32 [ 0, %{before} ], [ {following}, %{latch} ]\n"
+            f"  {carried} = phi {whole} [ zeroinitializer, %{before} ], [ {joined}, %{latch} ]"
+        )
+        self.start(done)
+        return Wide(joined)

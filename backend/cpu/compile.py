@@ -1,0 +1,147 @@
+"""From a module to code of this machine's CPU, and running it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import attrs
+
+from tileir.backend.cpu.dots import free_dots
+from tileir.backend.cpu.emit import emit
+from tileir.backend.cpu.host import Calls, Site
+from tileir.backend.cpu.jit import Code, load
+from tileir.backend.layouts.anchors import Anchors
+from tileir.backend.layouts.assignment import assign_layouts
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.memory.scratch import Plan, plan
+from tileir.backend.permission import check_permitted
+from tileir.backend.prepare import prepare
+from tileir.backend.strip.mine import strip_mine
+from tileir.backend.target import Target
+from tileir.backend.vectorize import vectorize
+from tileir.errors import CompileError, Diagnostic, LaunchError
+from tileir.ir import Function, Module
+from tileir.op import Op
+from tileir.types import Descriptor, Pointer
+from tileir.values import encode
+
+CPU = Target(
+    "cpu", 0, shared_bytes=1 << 20, shared_per_processor=1 << 20, threads_per_processor=32,
+    blocks_per_processor=1, max_threads=32, mma=frozenset(), ldmatrix=False, cp_async=False,
+    redux=False, bf16_arithmetic=False, f8_conversion=False,
+)  # fmt: skip
+"""One warp in lockstep, whose shared memory is on the stack of its thread."""
+
+_HOST = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+_SHARES = 4
+"""Parts of the grid that a thread takes, so that uneven ones even out."""
+
+
+class OneByOne(Contiguity):
+    """Facts for lanes that hold neighbours: none holds two of them side by side."""
+
+    def width(self, op: Op, dim: int) -> int:
+        return 1
+
+
+@attrs.frozen(slots=False, eq=False)
+class CpuKernel:
+    """A kernel for this machine's CPU: the module before code was written, LLVM IR as generated
+    and optimised."""
+
+    module: Module
+    kernel: str
+    llvm: str
+    sites: tuple[Site, ...]
+    optimize: int
+
+    @cached_property
+    def code(self) -> Code:
+        """The code, loaded. Raises `CompileError`."""
+        return load(self.llvm, self.optimize)
+
+    @property
+    def optimized(self) -> str:
+        """LLVM IR as optimised."""
+        return self.code.optimized
+
+    def __call__(
+        self, grid: int | Sequence[int], arguments: Sequence[Any], threads: int | None = None
+    ) -> list[str]:
+        """Run for every instance of `grid` on `threads` threads (None: one per processor), given
+        addresses and numbers; what was printed, a line each.
+
+        Raises `LaunchError` (TIR0713) where an assertion failed.
+        """
+        extents = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
+        packed = (ctypes.c_uint64 * (len(arguments) + 1))(*self._encoded(arguments))
+        calls, total, workers = Calls(), prod(extents), threads or os.cpu_count() or 1
+        host = _HOST(lambda site, address: self.sites[site].serve(calls, address))
+        self.code.set_host(ctypes.cast(host, ctypes.c_void_p))
+
+        def part(first: int, last: int) -> None:
+            self.code.run(packed, first, last, *extents)
+
+        _spread(part, total, workers)
+        if calls.failures:
+            raise LaunchError(Diagnostic("TIR0713", calls.failures[0]))
+        return calls.printed
+
+    def _encoded(self, arguments: Sequence[Any]) -> list[int]:
+        found: list[int] = []
+        function = self.module.functions[self.kernel]
+        for parameter, value in zip(function.parameters, arguments, strict=True):
+            kind: Any = parameter.type
+            pointer = isinstance(kind, (Pointer, Descriptor))
+            found.append(int(value) if pointer else encode(kind, value))
+        return found
+
+
+def _spread(part: Callable[[int, int], None], total: int, workers: int) -> None:
+    """`part` of consecutive ranges of `total`, in order of their beginning."""
+    if total == 0:
+        return
+    if workers == 1 or total == 1:
+        part(0, total)
+        return
+    size = -(-total // (workers * _SHARES))
+    with ThreadPoolExecutor(workers) as pool:
+        ranges = [(i, min(i + size, total)) for i in range(0, total, size)]
+        for done in [pool.submit(part, *each) for each in ranges]:
+            done.result()
+
+
+def compile(
+    module: Module, kernel: str | None = None, *, optimize: int = 3, permit: tuple[str, ...] = ()
+) -> CpuKernel:
+    """Compile `kernel`, or the only kernel of `module`, for this machine's CPU.
+
+    Raises `CompileError`: TIR0706 for an op that no CPU runs, TIR0707 for a kernel that is not
+    there.
+    """
+    try:
+        name = module.kernel(kernel).name
+    except KeyError as error:
+        raise CompileError(Diagnostic("TIR0707", str(error.args[0]))) from error
+    prepared = prepare(module, name)
+    check_permitted(prepared.functions[name], permit)
+    function, memory = _laid_out(prepared.functions[name])
+    last = prepared.with_functions({**prepared.functions, name: function})
+    text, sites = emit(last, name, memory, CPU)
+    return CpuKernel(last, name, text, tuple(sites), optimize)
+
+
+def _laid_out(function: Function) -> tuple[Function, Plan]:
+    """The function with layouts for one warp, and the plan of its shared memory."""
+    stripped: Any = strip_mine(function, warps=1).ir
+    vectorized: Any = vectorize(stripped).ir
+    free = free_dots(vectorized)
+    facts = OneByOne(Contiguity.of(free).facts)
+    laid_out = assign_layouts(free, Anchors(free, facts, 1))
+    return laid_out, plan(laid_out, CPU)

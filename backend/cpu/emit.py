@@ -1,0 +1,123 @@
+"""A module of LLVM IR for one kernel on a CPU, and the functions it calls.
+
+`run(arguments, first, last, gx, gy, gz)` runs program instances `first` to `last` of the grid, x
+the fastest; each argument lies in 8 bytes of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tileir.backend.cpu.dots import RULES as OWN
+from tileir.backend.cpu.host import Site
+from tileir.backend.cpu.lanes import scalar_type
+from tileir.backend.cpu.lowering import PLACES, CpuLowering, caller, parameters_of
+from tileir.backend.cpu.thread import CpuThread
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.llvm.emit import global_text, reached
+from tileir.backend.lower.lowering import Rule
+from tileir.backend.memory.scratch import Plan
+from tileir.backend.rules import rules
+from tileir.backend.target import Target
+from tileir.errors import CompileError, Diagnostic
+from tileir.ir import Function, Module
+from tileir.types import Pointer, Scalar
+
+_ATTRIBUTES = (
+    'attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
+)
+
+
+def emit(module: Module, kernel: str, plan: Plan, target: Target) -> tuple[str, list[Site]]:
+    """The text, and the places where it asks Python. Raises `CompileError` (TIR0706)."""
+    function, table = module.functions[kernel], {**rules(), **OWN}
+    sites: list[Site] = []
+    declarations: dict[str, None] = {}
+    definitions = [*(global_text(g, "") for g in module.globals.values())]
+    for found in (function, *reached(module, function)):
+        thread = CpuThread()
+        thread.sites = sites
+        definitions.append(_function(module, found, plan, target, thread, table))
+        declarations.update(thread.declarations)
+    parts = ("@host = internal global ptr null", *declarations, *definitions, _run(function),
+             _SET_HOST, _ATTRIBUTES, "")  # fmt: skip
+    return "\n".join(parts), sites
+
+
+_SET_HOST = """define void @set_host(ptr %function) #0 {
+  store ptr %function, ptr @host
+  ret void
+}"""
+
+
+def _function(
+    module: Module, function: Function, plan: Plan, target: Target, thread: CpuThread,
+    table: Mapping[str, Rule],
+) -> str:  # fmt: skip
+    machine: Any = thread
+    offsets = plan.offsets if function.kernel else {}
+    contiguity = Contiguity.of(function)
+    lowering = CpuLowering(module, function, target, machine, contiguity, offsets, table)
+    thread.inline = caller(lowering)
+    _check(function)
+    for parameter, name in zip(function.parameters, parameters_of(function), strict=True):
+        lowering.values[parameter.value] = [name]
+    kinds = [scalar_type(t) for t in function.results]
+    result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
+    thread.leave = "ret void" if result == "void" else f"ret {result} zeroinitializer"
+    lowering.body()
+    names = ", ".join([*(f"{kind} {n}" for n, kind in parameters_of(function).items()), *PLACES])
+    entry = list(thread.at_entry)
+    if plan.size and function.kernel:
+        entry.insert(0, f"  %shared = alloca [{plan.size} x i8], align 64")
+    prefix = "" if function.kernel else "f."
+    head = f"define internal {result} @{prefix}{function.name}({names}) #0 {{"
+    lines = (head, "entry:", *entry, "  br label %bb0", *(x for x in thread.lines if x), "}")
+    return "\n".join(lines)
+
+
+def _check(function: Function) -> None:
+    for i, parameter in enumerate(function.parameters):
+        if not isinstance(parameter.type, (Scalar, Pointer)):
+            message = f"parameter {parameter.name or i} has type {parameter.type}: only scalars and pointers"  # noqa: E501
+            raise CompileError(Diagnostic("TIR0706", message, parameter.location))
+
+
+def _run(kernel: Function) -> str:
+    """The loop over program instances."""
+    loaded = "\n".join(_arguments(kernel))
+    given = ", ".join([*(f"{k} {n}" for n, k in parameters_of(kernel).items()), *PLACES])
+    counts = "i32 %gx, i32 %gy, i32 %gz"
+    return f"""define void @run(ptr %arguments, i64 %first, i64 %last, {counts}) #0 {{
+entry:
+{loaded}
+  %nx = zext i32 %gx to i64
+  %ny = zext i32 %gy to i64
+  br label %loop
+loop:
+  %i = phi i64 [ %first, %entry ], [ %next, %loop ]
+  %x = urem i64 %i, %nx
+  %row = udiv i64 %i, %nx
+  %y = urem i64 %row, %ny
+  %z = udiv i64 %row, %ny
+  %px = trunc i64 %x to i32
+  %py = trunc i64 %y to i32
+  %pz = trunc i64 %z to i32
+  call void @{kernel.name}({given})
+  %next = add i64 %i, 1
+  %again = icmp ult i64 %next, %last
+  br i1 %again, label %loop, label %done
+done:
+  ret void
+}}"""
+
+
+def _arguments(kernel: Function) -> Iterator[str]:
+    for i, (name, kind) in enumerate(parameters_of(kernel).items()):
+        yield f"  %s{i} = getelementptr i64, ptr %arguments, i64 {i}"
+        if kind == "i1":
+            yield f"  %b{i} = load i8, ptr %s{i}"
+            yield f"  {name} = trunc i8 %b{i} to i1"
+        else:
+            yield f"  {name} = load {kind}, ptr %s{i}"

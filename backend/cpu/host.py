@@ -1,0 +1,217 @@
+"""What a kernel on a CPU asks of Python: instructions that it has no code for, printing, failing.
+
+A place in the code that asks is a site. It puts its values into a buffer, a slot of 256 bytes for
+each, calls the function at `@host` with its number, and reads the result from the first slot.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.backend.cpu.approximate import FORMULAS
+from tileir.backend.cpu.lanes import WIDTH, Lanes, Wide, vector_type
+from tileir.backend.cpu.numbers import Numbers
+from tileir.backend.functions.formula import Term
+from tileir.backend.lower.thread import Number
+from tileir.backend.simt.numbers import DTYPES, ptx
+from tileir.errors import CompileError, Diagnostic
+from tileir.types import F32, I1, I8, I64, Element, Pointer
+
+_SLOT = 256
+Array = np.ndarray[Any, Any]
+
+
+@attrs.define(eq=False)
+class Calls:
+    """What was said and what failed during a launch."""
+
+    printed: list[str] = attrs.field(factory=list)
+    failures: list[str] = attrs.field(factory=list)
+    _lock: Any = attrs.field(factory=threading.Lock)
+
+    def say(self, lines: list[str]) -> None:
+        """Add lines to what is printed."""
+        with self._lock:
+            self.printed += lines
+
+    def fail(self, message: str) -> None:
+        """Note a failure."""
+        with self._lock:
+            self.failures.append(message)
+
+
+@attrs.frozen(eq=False)
+class Site:
+    """A place that asks: the numpy types of what it gives, and what is done."""
+
+    given: tuple[Any, ...]
+    answer: Callable[[Calls, list[Array], Array], Array | None]
+
+    def serve(self, calls: Calls, address: int) -> None:
+        """Answer the code that waits, with the buffer at `address`."""
+        size = _SLOT * (len(self.given) + 1)
+        raw = np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), np.uint8)
+        slots = [raw[_SLOT * i : _SLOT * (i + 1)] for i in range(len(self.given) + 1)]
+        values = [
+            np.array(slot[: WIDTH * np.dtype(kind).itemsize].view(kind))
+            for kind, slot in zip(self.given, slots[1:], strict=True)
+        ]
+        found = self.answer(calls, values, np.flatnonzero(slots[0][:WIDTH]))
+        if found is not None:
+            whole = np.ascontiguousarray(np.broadcast_to(found, (WIDTH,)))
+            slots[0][: whole.nbytes] = whole.view(np.uint8)
+
+
+class Hosted(Numbers):
+    """The part of the thread interface that Python answers, or refuses."""
+
+    sites: list[Site]
+    leave = "ret void"
+    """How the function ends."""
+
+    def ask(
+        self, site: Site, operands: Sequence[tuple[Element, Lanes]], result: Element | None
+    ) -> Lanes:
+        """The answer of `site` to the values of all lanes."""
+        place, size = self.fresh(), _SLOT * (len(operands) + 1)
+        self.at_entry.append(f"  {place} = alloca [{size} x i8], align 64")
+        held = self.cast("zext", "i1", "i8", I1, Wide(self.mask(self.active)))
+        self.line(f"store {vector_type(I8)} {held}, ptr {place}, align 1")
+        for i, (element, x) in enumerate(operands, start=1):
+            kind, value = vector_type(element), self.wide(element, x)
+            if element.bits < 8:
+                kind, value = vector_type(I8), str(self.cast("zext", f"i{element.bits}", "i8",
+                                                             element, Wide(value)))  # fmt: skip
+            at = self.emit(f"getelementptr i8, ptr {place}, i64 {_SLOT * i}")
+            self.line(f"store {kind} {value}, ptr {at}, align 1")
+        host = self.emit("load ptr, ptr @host, align 8")
+        self.line(f"call void {host}(i64 {len(self.sites)}, ptr {place})")
+        self.sites.append(site)
+        if result is None:
+            return "0"
+        return Wide(self.emit(f"load {vector_type(result)}, ptr {place}, align 1"))
+
+    def instruction(
+        self, text: str, result: Element, operands: Sequence[tuple[Element, Lanes]]
+    ) -> Lanes:
+        word = text.split()[0].rstrip(";")
+        name = word.split(".")[0]
+        values = [x for _, x in operands]
+        if ".approx" in word and name in FORMULAS:
+            thread: Any = self
+            return FORMULAS[name](Term(thread, F32, values[0])).handle
+        if word.startswith("div.full"):
+            return self.binary("fdiv", F32, values[0], values[1])
+        if found := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
+            return self._high_product(found[1] == "s", result, values)
+        apply = ptx(word, DTYPES[str(result)])
+
+        def answer(_: Calls, given: list[Array], held: Array) -> Array:
+            with np.errstate(all="ignore"):
+                return apply(*given)
+
+        return self.ask(Site(tuple(_dtype(e) for e, _ in operands), answer), operands, result)
+
+    def _high_product(self, signed: bool, element: Element, values: list[Lanes]) -> Lanes:
+        wide, bits = f"i{2 * element.bits}", element.bits
+        a, b = (
+            self.cast("sext" if signed else "zext", f"i{bits}", wide, element,
+                      x if isinstance(x, str) else Wide(self.wide(element, x)))
+            for x in values
+        )  # fmt: skip
+        if isinstance(a, str) and isinstance(b, str):
+            high = self.emit(f"lshr {wide} {self.emit(f'mul {wide} {a}, {b}')}, {bits}")
+            return self.emit(f"trunc {wide} {high} to i{bits}")
+        whole = f"<{WIDTH} x {wide}>"
+        x, y = (self._of_width(wide, v) for v in (a, b))
+        product = self.emit(f"mul {whole} {x}, {y}")
+        high = self.emit(f"lshr {whole} {product}, splat ({wide} {bits})")
+        return Wide(self.emit(f"trunc {whole} {high} to <{WIDTH} x i{bits}>"))
+
+    def _of_width(self, kind: str, x: Lanes) -> str:
+        if not isinstance(x, str):
+            return str(x)
+        whole = f"<{WIDTH} x {kind}>"
+        one = self.emit(f"insertelement {whole} poison, {kind} {x}, i64 0")
+        return self.emit(
+            f"shufflevector {whole} {one}, {whole} poison, <{WIDTH} x i32> zeroinitializer"
+        )
+
+    def effect(
+        self, text: str, result: Element, operands: Sequence[tuple[Element, Lanes]]
+    ) -> Lanes:
+        """A clock: of cycles, or of nanoseconds."""
+        if "clock64" in text:
+            self.declare("declare i64 @llvm.readcyclecounter()")
+            return self.emit("call i64 @llvm.readcyclecounter()")
+        site = Site((), lambda calls, given, held: np.array(time.time_ns()))
+        return self.lane_of(I64, self.ask(site, (), I64), "0")
+
+    # Speaking and failing -----------------------------------------------------------------------
+
+    def say(self, parts: Sequence[str | Number]) -> None:
+        texts = [p if isinstance(p, str) else p.hexadecimal for p in parts]
+        shown = [_shown(self, p) for p in parts if not isinstance(p, str)]
+
+        def answer(calls: Calls, given: list[Array], held: Array) -> None:
+            calls.say([_line(texts, given, lane) for lane in held.tolist()])
+
+        self.ask(Site(tuple(_dtype(e) for e, _ in shown), answer), shown, None)
+
+    def fail(self, message: str, file: str, line: int) -> None:
+        place = f"{file}:{line}: " if file else ""
+        self.ask(Site((), lambda calls, given, held: calls.fail(f"{place}{message}")), (), None)
+
+    def trap(self) -> None:
+        self.line(self.leave)
+        self.start(self.fresh_label("dead"))
+
+    def assembly(
+        self, text: str, constraints: str, results: Sequence[Element], operands: Any, *,
+        pack: int, pure: bool,
+    ) -> list[list[Lanes]]:  # fmt: skip
+        raise CompileError(Diagnostic("TIR0706", "inline_asm is PTX, which a CPU does not run"))
+
+    def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> Lanes:
+        raise CompileError(Diagnostic("TIR0706", f"{symbol} is known to a GPU only"))
+
+
+def _dtype(element: Element) -> Any:
+    return np.int64 if isinstance(element, Pointer) else DTYPES[element.name]
+
+
+def _shown(thread: Numbers, part: Number) -> tuple[Element, Lanes]:
+    """A number in 64 bits."""
+    element = part.element
+    if isinstance(element, Pointer):
+        kind, pointer = (
+            vector_type(I64),
+            f"{vector_type(element)} {thread.wide(element, part.handle)}",
+        )
+        return I64, Wide(thread.emit(f"ptrtoint {pointer} to {kind}"))
+    if element.is_float:
+        return element, part.handle
+    word = "zext" if part.hexadecimal or element.bits == 1 else "sext"
+    return I64, part.handle if element is I64 else thread.convert(word, element, I64, part.handle)
+
+
+def _line(texts: Sequence[str | bool], given: list[Array], lane: int) -> str:
+    numbers, found = iter(given), list[str]()
+    for text in texts:
+        if isinstance(text, str):
+            found.append(text)
+            continue
+        value = next(numbers)[lane]
+        if value.dtype.kind == "f":
+            found.append(f"{value:.9g}")
+        else:
+            found.append(hex(int(value) & (1 << 64) - 1) if text else str(int(value)))
+    return "".join(found)

@@ -1,0 +1,214 @@
+"""Integers and addresses that are `base + step * lane`, kept in that form."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+
+from tileir.backend.cpu.lanes import (
+    WIDTH,
+    Lanes,
+    Linear,
+    Wide,
+    number,
+    scalar_type,
+    stored_type,
+    vector_type,
+)
+from tileir.backend.cpu.values import Values, chosen
+from tileir.types import I32, I64, Element, Pointer
+
+_FOLDED: Mapping[str, Callable[[int, int], int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+    "shl": lambda a, b: a << b if 0 <= b < 64 else 0,
+}  # fmt: skip
+_ORDER: Mapping[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
+    "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
+_LAST = WIDTH - 1
+
+
+class Integers(Values):
+    """The arithmetic that keeps lanes linear."""
+
+    def linear(self, name: str, element: Element, a: Lanes, b: Lanes, flags: str) -> Lanes | None:
+        """`name` of `a` and `b` as a linear value or one that all lanes share; None where it is
+        neither, or better left to an instruction."""
+        if element not in (I32, I64) or isinstance(a, Wide) or isinstance(b, Wide):
+            return None
+        if isinstance(a, str) and isinstance(b, str):
+            return self._folded(name, element, a, b)
+        if name in ("and", "lshr"):
+            return _of_lane(name, a, b)
+        x, y = self._as_linear(element, a), self._as_linear(element, b)
+        step = _step(name, x, y)
+        if step is None:
+            return None
+        base = self.shared(name, element, x.base, y.base)
+        long = ""
+        if (
+            x.long
+            and y.long
+            and ("nsw" in flags or (number(x.base) is not None and number(y.base) is not None))
+        ):
+            long = self.shared(name, I64, x.long, y.long)
+        given = self.both(x.given or None, y.given or None)
+        slow: Callable[[], str] | None = None
+        if given is not None:
+            slow = lambda: self._slowly(name, element, x, y)  # noqa: E731
+        if step == 0 and given is None:
+            return base
+        return Linear(base, step, long, str(given or ""), slow)
+
+    def _folded(self, name: str, element: Element, a: str, b: str) -> str | None:
+        x, y = number(a), number(b)
+        if name in _FOLDED and x is not None and y is not None:
+            return _wrapped(_FOLDED[name](x, y), element.bits)
+        if name in ("add", "sub", "shl") and y == 0:
+            return a
+        if name == "add" and x == 0:
+            return b
+        if name == "mul" and 1 in (x, y):
+            return b if x == 1 else a
+        return None
+
+    def shared(self, name: str, element: Element, a: str, b: str) -> str:
+        """`name` of two operands that all lanes share."""
+        found = self._folded(name, element, a, b)
+        return found if found is not None else self.emit(f"{name} {scalar_type(element)} {a}, {b}")
+
+    def _as_linear(self, element: Element, x: str | Linear) -> Linear:
+        if isinstance(x, Linear):
+            return x
+        if number(x) is not None or element is I64:
+            return Linear(x, 0, x)
+        return Linear(x, 0, self.emit(f"sext i32 {x} to i64"))
+
+    def _slowly(self, name: str, element: Element, x: Linear, y: Linear) -> str:
+        kind = vector_type(element)
+        return self.emit(f"{name} {kind} {self.wide(element, x)}, {self.wide(element, y)}")
+
+    def linear_cast(self, name: str, source: Element, target: Element, a: Linear) -> Lanes | None:
+        """A linear integer in another width; None where it is not linear there."""
+        if (source, target) == (I64, I32) and name == "trunc":
+            base = number(a.base)
+            short = (self.emit(f"trunc i64 {a.base} to i32") if base is None
+                     else _wrapped(base, 32))  # fmt: skip
+            slow = (lambda: self._cast_slowly(name, I64, I32, a)) if a.given else None
+            return Linear(short, a.step, "", a.given, slow)
+        if (source, target) != (I32, I64) or name not in ("sext", "zext"):
+            return None
+        known = number(a.long) if a.long else None
+        if name == "zext" and (known is None or known < 0 or known + _LAST * a.step < 0):
+            return None
+        if a.long:
+            slow = (lambda: self._cast_slowly(name, I32, I64, a)) if a.given else None
+            return Linear(a.long, a.step, a.long, a.given, slow)
+        fits = self.both(self._fits(a), a.given or None)
+        long = self.emit(f"sext i32 {a.base} to i64")
+        return Linear(long, a.step, long, str(fits), lambda: self._cast_slowly(name, I32, I64, a))
+
+    def _fits(self, a: Linear) -> str:
+        """Whether no lane of an i32 wraps."""
+        reach = a.step * _LAST
+        if reach >= 0:
+            return self.emit(f"icmp sle i32 {a.base}, {max((1 << 31) - 1 - reach, -(1 << 31))}")
+        return self.emit(f"icmp sge i32 {a.base}, {min(-(1 << 31) - reach, (1 << 31) - 1)}")
+
+    def _cast_slowly(self, name: str, source: Element, target: Element, a: Linear) -> str:
+        old, new = vector_type(source), vector_type(target)
+        return self.emit(f"{name} {old} {self.wide(source, a)} to {new}")
+
+    def known_comparison(
+        self, predicate: str, element: Element, a: Lanes, b: Lanes
+    ) -> Lanes | None:
+        """A comparison decided here: of numbers, and of lanes with a number."""
+        if element not in (I32, I64) or isinstance(a, Wide) or isinstance(b, Wide):
+            return None
+        parts: list[tuple[int, int]] = []
+        for x in (a, b):
+            base = number(x) if isinstance(x, str) else number(x.base)
+            if base is None or (isinstance(x, Linear) and x.given):
+                return None
+            parts.append((base, 0 if isinstance(x, str) else x.step))
+        signed = predicate[0] != "u"
+        ones = frozenset(
+            lane for lane in range(WIDTH)
+            if _ORDER[predicate[-2:]](*(_at(p, lane, element.bits, signed) for p in parts))
+        )  # fmt: skip
+        if len(ones) in (0, WIDTH):
+            return "true" if ones else "false"
+        return chosen(ones)
+
+    # Addresses ----------------------------------------------------------------------------------
+
+    def advance(self, kind: Pointer, pointer: Lanes, index: Lanes, width: Element) -> Lanes:
+        """The pointer `index` elements on."""
+        moved = index if width is I64 else self.convert("sext", width, I64, index)
+        if isinstance(moved, str) and number(moved) == 0:
+            return pointer
+        return self.moved(kind, pointer, moved, stored_type(kind.pointee), kind.pointee.bytes)
+
+    def convert(self, name: str, source: Element, target: Element, a: Lanes) -> Lanes:
+        """As the thread interface says."""
+        raise NotImplementedError
+
+    def moved(self, kind: Pointer, pointer: Lanes, index: Lanes, unit: str, size: int) -> Lanes:
+        """The pointer `index` units of `size` bytes on; the index is an i64."""
+        if isinstance(pointer, Wide) or isinstance(index, Wide):
+            return Wide(self._moved_slowly(kind, pointer, index, unit))
+        start, by = self._as_linear(I64, pointer), self._as_linear(I64, index)
+        text = f"getelementptr {unit}, {scalar_type(kind)} {start.base}, i64 {by.base}"
+        base = start.base if number(by.base) == 0 else self.emit(text)
+        step, given = start.step + size * by.step, self.both(start.given or None, by.given or None)
+        if step == 0 and given is None:
+            return base
+        slow = (lambda: self._moved_slowly(kind, pointer, index, unit)) if given else None
+        return Linear(base, step, "", str(given or ""), slow)
+
+    def _moved_slowly(self, kind: Pointer, pointer: Lanes, index: Lanes, unit: str) -> str:
+        start, by = f"{scalar_type(kind)} {pointer}", f"i64 {index}"
+        if not isinstance(pointer, str):
+            start = f"{vector_type(kind)} {self.wide(kind, pointer)}"
+        if not isinstance(index, str):
+            by = f"{vector_type(I64)} {self.wide(I64, index)}"
+        if isinstance(pointer, str) and isinstance(index, str):
+            by = f"{vector_type(I64)} {self.wide(I64, index)}"
+        return self.emit(f"getelementptr {unit}, {start}, {by}")
+
+
+def _step(name: str, x: Linear, y: Linear) -> int | None:
+    """The step of `name` of both."""
+    if name in ("add", "sub"):
+        return x.step + y.step if name == "add" else x.step - y.step
+    left, right = number(x.base), number(y.base)
+    if name == "mul" and y.step == 0 and right is not None:
+        return x.step * right
+    if name == "mul" and x.step == 0 and left is not None:
+        return y.step * left
+    if name == "shl" and y.step == 0 and right is not None and 0 <= right < 31:
+        return x.step << right
+    return None
+
+
+def _of_lane(name: str, a: Lanes, b: Lanes) -> Lanes | None:
+    """Fields of the lane's index that are all of it, or nothing."""
+    if not isinstance(a, Linear) or not isinstance(b, str) or a.given:
+        return None
+    field = number(b)
+    if (a.base, a.step) != ("0", 1) or field is None:
+        return None
+    if name == "and" and field & _LAST in (0, _LAST):
+        return a if field & _LAST else "0"
+    return "0" if name == "lshr" and field >= 5 else None
+
+
+def _at(part: tuple[int, int], lane: int, bits: int, signed: bool) -> int:
+    value = int(_wrapped(part[0] + part[1] * lane, bits))
+    return value if signed or value >= 0 else value + (1 << bits)
+
+
+def _wrapped(value: int, bits: int) -> str:
+    half = 1 << (bits - 1)
+    return str((value + half) % (2 * half) - half)

@@ -1,0 +1,340 @@
+"""Memory accesses of the thread interface on the lanes of a CPU's vectors.
+
+Lanes whose addresses are neighbours are read and written by one instruction on a vector, under a
+mask where some are off; addresses of which that is not known are looked at when the code runs.
+Other lanes gather and scatter. Shared memory is a buffer on the stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tileir.backend.cpu.lanes import (
+    WIDTH,
+    Lanes,
+    Linear,
+    Wide,
+    scalar_type,
+    stored_type,
+    vector_type,
+)
+from tileir.backend.cpu.numbers import Numbers
+from tileir.backend.lower.thread import Access
+from tileir.types import I1, I8, I32, I64, AddressSpace, Element, Pointer
+
+_SHARED = Pointer(I8, AddressSpace.GENERIC)
+_SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+
+
+class Memory(Numbers):
+    """Global and shared accesses."""
+
+    def load_global(
+        self, element: Element, count: int, pointer: Lanes, mask: Lanes | None,
+        other: Sequence[Lanes] | None, access: Access, space: int = 1,
+    ) -> list[Lanes]:  # fmt: skip
+        if mask == "false":
+            return list(other) if other is not None else [self.constant(element, 0)] * count
+        held = self.held(mask)
+        found = self._load(element, count, pointer, held, space, access.volatile)
+        if mask in (None, "true") or other is None:
+            return found
+        assert mask is not None
+        return [self.select(element, mask, x, y) for x, y in zip(found, other, strict=True)]
+
+    def store_global(
+        self, element: Element, pointer: Lanes, values: Sequence[Lanes], mask: Lanes | None,
+        access: Access, space: int = 1,
+    ) -> None:  # fmt: skip
+        if mask != "false":
+            self._store(element, pointer, values, self.held(mask), space, access.volatile)
+
+    def load_shared(self, element: Element, count: int, offset: Lanes) -> list[Lanes]:
+        return self._load(element, count, self._place(offset), self.held(None), 0, False)
+
+    def store_shared(self, element: Element, offset: Lanes, values: Sequence[Lanes]) -> None:
+        self._store(element, self._place(offset), values, self.held(None), 0, False)
+
+    def load_elements(self, element: Element, pointer: Lanes, mask: Lanes | None) -> Lanes:
+        """An element for every lane, from memory of the program's own."""
+        (found,) = self._load(element, 1, pointer, self.held(mask), 0, False)
+        return found
+
+    def store_elements(
+        self, element: Element, pointer: Lanes, value: Lanes, mask: Lanes | None
+    ) -> None:
+        """An element of every lane, to memory of the program's own."""
+        self._store(element, pointer, [value], self.held(mask), 0, False)
+
+    def _place(self, offset: Lanes) -> Lanes:
+        """The address of a byte of shared memory, whose offsets never wrap."""
+        if isinstance(offset, Linear) and not offset.given:
+            long = offset.long or self.emit(f"sext i32 {offset.base} to i64")
+            index: Lanes = Linear(long, offset.step, long)
+        else:
+            index = self.convert("sext", I32, I64, offset)
+        return self.moved(_SHARED, "%shared", index, "i8", 1)
+
+    # Loads --------------------------------------------------------------------------------------
+
+    def _load(
+        self, element: Element, count: int, pointer: Lanes, held: Lanes | None, space: int,
+        volatile: bool,
+    ) -> list[Lanes]:  # fmt: skip
+        kind, size = stored_type(element), element.bytes
+        if isinstance(pointer, str):
+            return self._load_one(element, count, pointer, held, space, volatile)
+        places = self._places(pointer, size * count, space)
+        whole = f"<{WIDTH} x {kind}>"
+        if places is None:
+            raw = self._gather(kind, count, size, pointer, held, space)
+        elif places[0] == "":
+            raw = self._load_row(kind, count, size, places[1], held, space)
+        else:
+            near, far = places
+            raw = self.either(
+                near, [whole] * count,
+                lambda: self._load_row(kind, count, size, far, held, space),
+                lambda: self._gather(kind, count, size, pointer, held, space),
+            )  # fmt: skip
+        return [self._from_memory(element, Wide(x)) for x in raw]
+
+    def _load_one(
+        self, element: Element, count: int, pointer: str, held: Lanes | None, space: int,
+        volatile: bool,
+    ) -> list[Lanes]:  # fmt: skip
+        """From an address that all lanes share."""
+        kind, word = stored_type(element), "load volatile" if volatile else "load"
+
+        def read() -> list[str]:
+            return [
+                self.emit(f"{word} {kind}, {self._beside(pointer, i * element.bytes, space)}, "
+                          f"align {element.bytes}")
+                for i in range(count)
+            ]  # fmt: skip
+
+        zero = "null" if kind.startswith("ptr") else ("0.0" if kind in _SUFFIX else "0")
+        if held is None:
+            raw = read()
+        else:
+            raw = self.either(self.any_of(held), [kind] * count, read, lambda: [zero] * count)
+        return [self._from_memory(element, x) for x in raw]
+
+    def _beside(self, pointer: str, offset: int, space: int) -> str:
+        """The operand for the address `offset` bytes on."""
+        kind = _pointer(space)
+        if offset == 0:
+            return f"{kind} {pointer}"
+        return f"{kind} " + self.emit(f"getelementptr i8, {kind} {pointer}, i64 {offset}")
+
+    def _places(self, pointer: Lanes, stride: int, space: int) -> tuple[str, str] | None:
+        """Under which condition ('': always) lanes' addresses follow one another in steps of
+        `stride` bytes, and the first; None: never."""
+        if isinstance(pointer, Linear):
+            return (pointer.given, pointer.base) if pointer.step == stride else None
+        assert isinstance(pointer, Wide)
+        kind = _pointer(space)
+        first = self.emit(f"extractelement <{WIDTH} x {kind}> {pointer}, i32 0")
+        steps = ", ".join(f"i64 {lane * stride}" for lane in range(WIDTH))
+        row = self.emit(f"getelementptr i8, {kind} {first}, <{WIDTH} x i64> <{steps}>")
+        differ = self.emit(f"icmp ne <{WIDTH} x {kind}> {row}, {pointer}")
+        name = f"@llvm.vector.reduce.or.v{WIDTH}i1"
+        self.declare(f"declare i1 {name}({vector_type(I1)})")
+        some = self.emit(f"call i1 {name}({vector_type(I1)} {differ})")
+        return self.emit(f"xor i1 {some}, true"), first
+
+    def _load_row(
+        self, kind: str, count: int, size: int, first: str, held: Lanes | None, space: int
+    ) -> list[str]:
+        """Vectors of every lane's first, second, ... neighbour."""
+        number, place = WIDTH * count, f"{_pointer(space)} {first}"
+        whole = f"<{number} x {kind}>"
+        if held is None:
+            row = self.emit(f"load {whole}, {place}, align {size}")
+        else:
+            name = f"@llvm.masked.load.{_mangled(number, kind)}.p{space}"
+            self.declare(
+                f"declare {whole} {name}({_pointer(space)}, i32, <{number} x i1>, {whole})"
+            )
+            mask = self._widened(self.mask(held), count)
+            row = self.emit(
+                f"call {whole} {name}({place}, i32 {size}, <{number} x i1> {mask}, "
+                f"{whole} zeroinitializer)"
+            )
+        if count == 1:
+            return [row]
+        return [
+            self._shuffled(whole, row, row, [i + count * lane for lane in range(WIDTH)])
+            for i in range(count)
+        ]
+
+    def _gather(
+        self, kind: str, count: int, size: int, pointer: Lanes, held: Lanes | None, space: int
+    ) -> list[str]:
+        whole, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
+        name = f"@llvm.masked.gather.{_mangled(WIDTH, kind)}.v{WIDTH}p{space}"
+        self.declare(f"declare {whole} {name}({places}, i32, {vector_type(I1)}, {whole})")
+        found: list[str] = []
+        for i in range(count):
+            at = self._each_beside(pointer, i * size, space)
+            found.append(self.emit(
+                f"call {whole} {name}({places} {at}, i32 {size}, {vector_type(I1)} "
+                f"{self.mask(held)}, {whole} zeroinitializer)"
+            ))  # fmt: skip
+        return found
+
+    def _each_beside(self, pointer: Lanes, offset: int, space: int) -> str:
+        kind = Pointer(I8, AddressSpace(space))
+        start = self.wide(kind, pointer)
+        if offset == 0:
+            return start
+        return self.emit(f"getelementptr i8, {vector_type(kind)} {start}, i64 {offset}")
+
+    def _widened(self, mask: str, count: int) -> str:
+        """A mask with every lane `count` times."""
+        if count == 1:
+            return mask
+        lanes = [i // count for i in range(WIDTH * count)]
+        return self._shuffled(vector_type(I1), mask, mask, lanes)
+
+    def _shuffled(self, kind: str, a: str, b: str, lanes: Sequence[int]) -> str:
+        which = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{which}>")
+
+    # Stores -------------------------------------------------------------------------------------
+
+    def _store(
+        self, element: Element, pointer: Lanes, values: Sequence[Lanes], held: Lanes | None,
+        space: int, volatile: bool,
+    ) -> None:  # fmt: skip
+        kind, size, count = stored_type(element), element.bytes, len(values)
+        raw = [self._to_memory(element, x) for x in values]
+        if isinstance(pointer, str):
+            self._store_one(element, pointer, raw, held, space, volatile)
+            return
+        wide = [self._wide_raw(kind, x) for x in raw]
+        places = self._places(pointer, size * count, space)
+        if places is None:
+            self._scatter(kind, size, pointer, wide, held, space)
+        elif places[0] == "":
+            self._store_row(kind, size, places[1], wide, held, space)
+        else:
+            near, far = places
+
+            def together() -> None:
+                self._store_row(kind, size, far, wide, held, space)
+
+            def apart() -> None:
+                self._scatter(kind, size, pointer, wide, held, space)
+
+            self.either(near, (), _nothing(together), _nothing(apart))
+
+    def _store_one(
+        self, element: Element, pointer: str, raw: Sequence[Lanes], held: Lanes | None,
+        space: int, volatile: bool,
+    ) -> None:  # fmt: skip
+        """To an address that all lanes share: the last of those that run writes."""
+        kind, word = stored_type(element), "store volatile" if volatile else "store"
+        last = self._last_lane(held) if any(isinstance(x, Wide) for x in raw) else "0"
+
+        def write() -> Sequence[str]:
+            for i, x in enumerate(raw):
+                one = x if isinstance(x, str) else self.emit(
+                    f"extractelement <{WIDTH} x {kind}> {x}, i32 {last}")  # fmt: skip
+                place = self._beside(pointer, i * element.bytes, space)
+                self.line(f"{word} {kind} {one}, {place}, align {element.bytes}")
+            return ()
+
+        if held is None or (isinstance(held, Wide) and held.ones):
+            write()
+        else:
+            self.either(self.any_of(held), (), write, lambda: ())
+
+    def _last_lane(self, held: Lanes | None) -> str:
+        if held is None or isinstance(held, str):
+            return str(WIDTH - 1)
+        if isinstance(held, Wide) and held.ones:
+            return str(max(held.ones))
+        bits = self.emit(f"bitcast {vector_type(I1)} {self.wide(I1, held)} to i{WIDTH}")
+        self.declare("declare i32 @llvm.ctlz.i32(i32, i1)")
+        zeros = self.emit(f"call i32 @llvm.ctlz.i32(i32 {bits}, i1 false)")
+        return self.emit(f"and i32 {self.emit(f'sub i32 31, {zeros}')}, 31")
+
+    def _store_row(
+        self, kind: str, size: int, first: str, values: list[str], held: Lanes | None, space: int
+    ) -> None:
+        count = len(values)
+        number, place = WIDTH * count, f"{_pointer(space)} {first}"
+        row, whole = self._interleaved(kind, values), f"<{number} x {kind}>"
+        if held is None:
+            self.line(f"store {whole} {row}, {place}, align {size}")
+            return
+        name = f"@llvm.masked.store.{_mangled(number, kind)}.p{space}"
+        self.declare(f"declare void {name}({whole}, {_pointer(space)}, i32, <{number} x i1>)")
+        mask = self._widened(self.mask(held), count)
+        self.line(f"call void {name}({whole} {row}, {place}, i32 {size}, <{number} x i1> {mask})")
+
+    def _interleaved(self, kind: str, values: list[str]) -> str:
+        """One vector of every lane's values; their number is a power of two."""
+        if len(values) == 1:
+            return values[0]
+        even, odd = (self._interleaved(kind, values[i::2]) for i in (0, 1))
+        number = WIDTH * len(values) // 2
+        lanes = [i // 2 + (number if i % 2 else 0) for i in range(2 * number)]
+        return self._shuffled(f"<{number} x {kind}>", even, odd, lanes)
+
+    def _scatter(
+        self, kind: str, size: int, pointer: Lanes, values: list[str], held: Lanes | None,
+        space: int,
+    ) -> None:  # fmt: skip
+        whole, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
+        name = f"@llvm.masked.scatter.{_mangled(WIDTH, kind)}.v{WIDTH}p{space}"
+        self.declare(f"declare void {name}({whole}, {places}, i32, {vector_type(I1)})")
+        for i, value in enumerate(values):
+            at = self._each_beside(pointer, i * size, space)
+            self.line(
+                f"call void {name}({whole} {value}, {places} {at}, i32 {size}, "
+                f"{vector_type(I1)} {self.mask(held)})"
+            )
+
+    # Values in memory ---------------------------------------------------------------------------
+
+    def _from_memory(self, element: Element, x: str | Wide) -> Lanes:
+        """`x` as it lies in memory: values of less than 8 bits in a byte."""
+        if element.bits >= 8:
+            return x
+        return self.cast("trunc", "i8", scalar_type(element), I8, x)
+
+    def _to_memory(self, element: Element, x: Lanes) -> str | Wide:
+        if element.bits < 8:
+            x = self.cast("zext", scalar_type(element), "i8", element, x)
+        return x if isinstance(x, (str, Wide)) else Wide(self.wide(element, x))
+
+    def _wide_raw(self, kind: str, x: str | Wide) -> str:
+        if isinstance(x, Wide):
+            return x.text
+        whole = f"<{WIDTH} x {kind}>"
+        one = self.emit(f"insertelement {whole} poison, {kind} {x}, i64 0")
+        return self._shuffled(whole, one, one, [0] * WIDTH)
+
+
+def _nothing(body: Callable[[], None]) -> Callable[[], Sequence[str]]:
+    """`body`, giving no values."""
+
+    def run() -> Sequence[str]:
+        body()
+        return ()
+
+    return run
+
+
+def _pointer(space: int) -> str:
+    return f"ptr addrspace({space})" if space else "ptr"
+
+
+def _mangled(number: int, kind: str) -> str:
+    """The suffix of a vector type."""
+    if kind.startswith("ptr"):
+        space = kind.removeprefix("ptr").strip().removeprefix("addrspace(").removesuffix(")")
+        return f"v{number}p{space or 0}"
+    return f"v{number}{_SUFFIX.get(kind, kind)}"

@@ -1,0 +1,173 @@
+"""The thread interface for a CPU: the 32 lanes of a warp, which is all of a block, in lockstep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tileir.backend.cpu.atomics import Atomics
+from tileir.backend.cpu.host import Hosted
+from tileir.backend.cpu.lanes import WIDTH, Lanes, Linear, Wide, scalar_type, vector_type
+from tileir.backend.llvm.text import global_name
+from tileir.types import F32, I1, I32, AddressSpace, Element, Pointer, Type
+
+Called = Callable[[str, Sequence[Type], Sequence[tuple[Type, Lanes]]], list[Lanes]]
+
+
+class CpuThread(Atomics, Hosted):
+    """Writes LLVM IR for all lanes of one program instance."""
+
+    f8_conversion = False
+    inline: Called | None = None
+    """Calls a scalar function of the module."""
+
+    def call(
+        self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Lanes]]
+    ) -> list[Lanes]:
+        assert self.inline is not None
+        return self.inline(name, results, operands)
+
+    # Where the lanes are ------------------------------------------------------------------------
+
+    def lane(self) -> Lanes:
+        return Linear("0", 1, "0")
+
+    def warp(self) -> Lanes:
+        return "0"
+
+    def thread(self) -> Lanes:
+        """Index of the lane in its block."""
+        return self.lane()
+
+    def program_id(self, axis: int) -> Lanes:
+        return f"%p{'xyz'[axis]}"
+
+    def program_count(self, axis: int) -> Lanes:
+        return f"%g{'xyz'[axis]}"
+
+    def global_address(self, kind: Pointer, name: str) -> Lanes:
+        return f"@{global_name(name)}"
+
+    # Where they meet ----------------------------------------------------------------------------
+
+    def shuffle_xor(self, element: Element, a: Lanes, mask: int) -> Lanes:
+        if isinstance(a, str):
+            return a
+        whole = self.wide(element, a)
+        lanes = [lane ^ mask for lane in range(WIDTH)]
+        return Wide(self._shuffled(vector_type(element), whole, whole, lanes))
+
+    def shuffle_index(self, element: Element, a: Lanes, lane: Lanes) -> Lanes:
+        if isinstance(a, str) or isinstance(lane, str):
+            index = lane if isinstance(lane, str) else "0"
+            return self.lane_of(element, a, str(self.binary("and", I32, index, "31")))
+        kind, place = vector_type(element), self.fresh()
+        generic = Pointer(element, AddressSpace.GENERIC)
+        self.at_entry.append(f"  {place} = alloca {kind}, align 64")
+        self.line(f"store {kind} {self.wide(element, a)}, ptr {place}, align 64")
+        if element is I1:
+            return self._picked(a, lane)
+        at = self.advance(generic, place, self.binary("and", I32, lane, "31"), I32)
+        (found,) = self._load(element, 1, at, None, 0, False)
+        return found
+
+    def _picked(self, a: Lanes, lane: Lanes) -> Lanes:
+        """Bits of a mask by lane."""
+        bits = self.emit(f"bitcast {vector_type(I1)} {self.wide(I1, a)} to i{WIDTH}")
+        shifted = self.binary("lshr", I32, bits, self.binary("and", I32, lane, "31"))
+        return self.cast("trunc", "i32", "i1", I32, shifted)
+
+    def barrier(self) -> None:
+        """Lanes are in lockstep."""
+
+    # Control flow -------------------------------------------------------------------------------
+
+    def when(
+        self, condition: Lanes, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]]
+    ) -> list[Lanes]:
+        if condition == "true":
+            return list(body())
+        if isinstance(condition, str):
+            return self._branch(condition, elements, body)
+        outer = self.active
+        self.active = self.both(outer, condition)
+        assert self.active is not None
+        constant = isinstance(condition, Wide) and condition.ones is not None
+        if constant and outer is None:
+            found = list(body())
+        else:
+            found = self._branch(self.any_of(self.active), elements, body)
+        self.active = outer
+        zeros = (self.constant(e, 0) for e in elements)
+        return [
+            self.select(e, condition, x, z) for e, x, z in zip(elements, found, zeros, strict=True)
+        ]
+
+    def _branch(
+        self, condition: str, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]]
+    ) -> list[Lanes]:
+        """`body` where one condition of all lanes holds, else zeros."""
+        kinds, outcome = list[str](), list[list[Lanes]]()
+        before, inside, after = self.label, self.fresh_label("then"), self.fresh_label("after")
+        self.line(f"br i1 {condition}, label %{inside}, label %{after}")
+        self.start(inside)
+        outcome.append(list(body()))
+        single = [isinstance(x, str) for x in outcome[0]]
+        raw = [
+            str(x) if one else self.wide(e, x)
+            for e, x, one in zip(elements, outcome[0], single, strict=True)
+        ]
+        kinds = [
+            scalar_type(e) if one else vector_type(e)
+            for e, one in zip(elements, single, strict=True)
+        ]
+        last = self.label
+        self.line(f"br label %{after}")
+        self.start(after)
+        found: list[Lanes] = []
+        for element, kind, x, one in zip(elements, kinds, raw, single, strict=True):
+            zero = self.constant(element, 0) if one else "zeroinitializer"
+            joined = self.emit(f"phi {kind} [ {x}, %{last} ], [ {zero}, %{before} ]")
+            found.append(joined if one else Wide(joined))
+        return found
+
+    def loop(
+        self, count: int, elements: Sequence[Element], initial: Sequence[Lanes],
+        body: Callable[[Lanes, list[Lanes]], Sequence[Lanes]],
+    ) -> list[Lanes]:  # fmt: skip
+        head, exit_ = self.fresh_label("loop"), self.fresh_label("done")
+        first = [self.wide(e, x) for e, x in zip(elements, initial, strict=True)]
+        before, index = self.label, self.fresh()
+        carried = [self.fresh() for _ in initial]
+        self.line(f"br label %{head}")
+        self.start(head)
+        place = len(self.lines)
+        self.lines.append("")
+        found = list(body(index, [Wide(x) for x in carried]))
+        last = [self.wide(e, x) for e, x in zip(elements, found, strict=True)]
+        following = self.emit(f"add nuw nsw i32 {index}, 1")
+        again = self.emit(f"icmp ult i32 {following}, {count}")
+        phis = [f"  {index} = phi i32 [ 0, %{before} ], [ {following}, %{self.label} ]"]
+        for name, element, a, b in zip(carried, elements, first, last, strict=True):
+            kind = vector_type(element)
+            phis.append(f"  {name} = phi {kind} [ {a}, %{before} ], [ {b}, %{self.label} ]")
+        self.lines[place] = "\n".join(phis)
+        self.line(f"br i1 {again}, label %{head}, label %{exit_}")
+        self.start(exit_)
+        return [Wide(x) for x in last]
+
+    # What GPUs have instructions for ------------------------------------------------------------
+
+    def copy_async(
+        self, size: int, offset: Lanes, constant: int, pointer: Lanes, mask: Lanes | None,
+        held: Lanes | None,
+    ) -> None:  # fmt: skip
+        words = size // 4
+        copied = self._load(F32, words, pointer, self.held(self.both(mask, held)), 1, False)
+        place = self.binary("add", I32, offset, self.integer(constant), "nsw")
+        self._store(F32, self._place(place), copied, self.held(held), 0, False)
+
+    def commit_copies(self) -> None:
+        """Copies are done when they are made."""
+
+    def wait_copies(self, pending: int) -> None:
+        """Copies are done when they are made."""

@@ -1,0 +1,142 @@
+"""Values of all lanes: making vectors, and taking single lanes out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tileir.backend.cpu.lanes import (
+    WIDTH,
+    Lanes,
+    Linear,
+    Wide,
+    constant,
+    is_literal,
+    listed,
+    number,
+    scalar_type,
+    vector_type,
+)
+from tileir.backend.llvm.text import Body
+from tileir.types import I1, I32, Element, Pointer
+
+EVERYWHERE = "splat (i1 true)"
+
+
+class Values(Body):
+    """A function body whose values are those of all lanes."""
+
+    def __init__(self, prefix: str = "t", scope: str = "") -> None:
+        super().__init__(prefix, scope)
+        self.active: Lanes | None = None
+        """The lanes that run, None for all."""
+
+    def constant(self, element: Element, bits: int) -> str:
+        return constant(element, bits)
+
+    def integer(self, number: int) -> str:
+        return constant(I32, number & 0xFFFFFFFF)
+
+    def wide(self, element: Element, x: Lanes) -> str:
+        """`x` as the operand of an LLVM vector."""
+        if isinstance(x, Wide):
+            return x.text
+        if isinstance(x, Linear):
+            return self._spread(element, x)
+        if is_literal(x):
+            zero = number(x) == 0 or x in ("null", "false")
+            return "zeroinitializer" if zero else f"splat ({scalar_type(element)} {x})"
+        kind = vector_type(element)
+        one = self.emit(f"insertelement {kind} poison, {scalar_type(element)} {x}, i64 0")
+        return self.emit(
+            f"shufflevector {kind} {one}, {kind} poison, <{WIDTH} x i32> zeroinitializer"
+        )
+
+    def _spread(self, element: Element, x: Linear) -> str:
+        if x.given:
+            assert x.slow is not None
+            return x.slow()
+        kind, steps = scalar_type(element), [x.step * lane for lane in range(WIDTH)]
+        if isinstance(element, Pointer):
+            offsets = listed("i64", steps)
+            return self.emit(f"getelementptr i8, {kind} {x.base}, <{WIDTH} x i64> {offsets}")
+        first = number(x.base)
+        if first is not None:
+            return listed(kind, [_wrapped(first + s, element.bits) for s in steps])
+        spread = listed(kind, [_wrapped(s, element.bits) for s in steps])
+        return self.emit(f"add {vector_type(element)} {self.wide(element, x.base)}, {spread}")
+
+    def lane_of(self, element: Element, x: Lanes, lane: str) -> str:
+        """The value of lane `lane`, an i32 operand."""
+        if isinstance(x, str):
+            return x
+        return self.emit(
+            f"extractelement {vector_type(element)} {self.wide(element, x)}, i32 {lane}"
+        )
+
+    def shared_by_all(self, element: Element, x: Lanes) -> str:
+        """The value of `x`, which every lane holds."""
+        return self.lane_of(element, x, "0")
+
+    # Masks --------------------------------------------------------------------------------------
+
+    def both(self, a: Lanes | None, b: Lanes | None) -> Lanes | None:
+        """Lanes in `a` and `b`; None and `true` are all."""
+        if a is None or a == "true":
+            return b
+        if b is None or b == "true":
+            return a
+        if isinstance(a, str) and isinstance(b, str):
+            return self.emit(f"and i1 {a}, {b}")
+        if isinstance(a, Wide) and isinstance(b, Wide) and a.ones and b.ones is not None:
+            return chosen(a.ones & b.ones)
+        kind = vector_type(I1)
+        return Wide(self.emit(f"and {kind} {self.wide(I1, a)}, {self.wide(I1, b)}"))
+
+    def held(self, mask: Lanes | None) -> Lanes | None:
+        """The lanes that run and are in `mask`; None for all."""
+        found = self.both(self.active, mask)
+        return None if found == "true" else found
+
+    def mask(self, held: Lanes | None) -> str:
+        """`held` as the operand of a vector of i1."""
+        return EVERYWHERE if held is None else self.wide(I1, held)
+
+    def any_of(self, held: Lanes) -> str:
+        """Whether there is a lane in `held`."""
+        if isinstance(held, str):
+            return held
+        name = f"@llvm.vector.reduce.or.v{WIDTH}i1"
+        self.declare(f"declare i1 {name}({vector_type(I1)})")
+        return self.emit(f"call i1 {name}({vector_type(I1)} {self.wide(I1, held)})")
+
+    # Control flow -------------------------------------------------------------------------------
+
+    def either(
+        self, condition: str, kinds: Sequence[str], then: Callable[[], Sequence[str]],
+        otherwise: Callable[[], Sequence[str]],
+    ) -> list[str]:  # fmt: skip
+        """Operands of LLVM types `kinds`, by one of two pieces of code."""
+        ways = [self.fresh_label("then"), self.fresh_label("else")]
+        after = self.fresh_label("after")
+        self.line(f"br i1 {condition}, label %{ways[0]}, label %{ways[1]}")
+        found: list[tuple[Sequence[str], str]] = []
+        for label, body in zip(ways, (then, otherwise), strict=True):
+            self.start(label)
+            found.append((body(), self.label))
+            self.line(f"br label %{after}")
+        self.start(after)
+        (left, one), (right, other) = found
+        return [
+            self.emit(f"phi {kind} [ {a}, %{one} ], [ {b}, %{other} ]")
+            for kind, a, b in zip(kinds, left, right, strict=True)
+        ]
+
+
+def chosen(ones: frozenset[int]) -> Wide:
+    """The constant mask of lanes `ones`."""
+    return Wide(listed("i1", [int(lane in ones) for lane in range(WIDTH)]), ones)
+
+
+def _wrapped(value: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half

@@ -1,0 +1,33 @@
+"""The op by type by shape matrix as native code: what the interpreter says."""
+
+import numpy as np
+import pytest
+
+from tileir.backend.cpu.executor import CpuExecutor
+from tileir.testing.checking import SIMT, case
+from tileir.testing.executors import interpreter, launcher, violation
+from tileir.testing.matrix import cases, interpreted
+from tileir.testing.matrix_compare import differences
+
+PARTS, STRIDE = 8, 300
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_cells(part):
+    """One cell of 300; `python -m tileir.testing.matrix --on cpu --all` runs every one."""
+    chosen = [c for i, c in enumerate(cases((), True)) if i % STRIDE == 7]
+    assert len(chosen) > 100
+    for each in chosen[part::PARTS]:
+        found = each.arguments()
+        with np.errstate(all="ignore"):
+            CpuExecutor().launch(each.module(), each.kernel, 1, found, optimize=1, threads=1)
+            assert differences(each, interpreted(each), found) == "", each.name
+
+
+@pytest.mark.parametrize("seed", range(1000, 1016))
+def test_generated_programs(seed):
+    program = case(SIMT, seed).program
+    with np.errstate(all="ignore"):
+        wanted = interpreter("ieee")(program, seed)
+        found = launcher(CpuExecutor(), optimize=1, threads=2)(program, seed)
+    assert violation(found, wanted) is None

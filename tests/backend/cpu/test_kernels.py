@@ -1,0 +1,158 @@
+"""Whole kernels as native code: grids, memory, functions, what is said and what fails."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir import textual
+from tileir.backend.cpu.compile import compile as compile_kernel
+from tileir.backend.cpu.executor import CpuExecutor
+from tileir.builder import F16, F32, I32, I64, Builder, pointer
+from tileir.errors import CompileError, LaunchError
+from tileir.executor import executor
+from tileir.tools.main import main
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def both(module, grid, *arguments, **options):
+    """The interpreter and native code leave the same in the arguments."""
+    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    tileir.interpret(module, None, grid, list(arguments))
+    CpuExecutor().launch(module, None, grid, copies, **options)
+    for wanted, found in zip(arguments, copies, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    return copies
+
+
+def test_it_is_an_executor():
+    assert executor("cpu").name == "cpu"
+
+
+def test_every_instance_of_a_grid_of_three_dimensions():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32)) as (x,):
+        i, j, k = (b.program_id(axis=a) for a in range(3))
+        at = (k * b.num_programs(axis=1) + j) * b.num_programs(axis=0) + i
+        (x + at).store(i + j * 10 + k * 100)
+    (found,) = both(b.module(), (3, 4, 5), np.zeros(60, np.int32), threads=3)
+    assert found[-1] == 432
+
+
+@pytest.mark.parametrize("stride", [1, 2, -1, 0, 5])
+def test_addresses_in_steps(stride):
+    """Rows are read at once where the step is one element, whatever the sign of the index."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32), step=I32) as (x, y, step):
+        at = b.arange(40) * step + 200
+        (y + b.arange(40)).store((x + at).load() * 2.0)
+    x = np.arange(400, dtype=np.float32)
+    both(b.module(), 1, x, np.zeros(40, np.float32), stride)
+
+
+def test_indices_that_wrap_do_not_follow_one_another():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), y=pointer(I64), start=I32) as (x, y, start):
+        at = b.arange(64) + start
+        inside = at >= 0
+        value = (x + at).load(inside, 7)
+        (y + b.arange(64)).store(value.to(I64))
+    x = np.arange(8, dtype=np.int32)
+    both(b.module(), 1, x, np.zeros(64, np.int64), -60)
+
+
+def test_atomics_of_many_threads():
+    b = Builder()
+    with b.kernel("k", total=pointer(I32), halves=pointer(F16)) as (total, halves):
+        b.atomic_rmw(total + b.arange(32) % 4, b.arange(32), op="add")
+        b.atomic_rmw(halves, b.constant(F16, 1.0), op="fadd")
+    found = [np.zeros(4, np.int32), np.zeros(2, np.float16)]
+    CpuExecutor().launch(b.module(), None, 100, found, threads=4)
+    assert found[0].tolist() == [100 * sum(range(i, 32, 4)) for i in range(4)]
+    assert found[1].tolist() == [100.0, 0.0]
+
+
+def test_a_combiner_with_branches():
+    module = textual.parse(
+        """tir 1.0
+define i32 @far(i32 %a, i32 %b) {
+entry:
+  %aa = iabs i32 %a
+  %bb = iabs i32 %b
+  %p, _ = icmp (i1, i1) %aa, %bb {predicate = slt}
+  cond_br %p, second, first
+first:
+  ret %a
+second:
+  ret %b
+}
+define kernel void @k(i32* %x, i32* %y) {
+entry:
+  %r = make_range i32<64>
+  %xs = splat i32*<64> %x
+  %px = getelementptr i32*<64> %xs, %r
+  %v = load i32<64> %px
+  %far = reduce i32 %v {combiner = @far}
+  store %y, %far
+  ret
+}
+"""
+    )
+    x = np.random.default_rng(0).integers(-99, 99, 64).astype(np.int32)
+    both(module, 1, x, np.zeros(1, np.int32))
+
+
+def test_what_is_printed_names_instance_place_and_element():
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        b.print((x + b.arange(2)).load(), prefix="v")
+    output = []
+    CpuExecutor().launch(b.module(), None, 2, [np.float32([1.5, -2.0])], output=output, threads=1)
+    assert len(output) == 4
+    assert output[1].startswith("(0, 0, 0) ") and output[1].endswith("[1] v -2")
+
+
+def test_a_failed_assertion_is_an_error_with_its_place():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32)) as (x,):
+        b.assert_((x + b.arange(8)).load() < 5, message="too large")
+    CpuExecutor().launch(b.module(), None, 1, [np.zeros(8, np.int32)])
+    with pytest.raises(LaunchError, match=r"test_kernels.py:\d+: too large") as caught:
+        CpuExecutor().launch(b.module(), None, 1, [np.arange(8, dtype=np.int32)])
+    assert caught.value.diagnostics[0].code == "TIR0713"
+
+
+def test_globals_keep_what_is_stored_between_instances():
+    module = textual.parse(
+        """tir 1.0
+global i32 @count = 5
+define kernel void @k(i32* %y) {
+entry:
+  %p = global_address i32* @count
+  %old = atomic_rmw i32 %p, 1 {op = add}
+  %i = program_id i32
+  %at = getelementptr i32* %y, %i
+  store %at, %old
+  ret
+}
+"""
+    )
+    found = [np.zeros(4, np.int32)]
+    CpuExecutor().launch(module, None, 4, found, threads=1)
+    assert found[0].tolist() == [5, 6, 7, 8]
+
+
+def test_code_for_gpus_is_refused():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32)) as (x,):
+        x.store(b.inline_asm(I32, x.load(), text="mov.b32 $0, $1;", constraints="=r,r"))
+    with pytest.raises(CompileError, match="PTX"):
+        compile_kernel(b.module(), permit=("inline_asm",))
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.tir")), ids=lambda path: path.stem)
+def test_examples_agree_with_numpy(path, capsys, tmp_path):
+    assert main(["run", str(path), "--on", "cpu", "--ptx", str(tmp_path / "kernel.ptx")]) == 0
+    assert "on cpu" in capsys.readouterr().out
