@@ -3,53 +3,26 @@
 import re
 from collections import Counter
 from itertools import combinations, product
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from tileir.backend.memory.banks import conflicts, wavefronts
-from tileir.textual import parse
+from tests.tools.pictures import EXAMPLES, SVG, labelled, module, root, shapes, texts
 from tileir.tools.main import main
 from tileir.tools.view import PICTURES, drawn
-from tileir.tools.view.access import spans
-from tileir.tools.view.banks import wavefront_rows
 from tileir.tools.view.clusters import clusters
 from tileir.tools.view.diff import marked, pairs
 from tileir.tools.view.gallery import KERNELS, drawing
-from tileir.tools.view.lifetimes import rooms, stretches
 from tileir.tools.view.nest import coordinate, counters
 from tileir.tools.view.subject import Subject
 from tileir.tools.view.tiles import owners
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 PICTURES_FOLDER = EXAMPLES.parent / "docs" / "pictures"
-SVG = "{http://www.w3.org/2000/svg}"
 DRAWINGS = sorted(set(PICTURES) - {"passes"})
 
 
-def module(name):
-    return parse((EXAMPLES / f"{name}.tir").read_text("utf-8"), f"examples/{name}.tir")
-
-
-def root(picture, name, **options):
-    return ElementTree.fromstring(drawn(picture, Subject(module(name), **options)))
-
-
-def texts(tree, kind=None):
-    return [t.text for t in tree.iter(SVG + "text") if kind is None or t.get("class") == kind]
-
-
-def labelled(tree, label):
-    return [g for g in tree.iter(SVG + "g") if g.get("data-label") == label]
-
-
-def shapes(tree, kind):
-    return [e for e in tree.iter() if e.get("class") == kind]
-
-
 @pytest.mark.parametrize("picture", DRAWINGS)
-@pytest.mark.parametrize("name", ["add", "softmax", "matmul"])
+@pytest.mark.parametrize("name", ["add", "matmul", "mma", "bytes", "cube", "scalar"])
 def test_a_picture_is_well_formed_named_and_at_most_1000_pixels_wide(picture, name):
     tree = root(picture, name)
     assert float(tree.get("width")) <= 1000
@@ -149,81 +122,6 @@ def test_a_box_per_block_and_an_arrow_per_branch(name):
     assert len(shapes(tree, "box")) == len(blocks)
     branches = sum(len(b.terminator.successors) for b in blocks.values())
     assert len(shapes(tree, "tip")) == branches
-
-
-# Addresses ----------------------------------------------------------------------------------------
-
-
-def test_pieces_of_lines_are_the_bytes_accessed():
-    addresses = [1000 + 12 * i if i % 3 else None for i in range(32)]
-    found = spans(addresses, 8)
-    covered = {
-        (number * 128 + byte, lane)
-        for number, held in found.items()
-        for span in held
-        for byte in range(span.start, span.end)
-        for lane in span.lanes
-    }
-    wanted = {(a + i, lane) for lane, a in enumerate(addresses) if a is not None for i in range(8)}
-    assert covered == wanted
-
-
-def test_sectors_shown_are_sectors_counted():
-    """A row of 931 elements of 1024: the picture's totals are the machine's."""
-    words = [t for t in texts(root("access", "softmax")) if "over the whole instance" in t]
-    assert len(words) == 2
-    assert all("30 accesses, 117 sectors; 117 would hold" in w for w in words)
-
-
-# Banks --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
-@pytest.mark.parametrize("stride", [0, 1, 3, 32, 33])
-def test_wavefronts_shown_are_wavefronts_counted(size, stride):
-    offsets = [i * stride * size if i % 7 else None for i in range(32)]
-    rows = wavefront_rows(offsets, size)
-    assert len(rows) == wavefronts(offsets, size)
-    assert sum(row.lost for row in rows) == conflicts(offsets, size)
-    shown = Counter(lane for row in rows for word in row.words for lane in word.lanes)
-    words = max(1, size // 4)
-    assert all(shown[i] == (0 if o is None else words) for i, o in enumerate(offsets))
-    assert all(len({w.bank for w in row.words}) == len(row.words) for row in rows)
-
-
-# Shared memory over time --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["softmax", "matmul", "layer_norm"])
-def test_rooms_are_drawn_where_they_lie_and_never_two_at_one_place_and_time(name):
-    subject = Subject(module(name))
-    plan = subject.staged.memory
-    found = rooms(subject.laid_out, plan)
-    assert {(r.op, r.offset, r.size) for r in found} == {
-        (op, at, plan.sizes[op]) for op, at in plan.offsets.items()
-    }
-    for a, b in combinations(found, 2):
-        apart = a.last < b.first or b.last < a.first
-        assert apart or a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
-    tree = root("shared", name)
-    (memory,) = labelled(tree, "memory")
-    bars = shapes(memory, "cell")
-    assert len(bars) == len(found)
-    scale = 300 / plan.size
-    heights = sorted(float(bar.get("height")) for bar in bars)
-    assert heights == pytest.approx(sorted(r.size * scale for r in found), abs=0.06)
-
-
-def test_a_room_used_in_a_loop_lasts_to_its_end():
-    subject = Subject(module("matmul"))
-    places = {s.label: s for s in stretches(subject.laid_out)}
-    end = max(s.end for s in places.values() if s.depth)
-    buffers = [r for r in rooms(subject.laid_out, subject.staged.memory) if len(r.touched) > 2]
-    assert buffers and all(room.last == end - 1 for room in buffers)
-
-
-def test_a_kernel_without_shared_memory_says_so():
-    assert any("needs no shared memory" in t for t in texts(root("shared", "add")))
 
 
 # Def-use ------------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ def _piece(span: Span, y: float) -> Iterator[str]:
     title = f"lane {lanes}: bytes {span.start} to {span.end - 1}"
     yield rect(x, y + 1, width, _ROW - 2, "cell", lane_colour(span.lanes[0]), title)
     words = label(span.lanes)
-    if len(words) * SMALL <= width:
+    if len(words) * SMALL + 2 <= width:
         yield text(x + width / 2, y + 13, words, "in", "middle")
 
 

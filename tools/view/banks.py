@@ -1,5 +1,6 @@
 """Bank conflicts of shared memory: 32 banks as columns, a wavefront per row, each word in the
-colour of the lane that it is for; and what the same accesses would take without swizzling."""
+colour of the lane that it is for; and what the same accesses would take without swizzling and
+padding."""
 
 from __future__ import annotations
 
@@ -148,10 +149,12 @@ def _draw(sheet: Sheet, names: Names, same: Sequence[_Case]) -> None:
     for access, times in _shapes(case.accesses)[:_MOST_SHAPES]:
         _draw_access(sheet, access, times)
     if case.plain is not None and bank_cost(case.plain) == case.cost:
-        sheet.words("without swizzling it would be the same", "soft")
+        sheet.words("without swizzling and padding it would be the same", "soft")
     elif case.plain is not None:
         cost = bank_cost(case.plain)
-        sheet.words("without swizzling it would be: " + _cost(cost), "bad" if cost[2] else "")
+        sheet.words(
+            "without swizzling and padding it would be: " + _cost(cost), "bad" if cost[2] else ""
+        )
         for access, times in _shapes(case.plain)[:1]:
             _draw_access(sheet, access, times)
 

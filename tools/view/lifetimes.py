@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
+from tileir.analysis.buffers import ALLOT, accessed, alive
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
-from tileir.backend.memory.scratch import BUFFERS, Plan
+from tileir.backend.memory.scratch import Plan
 from tileir.ir import Function
 from tileir.op import Op
 
 
 @attrs.frozen(eq=False)
 class Room:
-    """Bytes `offset` to `offset + size`, that `op` has from the `first` to the `last` op counted
-    from the kernel's beginning, both inclusive; `touched` are the ops that access them."""
+    """Bytes `offset` to `offset + size`, which `op` has at the ops of `spans`, first and last,
+    counted from the kernel's beginning; `touched` are the ops that access them."""
 
     op: Op
     offset: int
     size: int
-    first: int
-    last: int
+    spans: tuple[tuple[int, int], ...]
     touched: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        """The first op at which it is needed."""
+        return self.spans[0][0]
+
+    def at(self, op: int) -> bool:
+        """Whether it is needed at op number `op`."""
+        return any(first <= op <= last for first, last in self.spans)
 
 
 @attrs.frozen
 class Stretch:
-    """A block: its label, and its first op and the one after its last."""
+    """A block: its label, its first op and the one after its last, and how many loops are around
+    it."""
 
     label: str
     start: int
@@ -53,46 +63,35 @@ def in_order(function: Function) -> list[Op]:
 
 
 def rooms(function: Function, plan: Plan) -> list[Room]:
-    """The rooms of `plan` in the order of their ops. One that outlives its op lasts to its last
-    use, and where a loop uses what was made before it, to the loop's end."""
-    ops, places = in_order(function), stretches(function)
+    """The rooms of `plan` in the order in which they are needed: those that ops work in while
+    these run, buffers while they hold what is still read, or a copy may be on its way there
+    (`tileir.analysis.buffers`)."""
+    ops, living = in_order(function), alive(function)
     index = {op: i for i, op in enumerate(ops)}
-    readers = _readers(ops)
     found: list[Room] = []
     for op, offset in plan.offsets.items():
-        first, touched = index[op], (index[op],)
-        if op.mnemonic in BUFFERS:
-            touched = tuple(readers.get(id(op.results[0]), ()))
-        last = max((_extended(function, places, first, at) for at in touched), default=first)
-        found.append(Room(op, offset, plan.sizes[op], first, last, touched))
+        needed, touched = [index[op]], [index[op]]
+        if op.mnemonic == ALLOT:
+            buffer = op.results[0]
+            needed = [i for i, other in enumerate(ops) if buffer in living.at(other)]
+            touched = [i for i, other in enumerate(ops) if buffer in accessed(other)]
+        spans = _spans(needed or touched or [index[op]])
+        found.append(Room(op, offset, plan.sizes[op], spans, tuple(touched)))
     return sorted(found, key=lambda room: (room.first, room.offset))
 
 
-def _readers(ops: Sequence[Op]) -> dict[int, list[int]]:
-    """Indices of the ops that read each value, by the value's identity."""
-    found: dict[int, list[int]] = {}
-    for i, op in enumerate(ops):
-        for operand in op.operands:
-            found.setdefault(id(operand), []).append(i)
-    return found
-
-
-def _extended(function: Function, places: Sequence[Stretch], made: int, used: int) -> int:
-    """The end of what is used at `used`: that of the outermost loop around it that `made` is
-    not in."""
-    nest = loops(function)
-    start = {s.label: s for s in places}
-    home = next(s.label for s in places if s.start <= used < s.end)
-    end, loop = used, nest.around(home)
-    while loop is not None:
-        inside = [start[label] for label in loop.order]
-        if not any(s.start <= made < s.end for s in inside):
-            end = max(end, *(s.end - 1 for s in inside))
-        loop = None if loop.parent is None else nest.by_header[loop.parent]
-    return end
+def _spans(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Stretches of numbers that follow one another: first and last of each."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return tuple(found)
 
 
 def most_at_once(found: Sequence[Room]) -> int:
-    """The largest sum of bytes alive at one op: no placement does with less."""
-    return max((sum(r.size for r in found if r.first <= at <= r.last)
-                for at in {room.first for room in found}), default=0)  # fmt: skip
+    """The largest sum of bytes needed at one op: no placement does with less."""
+    starts = {first for room in found for first, _ in room.spans}
+    return max((sum(r.size for r in found if r.at(op)) for op in starts), default=0)

@@ -58,7 +58,7 @@ def kind(type: Type) -> str:
 
 def place(op: Op) -> str:
     """Where `op` stands in its source: `line 12`."""
-    return "no line" if op.location is None else f"line {op.location.line}"
+    return "made by the compiler" if op.location is None else f"line {op.location.line}"
 
 
 def counted(number: int, what: str) -> str:

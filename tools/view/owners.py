@@ -24,8 +24,9 @@ from tileir.tools.view.svg import (
 from tileir.tools.view.tiles import Cell, Drawing, Owner, drawing, framed, owners, shown
 from tileir.types import Tile, Type
 
-_WRAP, _MOST, _WIDE = 128, 4096, 940
-"""Elements of a row of a drawing; pieces of one; pixels of one."""
+_WRAP, _MOST, _WIDE, _HIGH, _LEAST = 128, 4096, 940.0, 320.0, 4.0
+"""Of the drawing by thread: elements of a row of a line, pieces; pixels, and those of an element
+that has room."""
 
 _PANEL = 290
 """Pixels of each of the three parts of the hierarchy."""
@@ -154,8 +155,10 @@ def _panel(
 def _by_thread(sheet: Sheet, kind: Tile) -> None:
     """The tile, each element in the colour of the thread that holds it."""
     window = (*([1] * len(kind.shape[:-2])), *kind.shape[-2:])
-    pieces = -(-kind.shape[-1] // nano_tile(kind.layout)[-1])
-    frame = framed(window, _WIDE, 9.0 * max(1, min(_MOST // pieces, 64)), 9.0, _WRAP)
+    columns = kind.shape[-1] if len(window) > 1 else min(kind.shape[-1], _WRAP)
+    pieces = -(-columns // nano_tile(kind.layout)[-1])
+    high = max(_LEAST, min(_HIGH, _MOST * _LEAST / pieces))
+    frame = framed(window, _WIDE, high, 9.0, _WRAP, _LEAST)
     cells = {
         at: (thread_colour(h[0][0], h[0][1]), "", _title(h))
         for at, h in owners(kind.layout, kind.shape).items()

@@ -45,7 +45,7 @@ def picture(subject: Subject) -> str:
         sheet.words("this kernel needs no shared memory")
         return sheet.done()
     least = most_at_once(found)
-    sheet.words(f"{plan.size} bytes; {least} is the most alive at once")
+    sheet.words(f"{plan.size} bytes; {least} is the most needed at once")
     time = _Time(stretches(function), len(in_order(function)))
     names = Names(function)
     waits = [i for i, op in enumerate(in_order(function)) if op.mnemonic == "gpu.barrier"]
@@ -104,11 +104,11 @@ def _bars(
     yield from time.bands(height)
     yield from time.barriers(waits, height)
     for row, room in enumerate(found):
-        x, width = _extent(time, room)
         y = row * _BAR + 3
         words = f"{_name(names, room)}, {place(room.op)}: {_bytes(room.size)}"
         yield text(MARGIN, y + 11, clipped(words, _LEFT - 2 * MARGIN))
-        yield rect(x, y, width, _BAR - 4, "cell", colours[id(room)], _title(names, room))
+        for x, width in _extents(time, room):
+            yield rect(x, y, width, _BAR - 4, "cell", colours[id(room)], _title(names, room))
         for at in room.touched:
             yield line([(time.x(at) + 1, y + 3), (time.x(at) + 1, y + _BAR - 7)])
 
@@ -126,21 +126,20 @@ def _memory(
             yield text(_LEFT - 8, y + 4, _bytes(offset), "soft", "end")
             last = y
     for room in found:
-        x, width = _extent(time, room)
         y, height = _HIGH - (room.offset + room.size) * scale, room.size * scale
-        colour = colours.get(id(room), "#9aa4af")
-        yield rect(x, y, width, height, "cell", colour, _title(names, room))
-        label = _name(names, room)
-        if height >= 11 and len(label) * SMALL < width - 4:
-            yield text(x + 4, y + min(height / 2 + 3, 14), label, "in")
+        colour, label = colours.get(id(room), "#9aa4af"), _name(names, room)
+        for x, width in _extents(time, room):
+            yield rect(x, y, width, height, "cell", colour, _title(names, room))
+            if height >= 11 and len(label) * SMALL < width - 4:
+                yield text(x + 4, y + min(height / 2 + 3, 14), label, "in")
     yield from time.barriers(waits, _HIGH)
     yield rect(_LEFT, 0, _WIDE, _HIGH, "frame")
 
 
-def _extent(time: _Time, room: Room) -> tuple[float, float]:
-    """Where a room begins along the axis, and how long it is there."""
-    x = time.x(room.first)
-    return x, max(time.x(room.last + 1) - x, 4.0)
+def _extents(time: _Time, room: Room) -> Iterator[tuple[float, float]]:
+    """Where a room begins along the axis, and how long it is there, each time it is."""
+    for first, last in room.spans:
+        yield time.x(first), max(time.x(last + 1) - time.x(first), 4.0)
 
 
 def _name(names: Names, room: Room) -> str:
@@ -149,7 +148,7 @@ def _name(names: Names, room: Room) -> str:
 
 def _title(names: Names, room: Room) -> str:
     span = f"bytes {room.offset} to {room.offset + room.size - 1}"
-    return f"{names.op(room.op)}: {span}, ops {room.first} to {room.last}"
+    return f"{names.op(room.op)}: {span}"
 
 
 def _bytes(number: int) -> str:

@@ -1,5 +1,5 @@
 """Where an address of shared memory would be if nothing were swizzled or padded there, to show
-what swizzling is for."""
+what that is for."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tileir.backend.memory.scratch import Plan
 from tileir.backend.memory.shared import CHUNK, SharedTile
 from tileir.backend.memory.staging import Staging
 from tileir.ir import Function
+from tileir.layout import Vector
 from tileir.layout_algebra import unpack
 from tileir.layout_bits import apply, inverse
 from tileir.op import Op
@@ -33,7 +34,8 @@ class Region:
 
 
 def straightened(function: Function, plan: Plan, op: Op) -> Moved | None:
-    """From offsets that `op` accesses to unswizzled ones; None where they are none other."""
+    """From offsets that `op` accesses to those without swizzling and padding; None where there is
+    neither."""
     regions = list(_regions(function, plan, op))
     if not regions:
         return None
@@ -66,17 +68,19 @@ def _buffer(op: Any, base: int) -> Iterator[Region]:
 
 
 def _tile(place: SharedTile, slots: int) -> Iterator[Region]:
-    """A tile whose chunks are permuted by the row's number."""
-    if place.swizzle:
+    """A tile whose chunks are permuted by the row's number, or whose rows are padded."""
+    if place.swizzle or place.padding:
         start, end = place.base, place.base + slots * place.bytes
-        yield Region(start, end, lambda offset: _unswizzled(place, offset))
+        yield Region(start, end, lambda offset: packed(place, offset))
 
 
-def _unswizzled(place: SharedTile, offset: int) -> int:
-    within = offset - place.base
-    row = within % place.plane // place.pitch
+def packed(place: SharedTile, offset: int) -> int:
+    """The offset, were chunks in order and rows side by side."""
+    plane, within = divmod(offset - place.base, place.plane)
+    row, column = divmod(within, place.pitch)
     phase = row >> (3 - place.swizzle) & ((1 << place.swizzle) - 1)
-    return place.base + (within ^ phase * CHUNK)
+    rows = plane * place.shape[place.slow] + row
+    return place.base + rows * (place.pitch - place.padding) + (column ^ phase * CHUNK)
 
 
 def _converted(op: Any, base: int) -> Iterator[Region]:
@@ -90,14 +94,14 @@ def _converted(op: Any, base: int) -> Iterator[Region]:
 
 def _row_major(staged: Staging, offset: int) -> int:
     """The offset, without swizzle and padding, of the element that lies at `offset`."""
-    at, rest = _coordinate(staged, offset)
+    at, rest = element_at(staged, offset)
     index = 0
     for x, n in zip(at, staged.shape, strict=True):
         index = index * n + x
     return index * staged.size + rest
 
 
-def _coordinate(staged: Staging, offset: int) -> tuple[list[int], int]:
+def element_at(staged: Staging, offset: int) -> tuple[Vector, int]:
     """The element that lies at `offset`, and the byte of it."""
     bits = len(staged.matrix)
     box = staged.size << bits
@@ -112,4 +116,4 @@ def _coordinate(staged: Staging, offset: int) -> tuple[list[int], int]:
     for d in sorted(range(len(at)), key=lambda d: -staged.strides[d]):
         step, offset = divmod(offset, staged.strides[d])
         at[d] += step << staged.widths[d]
-    return at, rest
+    return tuple(at), rest

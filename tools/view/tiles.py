@@ -73,12 +73,15 @@ class Frame:
         return self.rows >= _rows(self.shape, self.wrap)
 
 
-def framed(shape: Vector, wide: float, high: float, most: float, short: int = 64) -> Frame:
-    """The frame that fits `wide` by `high` pixels with elements of up to `most`; rows of a tile
-    of one dimension, and overlong ones, are broken after `short` elements."""
+def framed(
+    shape: Vector, wide: float, high: float, most: float, short: int = 64, least: float = 0.5
+) -> Frame:
+    """The frame that fits `wide` by `high` pixels with elements of `least` to `most`, lower rows
+    left out where they have no room; rows of a tile of one dimension, and overlong ones, are
+    broken after `short` elements."""
     wrap = min(shape[-1], short) if len(shape) == 1 or shape[-1] > LONGEST else shape[-1]
     rows = _rows(shape, wrap)
-    scale = min(most, wide / wrap, max(high / rows, 2.0))
+    scale = min(most, wide / wrap, max(high / rows, least))
     return Frame(shape, wrap, min(rows, max(1, int(high / scale))), scale)
 
 
@@ -91,12 +94,13 @@ def drawing(frame: Frame, cells: Mapping[Vector, Cell]) -> Drawing:
     scale = frame.scale
     shapes: dict[Cell, list[str]] = {}
     labels: list[str] = []
-    for column, row, count, cell in runs(frame, cells):
+    kind = "cell" if scale >= _THIN else "flat"
+    found = list(runs(frame, cells))
+    for column, row, count, rows, cell in _blocks(found) if kind == "flat" else _single(found):
         x, y, width = column * scale, row * scale, count * scale
-        shapes.setdefault(cell, []).append(piece(x, y, width, scale))
+        shapes.setdefault(cell, []).append(piece(x, y, width, rows * scale))
         if scale >= 10 and len(cell[1]) * SMALL < width:
             labels.append(text(x + width / 2, y + scale / 2 + 3, cell[1], "in", "middle"))
-    kind = "cell" if scale >= _THIN else "flat"
     areas = [area(path, fill, title, kind) for (fill, _, title), path in shapes.items()]
     return Drawing([*areas, *labels], frame.wrap * scale, frame.rows * scale)
 
@@ -118,6 +122,26 @@ def runs(frame: Frame, cells: Mapping[Vector, Cell]) -> Iterator[Run]:
             found = [column for _, column in run]
             if cell is not None:
                 yield found[0], row, len(found), cell
+
+
+Block = tuple[int, int, int, int, Cell]
+"""First column, row, number of columns and of rows, and what they are."""
+
+
+def _single(found: Sequence[Run]) -> Iterator[Block]:
+    for column, row, count, cell in found:
+        yield column, row, count, 1, cell
+
+
+def _blocks(found: Sequence[Run]) -> Iterator[Block]:
+    """Runs that stand below one another and are alike, together."""
+    columns: dict[tuple[int, int, Cell], list[int]] = {}
+    for column, row, count, cell in found:
+        columns.setdefault((column, count, cell), []).append(row)
+    for (column, count, cell), rows in columns.items():
+        for _, group in groupby(enumerate(rows), lambda pair: pair[1] - pair[0]):
+            held = [row for _, row in group]
+            yield column, held[0], count, len(held), cell
 
 
 def _unravelled(index: int, shape: Vector) -> Vector:

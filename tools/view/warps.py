@@ -24,6 +24,7 @@ from tileir.tools.view.svg import (
     warp_colour,
 )
 from tileir.tools.view.tiles import Cell, Drawing, drawing, framed, owners, shown
+from tileir.types import Tile, element_of
 from tileir.values import Value
 
 _WIDE = 960
@@ -68,8 +69,9 @@ def _chosen(subject: Subject, names: Names) -> Space | None:
 
 def _weight(it: Space) -> tuple[bool, int, bool]:
     """Dots before others, large before small, ops that compute before those that move."""
-    computes = it.op.mnemonic in ("dot", "reduce", "scan") or bool(it.op.elementwise)
-    return it.op.mnemonic == "dot", it.tile.size * it.steps, computes and len(it.op.inputs) > 1
+    of_floats = any(element_of(v.type).is_float for v in it.op.results if isinstance(v.type, Tile))
+    computes = of_floats and it.op.elementwise and len(it.op.inputs) > 1
+    return it.op.mnemonic == "dot", it.tile.size * it.steps, computes
 
 
 def _statements(sheet: Sheet, subject: Subject, names: Names, it: Space) -> None:

@@ -1,0 +1,136 @@
+"""Pictures of memory: what they show is what is counted."""
+
+from collections import Counter
+from itertools import combinations, product
+
+import pytest
+
+from tests.tools.pictures import labelled, module, root, shapes, texts
+from tileir.backend.executor import SimtExecutor
+from tileir.backend.memory.banks import conflicts, wavefronts
+from tileir.backend.memory.shared import SharedTile
+from tileir.backend.memory.staging import staging
+from tileir.backend.simt.counts import Counts
+from tileir.layout_tilings import blocked
+from tileir.tools.inputs import draw, recipe
+from tileir.tools.view.access import spans
+from tileir.tools.view.banks import wavefront_rows
+from tileir.tools.view.lifetimes import rooms, stretches
+from tileir.tools.view.naming import counted
+from tileir.tools.view.subject import Subject
+from tileir.tools.view.swizzles import element_at, packed
+from tileir.types import F32
+
+# Addresses ----------------------------------------------------------------------------------------
+
+
+def test_pieces_of_lines_are_the_bytes_accessed():
+    addresses = [1000 + 12 * i if i % 3 else None for i in range(32)]
+    found = spans(addresses, 8)
+    covered = {
+        (number * 128 + byte, lane)
+        for number, held in found.items()
+        for span in held
+        for byte in range(span.start, span.end)
+        for lane in span.lanes
+    }
+    wanted = {(a + i, lane) for lane, a in enumerate(addresses) if a is not None for i in range(8)}
+    assert covered == wanted
+
+
+def test_sectors_shown_are_sectors_counted():
+    """A row of 931 elements of 1024: the picture's totals are the machine's."""
+    words = [t for t in texts(root("access", "softmax")) if "over the whole instance" in t]
+    assert len(words) == 2
+    assert all("30 accesses, 117 sectors; 117 would hold" in w for w in words)
+
+
+# Banks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("stride", [0, 1, 3, 32, 33])
+def test_wavefronts_shown_are_wavefronts_counted(size, stride):
+    offsets = [i * stride * size if i % 7 else None for i in range(32)]
+    rows = wavefront_rows(offsets, size)
+    assert len(rows) == wavefronts(offsets, size)
+    assert sum(row.lost for row in rows) == conflicts(offsets, size)
+    shown = Counter(lane for row in rows for word in row.words for lane in word.lanes)
+    words = max(1, size // 4)
+    assert all(shown[i] == (0 if o is None else words) for i, o in enumerate(offsets))
+    assert all(len({w.bank for w in row.words}) == len(row.words) for row in rows)
+
+
+@pytest.mark.parametrize(("name", "ops"), [("transpose", 1), ("bytes", 1), ("softmax", 2)])
+def test_conflicts_shown_are_conflicts_counted(name, ops):
+    """Every op runs once: what is shown of one run is what the machine counts in all."""
+    plan, counts = recipe(module(name)), Counts()
+    arguments = draw(plan, 0)
+    SimtExecutor().launch(module(name), None, [1], arguments, counts=counts)
+    wanted = [
+        f"all warps, once: {counted(t.shared, 'access')}, {counted(t.wavefronts, 'wavefront')}, "
+        f"{t.conflicts} of them for conflicts"
+        for t in counts.by_op.values()
+        if t.shared
+    ]
+    shown = [t for t in texts(root("banks", name)) if t.startswith("all warps, once")]
+    assert shown == wanted and len(wanted) == ops
+
+
+def test_what_swizzling_saves_is_shown():
+    """A transpose of 64 by 64 floats written column by column meets in a quarter of the banks."""
+    words = texts(root("banks", "transpose"))
+    (plain,) = [t for t in words if t.startswith("without swizzling and padding")]
+    (swizzled,) = [t for t in words if t.startswith("all warps, once")]
+    assert "0 of them for conflicts" in swizzled and "1280 of them for conflicts" in plain
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (32, 128), (48, 40), (8, 6, 16)])
+def test_offsets_lead_back_to_elements(shape):
+    last, *others = reversed(range(len(shape)))
+    source = blocked(shape, (last, *others), 4, 4)
+    target = blocked(shape, (*others, last), 4, 4)
+    staged = staging(source, target, shape, 4)
+    for at in product(*map(range, shape)):
+        assert element_at(staged, staged.offset(at) + 3) == (at, 3)
+
+
+@pytest.mark.parametrize(("swizzle", "padding"), [(3, 0), (2, 0), (0, 16), (0, 0)])
+def test_packed_offsets_are_row_major(swizzle, padding):
+    place = SharedTile(F32, (8, 32), 1, swizzle, 64, padding)
+    for row, chunk in product(range(8), range(8)):
+        phase = row >> (3 - swizzle) & ((1 << swizzle) - 1)
+        lies = 64 + row * place.pitch + (chunk ^ phase) * 16
+        assert packed(place, lies) == 64 + row * 128 + chunk * 16
+
+
+# Shared memory over time --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["softmax", "matmul", "transpose", "mma"])
+def test_rooms_are_drawn_where_they_lie_and_never_two_at_one_place_and_time(name):
+    subject = Subject(module(name))
+    plan = subject.staged.memory
+    found = rooms(subject.laid_out, plan)
+    assert {(r.op, r.offset, r.size) for r in found} == {
+        (op, at, plan.sizes[op]) for op, at in plan.offsets.items()
+    }
+    for a, b in combinations(found, 2):
+        together = any(b.at(op) for first, last in a.spans for op in range(first, last + 1))
+        apart = a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
+        assert apart or not together
+    (memory,) = labelled(root("shared", name), "memory")
+    heights = sorted(float(bar.get("height")) for bar in shapes(memory, "cell"))
+    wanted = sorted(r.size * 300 / plan.size for r in found for _ in r.spans)
+    assert heights == pytest.approx(wanted, abs=0.06)
+
+
+def test_a_buffer_that_a_loop_reads_lasts_to_its_end():
+    subject = Subject(module("matmul"))
+    end = max(s.end for s in stretches(subject.laid_out) if s.depth)
+    buffers = [r for r in rooms(subject.laid_out, subject.staged.memory) if len(r.touched) > 2]
+    assert buffers and all(room.at(end - 1) for room in buffers)
+
+
+def test_a_kernel_without_shared_memory_says_so():
+    assert any("needs no shared memory" in t for t in texts(root("shared", "add")))
