@@ -41,6 +41,10 @@ WARNED = [
     ("TIR0230", "@%in %a, _ = icmp (i1<8>, i1<8>) %r, 2 {predicate = ne}\n"
      "  «@%a store %q, 0.0"),
     ("TIR0230", "@%c %a, _ = icmp (i1, i1) %n, 2 {predicate = ne}\n  «@%a %v = sdiv i32 9, %n"),
+    # a mask does not mask itself, nor what stands for masked lanes
+    ("TIR0230", "@%in %a, _ = icmp (i1<8>, i1<8>) %r, 2 {predicate = ne}\n"
+     "  %w = and i1<8> %a, %in\n  «store %q, 0.0, %w"),
+    ("TIR0230", "@%in %v = load f32<8> %q\n  «%w = load f32<8> %q, %in, %v"),
     # psi
     ("TIR0231", "«%v = psi i32<8> [%in, %r]"),
     ("TIR0231", "«%v = psi i32<8> [%in, %r], [%low, %t]"),
@@ -74,6 +78,8 @@ SILENT = [
     "@%in %a, %b = icmp (i1<8>, i1<8>) %r, 2 {predicate = slt}\n"
     "  @%in %v = psi i32<8> [%a, %r], [%b, %t]\n  %p = psi i32<8> [i1 true, 0], [%in, %v]",
     "@%c %v = add i32 %n, 1\n  @%c store %y, %v",
+    "@%in %a = add i32<8> %r, 1\n  %v = sdiv i32<8> %a, 2",
+    "@%c %v = add i32 %n, 1\n  br j\nj:\n  %p = phi i32 [%n, entry]\n  %z = phi i32 [1, entry]",
     "%m = splat i1<8> %c\n  @%c %v = add i32<8> %r, 1\n  @%m store %q, 0.0",
 ]
 

@@ -59,14 +59,15 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
         found.extend(check_function_header(function))
         if function.is_declaration:
             continue
-        found.extend(check_structure(function))
+        wrong = list(check_structure(function))
         walk = check_definitions(module, function, defined)
-        found.extend(walk.findings)
+        wrong += walk.findings
+        found.extend(wrong)
         found.extend(check_symbols(module, walk.naming))
         naming[function.name] = walk.naming
-        if walk.predicated and not walk.findings:
+        if walk.predicated and not wrong:
             found.extend(check_predicates(function))
-        if walk.placed and not walk.findings:
+        if walk.placed and not wrong:
             found.extend(check_rooms(function))
     found.extend(check_recursion(naming))
     return tuple(found)

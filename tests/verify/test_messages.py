@@ -1,0 +1,159 @@
+"""What findings say and point at, word for word: a user has nothing else to go by."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.verify.test_modules import HERE, ONE, RET, C, N, P, function, jump, module
+from tests.verify.test_predicates import marked
+from tests.verify.test_text import MAX, RECORD, TABLE, TWO, body, findings
+from tileir.errors import Diagnostic
+from tileir.ir import Block, Function, Module, Parameter
+from tileir.op import Op, Successor
+from tileir.ops.arith import Add
+from tileir.ops.control import Branch, Call, Return
+from tileir.types import F32, I1, I32, VOID
+from tileir.values import Value
+from tileir.verify import diagnose, verify
+
+
+def said(found: tuple[Diagnostic, ...]) -> list[str]:
+    """Code, message and operand of each."""
+    return [f"{d.code} {d.message} | {d.operand}" for d in found]
+
+
+TEXTS = [
+    ("", "  ret %n\n", "TIR0215 @k returns nothing, not 1 values | None"),
+    ("", "  %a = add i32 %a, 1\n  ret\n", "TIR0212 %a is used before its definition | 0"),
+    (
+        "",
+        "  cond_br %c, a, b\na:\n  %v = add i32 %n, 1\n  ret\nb:\n  store %y, %v\n  ret\n",
+        "TIR0212 %v, defined in a, does not dominate this use in b | 1",
+    ),
+    ("", "  call @no\n  ret\n", "TIR0301 @no is not declared | callee"),
+    (TABLE, "  call @table\n  ret\n", "TIR0302 @table is a global, not a function | callee"),
+    ("", "  %p = global_address f32* @no\n  ret\n", "TIR0301 @no is not declared | None"),
+    (
+        RECORD,
+        "  %p = global_address f32* @sq\n  ret\n",
+        "TIR0302 @sq is a function, not a global | None",
+    ),
+    (RECORD, "  call @sq, %n\n  ret\n", "TIR0304 @sq returns i32, not void | results"),
+    (
+        TWO,
+        "  %r = call i32 @two, %n, %f\n  ret\n",
+        "TIR0304 @two returns i32, f32, not i32 | results",
+    ),
+    (
+        MAX,
+        "  %t = splat i32<8> %n\n  %s = reduce i32 %t {axis = 0, combiner = @max2}\n  ret\n",
+        "TIR0305 combiner @max2 of reduce must be (i32, i32) -> i32, not (f32, f32) -> f32"
+        " | combiner",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "text", "wanted"), TEXTS)
+def test_messages(before: str, text: str, wanted: str) -> None:
+    assert wanted in said(findings(before + body(text)))
+
+
+PREDICATES = [
+    (
+        "@%in %v = load f32<8> %q\n  store %q, %v",
+        "TIR0230 %v is undefined where %in is false, and is read here | 1",
+    ),
+    (
+        "@%in %a, _ = icmp (i1<8>, i1<8>) %r, 2 {predicate = ne}\n  @%a store %q, 0.0",
+        "TIR0230 %a is undefined where %in is false, and is read here | predicate",
+    ),
+    (
+        "@false %v = load f32<8> %q\n  store %q, %v",
+        "TIR0230 %v is undefined where a literal is false, and is read here | 1",
+    ),
+    (
+        "%v = psi i32<8> [%low, %r], [%low, %r], [%out, %t]",
+        "TIR0233 psi: value 0 is never chosen, later predicates hold where its does | 0",
+    ),
+    (
+        "%v = psi i32<8> [%out, %r], [%low, %r], [%low, %t]",
+        "TIR0233 psi: value 1 is never chosen, later predicates hold where its does | 2",
+    ),
+    (
+        "%v = psi i32 [i1 true, 0], [%c, %n], [%d, 1]",
+        "TIR0232 psi: predicate 1 and later ones may hold together; the last decides | 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), PREDICATES)
+def test_messages_about_predicates(text: str, wanted: str) -> None:
+    assert wanted in said(findings(marked(text)))
+
+
+def test_a_predicate_that_is_defined_nowhere() -> None:
+    lost = Add(N, ONE, predicate=Value(I1, "q"), location=HERE)
+    found = diagnose(module(Block("entry", (), (lost, RET))))
+    assert said(found) == ["TIR0211 %q is not defined in @f | predicate"]
+    argument = module(
+        Block("entry", (), (jump("next", Value(I32, "q")),)), Block("next", (P,), (RET,))
+    )
+    assert said(diagnose(argument)) == ["TIR0211 %q is not defined in @f | None"]
+
+
+def test_functions_after_a_declaration_are_checked() -> None:
+    declared = Function("d", (Parameter(Value(I32)),), (I32,))
+    broken = function(Block("entry", (), (Return((N,)),)))
+    assert [d.code for d in diagnose(Module({"d": declared, "f": broken}))] == ["TIR0215"]
+
+
+def test_what_follows_a_call_is_checked() -> None:
+    ops = "  call @no\n  %p = global_address f32* @neither\n  ret\n"
+    found = said(findings(body(ops)))
+    assert [f.split(" is")[0] for f in found] == ["TIR0301 @no", "TIR0301 @neither"]
+
+
+def test_void_is_no_result() -> None:
+    made = Function("f", (), (VOID,), location=HERE)
+    message = "TIR0216 void is no value: @f has no results instead | None"
+    assert said(diagnose(Module({"f": made}))) == [message]
+
+
+def test_the_least_of_every_setting() -> None:
+    names = ("num_warps", "num_ctas", "num_stages", "max_registers")
+    least = function(Block("entry", (), (RET,)), alignment=1, attributes=dict.fromkeys(names, 1))
+    assert verify(Module({"f": least})) == ()
+    loop = "  br l\nl:\n  cond_br %c, l, out {stages = 1, unroll = 1}\nout:\n  ret\n"
+    assert findings(body(loop)) == ()
+
+
+def test_recursion_says_how() -> None:
+    def calling(name: str, *callees: str) -> Function:
+        ops: list[Op] = [Call((), c, (), location=HERE) for c in callees]
+        return Function(name, (), (), {"e": Block("e", (), (*ops, RET))})
+
+    functions = [calling("above", "a"), calling("a", "b"), calling("b", "a"), calling("c", "c")]
+    found = diagnose(Module({f.name: f for f in functions}))
+    end = "; device functions are inlined and cannot recurse | None"
+    assert said(found) == [
+        "TIR0306 @a calls itself through @b" + end,
+        "TIR0306 @b calls itself through @a" + end,
+        "TIR0306 @c calls itself" + end,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("label", "code"), [("next", "TIR0207"), ("nowhere", "TIR0204")], ids=["arguments", "label"]
+)
+def test_predicates_are_left_alone_where_blocks_are_wrong(label: str, code: str) -> None:
+    made = Add(N, ONE, predicate=C)
+    leave = Branch(Successor(label, (made.result, made.result)))
+    broken = module(Block("entry", (), (made, leave)), Block("next", (P,), (RET,)))
+    assert code in [d.code for d in diagnose(broken)]
+
+
+def test_results_of_two_types() -> None:
+    given = Function("f", (Parameter(N),), (I32, F32), {"e": Block("e", (), (Return((N,)),))})
+    assert said(diagnose(Module({"f": given}))) == [
+        "TIR0215 @f returns i32, f32, not 1 values | None"
+    ]
