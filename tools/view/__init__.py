@@ -7,6 +7,7 @@ import argparse
 import importlib
 from typing import Protocol, cast
 
+from tileir.passmanager import run
 from tileir.tools.files import read_module, write_file
 from tileir.tools.view.subject import Subject
 
@@ -41,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--value", type=_value, help="what to show: ops that define or read it")
     parser.add_argument("--target", default="sm_90", help="GPU architecture (default: sm_90)")
     parser.add_argument("--num-warps", type=int, metavar="N", help="default: chosen by the tiles")
-    parser.add_argument("--pipeline", metavar="PASSES", help="for passes: as for tileir-opt -p")
+    parser.add_argument(
+        "--pipeline", metavar="PASSES", help="as for tileir-opt -p: what is drawn, or runs before"
+    )
     parser.add_argument(
         "--program", type=_program, default=(0,), metavar="I,J",
         help="for access and banks: the program instance that runs (default: the first)",
@@ -53,9 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Draw the picture."""
+    module, pipeline = read_module(options.file), options.pipeline
+    if pipeline is not None and options.picture != "passes":
+        module = run(module, pipeline).module
     subject = Subject(
-        read_module(options.file), options.kernel, options.target, options.num_warps,
-        options.value, options.pipeline, options.program,
+        module, options.kernel, options.target, options.num_warps, options.value, pipeline,
+        options.program,
     )  # fmt: skip
     write_file(options.out, drawn(options.picture, subject).encode())
     return 0

@@ -9,10 +9,11 @@ import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
-from tileir.ir import Function
+from tileir.ir import Block, Function
 from tileir.tools.view.naming import Names
 from tileir.tools.view.subject import Subject
 from tileir.tools.view.svg import CHARACTER, LINE, Sheet, clipped, line, rect, text, tip
+from tileir.values import Value
 
 _GAP, _WIDTH, _LEFT, _LANE = 34, 520.0, 90.0, 14.0
 """Pixels between boxes, of a box, left of it, and between edges that run side by side."""
@@ -25,11 +26,10 @@ _HOW = (
 
 def picture(subject: Subject) -> str:
     """SVG of the blocks of the kernel as written, in reverse post-order."""
-    function = subject.function
-    subject.named(function)
+    function, wanted = subject.function, subject.named(subject.function)
     sheet = Sheet(f"{subject.name}: blocks and branches", 760.0)
     sheet.words(_HOW, "soft")
-    boxes = _boxes(function)
+    boxes = _boxes(function, wanted)
     height = max(b.bottom for b in boxes.values())
     parts = [p for b in boxes.values() for p in _drawn(b)]
     sheet.put(height, [*parts, *_edges(function, boxes)])
@@ -49,15 +49,16 @@ class _Box:
         return self.top + (len(self.lines) + 1) * LINE + 8
 
 
-def _boxes(function: Function) -> dict[str, _Box]:
+def _boxes(function: Function, wanted: Value | None) -> dict[str, _Box]:
     found: dict[str, _Box] = {}
+    names = Names(function)
     y, headers = 8.0, {loop.header: loop.depth for loop in loops(function).by_header.values()}
     for label in cfg(function).order:
         block = function.blocks[label]
         depth = f"  (head of a loop, depth {headers[label]})" if label in headers else ""
-        found[label] = _Box(f"{label}:{depth}", tuple(_lines(function, label)), y)
+        lines = [*_lines(function, label), *_about(block, wanted, names)]
+        found[label] = _Box(f"{label}:{depth}", tuple(lines), y)
         y = found[label].bottom + _GAP
-        assert block.ops
     return found
 
 
@@ -79,6 +80,18 @@ def _lines(function: Function, label: str) -> Iterator[str]:
     last = block.ops[-1]
     condition = [names.operand(v) for v in last.inputs] if len(last.successors) > 1 else []
     yield " ".join([last.mnemonic, *condition])
+
+
+def _about(block: Block, wanted: Value | None, names: Names) -> Iterator[str]:
+    """Whether the value asked for is defined or read in `block`."""
+    if wanted is None:
+        return
+    name = names.of[wanted]
+    if wanted in block.parameters or any(wanted in op.results for op in block.ops):
+        yield f"defines {name}"
+    readers = [op.mnemonic for op in block.ops if wanted in op.operands]
+    if readers:
+        yield f"reads {name}: {', '.join(readers)}"
 
 
 def _drawn(box: _Box) -> Iterator[str]:

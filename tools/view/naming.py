@@ -58,7 +58,7 @@ def kind(type: Type) -> str:
 
 def place(op: Op) -> str:
     """Where `op` stands in its source: `line 12`."""
-    return "made by the compiler" if op.location is None else f"line {op.location.line}"
+    return "the compiler's" if op.location is None else f"line {op.location.line}"
 
 
 def counted(number: int, what: str) -> str:

@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 
 import attrs
 
-from tileir.errors import Diagnostic
+from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Module
 from tileir.passmanager import Step, run
 from tileir.passmanager.pipeline import Node
@@ -47,9 +47,12 @@ def picture(subject: Subject) -> str:
     """HTML of what each pass of the pipeline (the default one if none is asked for) does to the
     module, and, without a pipeline, of what each stage of compiling does.
 
-    Raises PassError as the pass manager does, and `CompileError` as `compile` does.
+    Raises PassError as the pass manager does, `CompileError` as `compile` does, and ToolError
+    (TIR0912) where a value is asked for.
     """
-    subject.named(subject.function)
+    if subject.value is not None:
+        message = f"passes shows whole texts, not {subject.value} alone"
+        raise ToolError(Diagnostic("TIR0912", message, subject.function.location))
     chosen = subject.pipeline or "default"
     chapters = [(f"Pipeline {chosen}", _of_pipeline(subject.module, chosen))]
     if subject.pipeline is None:

@@ -105,12 +105,12 @@ def _bars(
     yield from time.barriers(waits, height)
     for row, room in enumerate(found):
         y = row * _BAR + 3
-        words = f"{_name(names, room)}, {place(room.op)}: {_bytes(room.size)}"
+        words = f"{_name(names, room)}: {_bytes(room.size)}, {place(room.op)}"
         yield text(MARGIN, y + 11, clipped(words, _LEFT - 2 * MARGIN))
         for x, width in _extents(time, room):
             yield rect(x, y, width, _BAR - 4, "cell", colours[id(room)], _title(names, room))
         for at in room.touched:
-            yield line([(time.x(at) + 1, y + 3), (time.x(at) + 1, y + _BAR - 7)])
+            yield line([(time.x(at) + 1, y + 3), (time.x(at) + 1, y + _BAR - 7)], "mark")
 
 
 def _memory(

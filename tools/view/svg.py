@@ -33,7 +33,8 @@ text{font:11px "DejaVu Sans Mono",ui-monospace,Menlo,Consolas,monospace;fill:#1f
 .in{fill:#101418;font-size:9px}.paper{fill:#fff}.box{fill:#f6f8fa;stroke:#818b98}
 .frame{fill:none;stroke:#818b98}.faint{fill:none;stroke:#d1d9e0}.band{fill:#f0f3f6}
 .edge{fill:none;stroke:#57708c;stroke-width:1.1}.tip{fill:#57708c}
-.rule{stroke:#c4161c;stroke-dasharray:3 3;fill:none}.clash{fill:none;stroke:#c4161c;stroke-width:2}
+.rule{stroke:#c4161c;stroke-width:1.4;stroke-dasharray:3 3;fill:none}
+.mark{stroke:#101418}.clash{fill:none;stroke:#c4161c;stroke-width:2}
 .cell{stroke:#fff;stroke-width:.6}.code{font-size:10px}.flat{shape-rendering:crispEdges}
 .memory{fill:#ddf0ff;stroke:#5a8fc0}.heavy{fill:#d9f5df;stroke:#4f9d63}
 .carried{fill:#fbf1d0;stroke:#b39b45}.turn{fill:#f3e3f9;stroke:#9d6db3}
