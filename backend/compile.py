@@ -14,8 +14,9 @@ from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.llvm.optimise import to_ptx
-from tileir.backend.memory.scratch import Plan, plan
-from tileir.backend.memory.sync import place_barriers
+from tileir.backend.memory.allocation import allotted
+from tileir.backend.memory.barriers import synchronised
+from tileir.backend.memory.scratch import Plan
 from tileir.backend.permission import check_permitted
 from tileir.backend.pipeline.async_pipeline import pipelined
 from tileir.backend.pipeline.recompute import recompute
@@ -30,7 +31,9 @@ from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.passmanager.registry import Outcome
 
-STAGES = ("input", "prepared", "strips", "pipelined", "vectorized", "layouts", "barriers")
+STAGES = (
+    "input", "prepared", "strips", "pipelined", "vectorized", "layouts", "allocated", "barriers",
+)  # fmt: skip
 """The stages at which a compiled module can be looked at."""
 
 
@@ -157,8 +160,9 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     function = cast(Function, recompute(function).ir)
     contiguity = Contiguity.of(function)
     laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
-    memory = plan(laid_out, machine)
-    synchronised = place_barriers(laid_out, memory)
+    allocated = allotted(laid_out, machine.shared_bytes)
+    allocated = allocated.evolve(attributes={**allocated.attributes, "num_warps": num_warps})
+    waiting = synchronised(allocated)
     stages = {
         "input": module,
         "prepared": prepared,
@@ -166,9 +170,10 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
         "pipelined": _marked(prepared, pipelined, "pipelined", num_warps),
         "vectorized": _marked(prepared, function, "vectorized", num_warps),
         "layouts": _marked(prepared, laid_out, "layouts", num_warps),
-        "barriers": _marked(prepared, synchronised, "barriers", num_warps),
+        "allocated": _marked(prepared, allocated, "allocated", num_warps),
+        "barriers": _marked(prepared, waiting, "barriers", num_warps),
     }
-    return Staged(stages, name, memory, num_warps, tuple(notes))
+    return Staged(stages, name, Plan.of(waiting), num_warps, tuple(notes))
 
 
 def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:

@@ -25,10 +25,11 @@ from tileir.backend.llvm.emit import emit
 from tileir.backend.llvm.optimise import to_ptx
 from tileir.backend.lower.conversion import conversion
 from tileir.backend.memory import staging as stagings
+from tileir.backend.memory.allocation import allotted
 from tileir.backend.memory.banks import conflicts, wavefronts
-from tileir.backend.memory.scratch import plan
+from tileir.backend.memory.barriers import synchronised
+from tileir.backend.memory.scratch import Plan
 from tileir.backend.memory.swizzle import Columns, Swizzle, swizzle
-from tileir.backend.memory.sync import place_barriers
 from tileir.backend.target import target
 from tileir.layout_tilings import blocked
 from tileir.textual import parse
@@ -78,8 +79,8 @@ def compiled(element: str, size: int, shape: tuple[int, int], machine: str) -> C
     )  # fmt: skip
     module, chosen = parse(text), target(machine)
     function = module.functions["turn"]
-    memory = plan(function, chosen)
-    placed = module.evolve(functions={"turn": place_barriers(function, memory)})
+    function = synchronised(allotted(function, chosen.shared_bytes))
+    memory, placed = Plan.of(function), module.evolve(functions={"turn": function})
     llvm = emit(placed, "turn", chosen, memory, WARPS)
     ptx, optimized = to_ptx(llvm, chosen, 3)
     arguments = tuple(str(p.type) for p in function.parameters)

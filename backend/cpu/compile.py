@@ -19,7 +19,8 @@ from tileir.backend.cpu.jit import Code, load
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.memory.scratch import Plan, plan
+from tileir.backend.memory.allocation import allotted
+from tileir.backend.memory.scratch import Plan
 from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
 from tileir.backend.strip.mine import strip_mine
@@ -144,4 +145,5 @@ def _laid_out(function: Function) -> tuple[Function, Plan]:
     free = free_dots(vectorized)
     facts = OneByOne(Contiguity.of(free).facts)
     laid_out = assign_layouts(free, Anchors(free, facts, 1))
-    return laid_out, plan(laid_out, CPU)
+    placed = allotted(laid_out)
+    return placed, Plan.of(placed)

@@ -1,23 +1,22 @@
-"""Shared memory that ops use for themselves: reductions across warps, layout conversions.
+"""What ops need of shared memory: room for themselves while they run, and buffers.
 
-Every op has bytes of its own while they fit; larger needs share the memory behind, one after
-another, which costs a barrier more (`tileir.backend.memory.sync`).
+Where the rooms lie is found by the pass `allocate` (`tileir.backend.memory.allocation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
+from tileir.analysis.buffers import ALLOT
 from tileir.backend.layouts.halves import stays
 from tileir.backend.lower.conversion import conversion_bytes, placement
 from tileir.backend.lower.reduction import reduction_bytes
 from tileir.backend.lower.scan import scan_bytes
 from tileir.backend.memory.dot_staging import staging
 from tileir.backend.memory.shared import SharedTile
-from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
 from tileir.layout import differs_in_units
@@ -27,23 +26,39 @@ from tileir.types import Tile, element_of
 STATIC_LIMIT = 49152
 """Bytes a block may have without asking at launch (CUDA C++ Programming Guide, "Shared Memory")."""
 
-_OWN_LIMIT = 4096
-"""Needs up to this many bytes are kept apart."""
+_ALIGNMENT = 16
+"""The widest access of one thread, in bytes."""
 
 _LINE = 128
 """Bytes of all banks together, which swizzled buffers begin at a multiple of."""
 
-BUFFERS = frozenset({"gpu.shared_alloc"})
-"""Ops whose memory outlives them, which nothing shares."""
+BUFFERS = frozenset({ALLOT})
+"""Ops whose memory outlives them."""
+
+
+@attrs.frozen
+class Need:
+    """Room in shared memory: bytes, a multiple of 16, and what the first is a multiple of."""
+
+    size: int
+    alignment: int
 
 
 @attrs.frozen
 class Plan:
-    """`offsets` of the ops that need shared memory, with `sizes`, and bytes in all."""
+    """`offsets` of the ops that have rooms in shared memory, with `sizes`, and bytes in all."""
 
     offsets: Mapping[Op, int]
     sizes: Mapping[Op, int]
     size: int
+
+    @staticmethod
+    def of(function: Function) -> Plan:
+        """What the ops of `function` say, and its `shared`."""
+        rooms = {op: op.shared for op in function.ops if op.shared is not None}
+        total = function.attributes.get("shared", 0)
+        offsets, sizes = ({op: room[i] for op, room in rooms.items()} for i in (0, 1))
+        return Plan(offsets, sizes, total if isinstance(total, int) else 0)
 
     @property
     def dynamic(self) -> bool:
@@ -51,46 +66,31 @@ class Plan:
         return self.size > STATIC_LIMIT
 
 
-def plan(function: Function, target: Target) -> Plan:
-    """Offsets for every op of `function`. Raises `CompileError` (TIR0708) where they exceed what
-    `target` has."""
-    sizes = dict(_needs(function))
-    offsets: dict[Op, int] = {}
-    top = 0
-    for op, size in sizes.items():
-        if op.mnemonic in BUFFERS:
+def needs(function: Function) -> dict[Op, Need]:
+    """The room that each op of `function` needs, in order. Raises CompileError (TIR0709) for a
+    tile without a layout."""
+    read = {value for op in function.ops for value in op.operands}
+    found: dict[Op, Need] = {}
+    for op in function.ops:
+        need = NEEDS.get(op.mnemonic)
+        if need is None or (op.mnemonic in ATOMICS and op.results[0] not in read):
             continue
-        if size <= _OWN_LIMIT and top + size <= STATIC_LIMIT // 4:
-            offsets[op], top = top, _aligned(top + size)
-    for op, size in sizes.items():
-        if op.mnemonic in BUFFERS:
-            offsets[op] = -(-top // _LINE) * _LINE
-            top = _aligned(offsets[op] + size)
-    end = top
-    for op, size in sizes.items():
-        if op not in offsets:
-            offsets[op], end = top, max(end, top + size)
-    if end > target.shared_bytes:
-        largest = max(sizes, key=lambda o: sizes[o])
-        message = f"{largest.mnemonic} needs {end} bytes of shared memory, {target.name} has "
-        raise CompileError(
-            Diagnostic("TIR0708", message + str(target.shared_bytes), largest.location)
-        )
-    return Plan(offsets, sizes, end)
+        _check_layouts(op)
+        if size := need(op):
+            alignment = _LINE if op.mnemonic in BUFFERS else _ALIGNMENT
+            found[op] = Need(-(-size // _ALIGNMENT) * _ALIGNMENT, alignment)
+    return found
 
 
 ATOMICS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load"})
 """Ops whose old values nobody needs to be told where nobody reads them."""
 
 
-def _needs(function: Function) -> Iterator[tuple[Op, int]]:
-    read = {value for op in function.ops for value in op.operands}
-    for op in function.ops:
-        need = NEEDS.get(op.mnemonic)
-        unread = op.mnemonic in ATOMICS and op.results[0] not in read
-        size = 0 if need is None or unread else need(op)
-        if size:
-            yield op, _aligned(size)
+def _check_layouts(op: Op) -> None:
+    for value in (*op.inputs, *op.results):
+        if isinstance(value.type, Tile) and value.type.layout is None:
+            message = f"{op.mnemonic}: {value.type} has no layout; `coalesce` chooses them"
+            raise CompileError(Diagnostic("TIR0709", message, op.location))
 
 
 def _conversion(op: Any) -> int:
@@ -164,7 +164,3 @@ NEEDS: dict[str, Callable[[Any], int]] = {
     "atomic_load": _atomic,
 }
 """Bytes of shared memory by mnemonic."""
-
-
-def _aligned(size: int) -> int:
-    return -(-size // 16) * 16

@@ -53,9 +53,9 @@ def alive(function: Function) -> Alive:
     made = frozenset(op.results[0] for op in function.ops if op.mnemonic == ALLOT)
     if not made:
         return Alive({}, {})
-    held = dict(_forward(function, _held, _NONE, lambda a, b: a | b))
+    held = dict(forward(function, _held, _NONE, lambda a, b: a | b))
     wanted = dict(_backward(function))
-    copied = dict(_forward(function, _aged(function), dict[Value, int](), _younger))
+    copied = dict(forward(function, _aged(function), dict[Value, int](), _younger))
     escaping = made & {v for op in function.ops if op.mnemonic not in ACCESSES for v in op.operands}
     needed, copying = dict[Op, Buffers](), dict[Op, Buffers]()
     for op in function.ops:
@@ -72,6 +72,31 @@ def accessed(op: Op) -> Buffers:
         return _NONE
     buffer = cast(Any, op).buffer
     return frozenset({buffer}) if type(buffer) is Value else _NONE
+
+
+def forward(
+    function: Function, change: Callable[[Op, _F], _F], nothing: _F, join: Callable[[_F, _F], _F]
+) -> Iterator[tuple[Op, tuple[_F, _F]]]:
+    """What holds before and after every op that the entry reaches, by what an op changes and how
+    paths join, from `nothing` at the entry."""
+    graph = cfg(function)
+    entering = dict.fromkeys(graph.order, nothing)
+    changed = True
+    while changed:
+        changed = False
+        for label in graph.order:
+            state = entering[label]
+            for op in function.blocks[label].ops:
+                state = change(op, state)
+            for target in graph.successors[label]:
+                joined = join(entering[target], state)
+                changed |= joined != entering[target]
+                entering[target] = joined
+    for label in graph.order:
+        state = entering[label]
+        for op in function.blocks[label].ops:
+            before, state = state, change(op, state)
+            yield op, (before, state)
 
 
 def _held(op: Op, state: Buffers) -> Buffers:
@@ -100,30 +125,6 @@ def _aged(function: Function) -> Callable[[Op, Ages], Ages]:
 
 def _younger(a: Ages, b: Ages) -> Ages:
     return {v: min(a.get(v, _NEVER), b.get(v, _NEVER)) for v in {**a, **b}}
-
-
-def _forward(
-    function: Function, change: Callable[[Op, _F], _F], nothing: _F, join: Callable[[_F, _F], _F]
-) -> Iterator[tuple[Op, tuple[_F, _F]]]:
-    """What holds before and after every op that the entry reaches."""
-    graph = cfg(function)
-    entering = dict.fromkeys(graph.order, nothing)
-    changed = True
-    while changed:
-        changed = False
-        for label in graph.order:
-            state = entering[label]
-            for op in function.blocks[label].ops:
-                state = change(op, state)
-            for target in graph.successors[label]:
-                joined = join(entering[target], state)
-                changed |= joined != entering[target]
-                entering[target] = joined
-    for label in graph.order:
-        state = entering[label]
-        for op in function.blocks[label].ops:
-            before, state = state, change(op, state)
-            yield op, (before, state)
 
 
 def _backward(function: Function) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]]:

@@ -37,6 +37,11 @@ CODES: dict[str, tuple[str, str]] = {
         "resources of the target",
         "The kernel needs more warps or shared memory than the target has: use smaller tiles.",
     ),
+    "TIR0709": (
+        "pass out of order",
+        "The pass works on what another one makes: `allocate` on tiles that have layouts "
+        "(`coalesce`), `barriers` on ops that have rooms in shared memory (`allocate`).",
+    ),
     "TIR0710": (
         "arguments of a launch",
         "A launch takes one argument per parameter: a GPU array for a pointer, a number that fits "

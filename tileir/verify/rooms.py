@@ -36,7 +36,8 @@ def _overlaps(function: Function) -> Iterator[Diagnostic]:
     for op in function.ops:
         living = found.at(op)
         using = [buffers[v] for v in living if v in buffers]
-        pairs = [(op, other) for other in using] if op.shared is not None else []
+        works = op.shared is not None and op.mnemonic != ALLOT
+        pairs = [(op, other) for other in using] if works else []
         if living not in checked:
             checked.add(living)
             pairs += [(a, b) for a in using for b in using]

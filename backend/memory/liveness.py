@@ -1,0 +1,76 @@
+"""Which rooms in shared memory must not share a byte, and which had better not.
+
+Two rooms that are in use at once must not (`tileir.analysis.buffers`). Where a thread may still
+read one while another thread writes the other already, sharing costs a barrier more: that is so
+until the threads have met, at a barrier or within an op that passes values between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from tileir.analysis.buffers import ALLOT, READ, WAIT, Alive, accessed, alive, forward
+from tileir.backend.memory.scratch import Need, needs
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.gpu import Barrier
+from tileir.values import Value
+
+
+@attrs.frozen(eq=False)
+class Rooms:
+    """The rooms of a function, by the ops that need them, buffers by what allots them.
+
+    `inside`: of an op that works in a room, the buffers alive meanwhile. `buffers`: of a buffer,
+    the others alive at once. `unmet`: of an op, those whose room a thread may still access when
+    another begins to write the op's.
+    """
+
+    needs: Mapping[Op, Need]
+    inside: Mapping[Op, frozenset[Op]]
+    buffers: Mapping[Op, frozenset[Op]]
+    unmet: Mapping[Op, frozenset[Op]]
+
+
+def rooms(function: Function) -> Rooms:
+    """The rooms of `function`, whose tiles have layouts."""
+    needed = needs(function)
+    allots = {op.results[0]: op for op in needed if op.mnemonic == ALLOT}
+    found = alive(function)
+
+    def ops(values: frozenset[Value]) -> frozenset[Op]:
+        return frozenset(allots[v] for v in values if v in allots)
+
+    inside = {op: ops(found.at(op)) for op in needed if op.mnemonic != ALLOT}
+    together: dict[Op, set[Op]] = {op: set() for op in allots.values()}
+    for group in {found.at(op) for op in function.ops} if allots else ():
+        for op in ops(group):
+            together[op] |= ops(group)
+    buffers = {op: frozenset(others - {op}) for op, others in together.items()}
+    return Rooms(needed, inside, buffers, _unmet(function, needed, allots, found))
+
+
+def _unmet(
+    function: Function, needed: Mapping[Op, Need], allots: Mapping[Value, Op], found: Alive
+) -> dict[Op, frozenset[Op]]:
+    nothing = frozenset[Op]()
+
+    def after(op: Op, state: frozenset[Op]) -> frozenset[Op]:
+        if op.mnemonic == Barrier.mnemonic:
+            return nothing
+        if op in needed:
+            return state if op.mnemonic == ALLOT else frozenset({op})
+        touched = found.copying[op] if op.mnemonic == WAIT and op in found.copying else accessed(op)
+        return state.union(allots[v] for v in touched if v in allots) if touched else state
+
+    unmet = dict.fromkeys(needed, nothing)
+    for op, (before, _) in forward(function, after, nothing, lambda a, b: a | b):
+        if op in needed and op.mnemonic != ALLOT:
+            unmet[op] = before - {op}
+        elif before and op.mnemonic != READ:
+            for v in accessed(op):
+                if v in allots:
+                    unmet[allots[v]] |= before - {allots[v]}
+    return unmet

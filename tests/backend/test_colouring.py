@@ -1,0 +1,117 @@
+"""Offsets of rooms, against every room and every order where there are few."""
+
+from __future__ import annotations
+
+import random
+from itertools import permutations
+
+import pytest
+
+from tileir.backend.memory.colouring import Room, colour, first_fit, top
+
+
+def apart_of(intervals: list[tuple[int, int]]) -> list[set[int]]:
+    """Rooms in use from a first to before a last moment: which are in use at once."""
+    count = range(len(intervals))
+    return [
+        {j for j in count if j != i and a < intervals[j][1] and intervals[j][0] < b}
+        for i, (a, b) in enumerate(intervals)
+    ]
+
+
+def load(rooms: list[Room], intervals: list[tuple[int, int]]) -> int:
+    """The most bytes that are in use at one moment."""
+    moments = {a for a, _ in intervals}
+    pairs = list(zip(rooms, intervals, strict=True))
+    return max(sum(r.size for r, (a, b) in pairs if a <= t < b) for t in moments)
+
+
+def check(rooms: list[Room], apart: list[set[int]]) -> int:
+    """Every room is where it may be; the bytes in all."""
+    found = colour(rooms, apart)
+    assert len(found) == len(rooms) and min(found) >= 0
+    for i, room in enumerate(rooms):
+        assert found[i] % room.alignment == 0
+        for j in apart[i]:
+            assert found[i] + room.size <= found[j] or found[j] + rooms[j].size <= found[i]
+    return top(rooms, found)
+
+
+def drawn(seed: int) -> tuple[list[Room], list[tuple[int, int]]]:
+    """Some rooms of 16 to 4096 bytes and when they are in use."""
+    chance = random.Random(seed)
+    rooms, intervals = [], []
+    length = chance.choice((2, 5, 12, 40))
+    for _ in range(chance.randrange(1, 24)):
+        rooms.append(Room(16 * chance.randrange(1, chance.choice((4, 64, 256)))))
+        start = chance.randrange(20)
+        intervals.append((start, start + 1 + chance.randrange(length)))
+    return rooms, intervals
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_intervals_take_at_most_twice_what_is_in_use_at_once(seed: int) -> None:
+    rooms, intervals = drawn(seed)
+    taken, least = check(rooms, apart_of(intervals)), load(rooms, intervals)
+    assert least <= taken <= 2 * least
+    if len(rooms) <= 4:
+        assert taken == exact(rooms, apart_of(intervals))
+
+
+def test_most_intervals_take_little_more_than_what_is_in_use_at_once() -> None:
+    most, total = 0.0, 0.0
+    for seed in range(300):
+        rooms, intervals = drawn(seed)
+        share = check(rooms, apart_of(intervals)) / load(rooms, intervals)
+        most, total = max(most, share), total + share
+    assert most < 1.35
+    assert total / 300 < 1.03
+
+
+def exact(rooms: list[Room], apart: list[set[int]]) -> int:
+    """The least bytes: some order of first fits finds them, that of the offsets of a solution."""
+    best = sum(r.size + r.alignment for r in rooms)
+    for order in permutations(range(len(rooms))):
+        placed: dict[int, int] = {}
+        for i in order:
+            taken = [(placed[j], placed[j] + rooms[j].size) for j in apart[i] if j in placed]
+            placed[i] = first_fit(rooms[i], taken)
+        best = min(best, top(rooms, [placed[i] for i in range(len(rooms))]))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_chain_takes_what_two_neighbours_take(seed: int) -> None:
+    chance = random.Random(seed)
+    count = chance.randrange(2, 40)
+    rooms = [Room(16 * chance.randrange(1, 99)) for _ in range(count)]
+    intervals = [(i, i + 2) for i in range(count)]
+    assert check(rooms, apart_of(intervals)) == load(rooms, intervals)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_any_graph_of_rooms_with_alignments(seed: int) -> None:
+    chance = random.Random(seed)
+    count = chance.randrange(1, 14)
+    rooms = [
+        Room(16 * chance.randrange(1, 20), chance.choice((16, 16, 128, 1024))) for _ in range(count)
+    ]
+    apart: list[set[int]] = [set() for _ in rooms]
+    for i in range(count):
+        for j in range(i):
+            if chance.random() < 0.3:
+                apart[i].add(j)
+                apart[j].add(i)
+    taken = check(rooms, apart)
+    assert taken <= sum(r.size + r.alignment for r in rooms)
+    if count <= 5:
+        assert taken == exact(rooms, apart)
+
+
+def test_a_gap_is_used_if_it_is_large_enough() -> None:
+    assert first_fit(Room(8, 8), [(0, 16), (20, 32)]) == 32
+    assert first_fit(Room(8, 4), [(0, 16), (24, 32)]) == 16
+    assert first_fit(Room(8, 8), [(4, 12)]) == 16
+    assert first_fit(Room(4, 8), [(4, 12)]) == 0
+    assert first_fit(Room(8), []) == 0
+    assert colour([], []) == []
