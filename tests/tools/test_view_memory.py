@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import combinations, product
 
+import numpy as np
 import pytest
 
 from tests.tools.pictures import labelled, module, root, shapes, texts
@@ -17,8 +18,10 @@ from tileir.tools.view.access import spans
 from tileir.tools.view.banks import wavefront_rows
 from tileir.tools.view.lifetimes import rooms, stretches
 from tileir.tools.view.naming import counted
+from tileir.tools.view.orders import Affine, affine, turned
 from tileir.tools.view.subject import Subject
 from tileir.tools.view.swizzles import element_at, packed
+from tileir.tools.view.tracing import Access, Usage, grouped, traced, usage
 from tileir.types import F32
 
 # Addresses ----------------------------------------------------------------------------------------
@@ -43,6 +46,28 @@ def test_sectors_shown_are_sectors_counted():
     words = [t for t in texts(root("access", "softmax")) if "over the whole instance" in t]
     assert len(words) == 2
     assert all("30 accesses, 117 sectors; 117 would hold" in w for w in words)
+
+
+def test_lanes_along_the_other_dimension_touch_what_the_layout_says():
+    """Rows of 64 floats, lanes down a column: a sector each, 32 lines."""
+    subject = Subject(module("transpose"))
+    for op, accesses in grouped(traced(subject), False).items():
+        found = turned(op, accesses)
+        assert found.dim == 0
+        first = found.addresses[0]
+        assert found.addresses == tuple(first + 256 * lane for lane in range(32))
+        assert usage(found.addresses, found.size) == Usage(32, 4, 32)
+
+
+def test_addresses_that_are_no_affine_function_are_not_turned():
+    layout = blocked((8, 16), (1, 0), 1, 1)
+    at = [layout.coordinate(r, lane) for r in range(4) for lane in range(32)]
+    wanted = Affine(1 << 21, (1024, 4))
+    straight = np.array([wanted.at(x) for x in at]).reshape(4, 32)
+    held = np.ones(32, bool)
+    assert affine(layout, [Access("load", False, 4, a, held) for a in straight], 4) == wanted
+    bent = straight + 4 * np.array([[x[0] * x[1] for x in at]]).reshape(4, 32)
+    assert affine(layout, [Access("load", False, 4, a, held) for a in bent], 4) is None
 
 
 # Banks --------------------------------------------------------------------------------------------

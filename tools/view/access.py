@@ -10,6 +10,7 @@ import attrs
 from tileir.backend.simt.counts import LINE, SECTOR, Tally
 from tileir.op import Op
 from tileir.tools.view.naming import Names, counted, place
+from tileir.tools.view.orders import Turned, turned
 from tileir.tools.view.subject import Subject
 from tileir.tools.view.svg import (
     MARGIN,
@@ -25,13 +26,15 @@ from tileir.tools.view.tracing import WARP, Access, Trace, grouped, traced, usag
 _BYTE, _ROW, _LEFT = 6.0, 18, 190.0
 """Pixels of a byte, of a line of memory, and of what stands left of it."""
 
-_MOST_LINES, _MOST_PATTERNS = 16, 3
-"""Lines of memory drawn of an access; accesses of an op that differ in more than their place."""
+_MOST_LINES, _MOST_PATTERNS, _MOST_OTHER = 16, 3, 4
+"""Lines of memory drawn of an access; accesses of an op that differ in more than their place;
+lines of what an access might have been."""
 
 _HOW = (
     "A row is a line of 128 bytes, a frame a sector of 32, which is what memory moves. A coloured "
-    "piece is what one lane reads or writes, with the lane's number; dashed sectors are not "
-    "touched, and what is empty in a framed one is moved for nothing."
+    "piece is what one lane reads or writes, with the lane's number; pale sectors are not "
+    "touched, and what is empty in a framed one is moved for nothing. Of tiles with several "
+    "dimensions it is also shown what the first access would be with lanes along another one."
 )
 
 
@@ -130,6 +133,9 @@ def _draw(sheet: Sheet, trace: Trace, names: Names, same: Alike) -> None:
     if len(patterns) > _MOST_PATTERNS:
         more = sum(p.times for p in patterns[_MOST_PATTERNS:])
         sheet.words(f"… and {counted(more, 'access')} of other patterns", "soft")
+    other = turned(op, grouped(trace, False)[op])
+    if other is not None:
+        _draw_turned(sheet, trace, other)
 
 
 def _total(tallies: Sequence[Tally]) -> str:
@@ -154,8 +160,24 @@ def _draw_pattern(sheet: Sheet, trace: Trace, pattern: _Pattern) -> None:
     )
     times = f"; {pattern.times} accesses alike" if pattern.times > 1 else ""
     sheet.words(words + times, "bad" if bad else "")
-    rows = list(spans(at, access.size).items())
-    shown = rows[:_MOST_LINES]
+    _draw_lines(sheet, trace, at, access.size, _MOST_LINES)
+
+
+def _draw_turned(sheet: Sheet, trace: Trace, other: Turned) -> None:
+    """The same with lanes along another dimension."""
+    cost = usage(other.addresses, other.size)
+    words = (
+        f"were lanes side by side along dimension {other.dim}: {counted(cost.sectors, 'sector')} "
+        f"in {counted(cost.lines, 'line')} by an access of {counted(other.size, 'byte')} each"
+    )
+    sheet.words(words, "soft")
+    _draw_lines(sheet, trace, other.addresses, other.size, _MOST_OTHER)
+
+
+def _draw_lines(sheet: Sheet, trace: Trace, at: Sequence[int | None], size: int, most: int) -> None:
+    """The lines of memory that lanes touch, `most` of them."""
+    rows = list(spans(at, size).items())
+    shown = rows[:most]
     parts = [p for i, (number, held) in enumerate(shown) for p in _row(trace, i, number, held)]
     sheet.put(len(shown) * (_ROW + 4) + 4, parts, label="access")
     if len(rows) > len(shown):

@@ -1,0 +1,87 @@
+"""The same access with its lanes side by side along another dimension: what coalescing chose
+between (the paper's Figure 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from tileir.layout import Layout, Vector
+from tileir.layout_tilings import blocked
+from tileir.op import Op
+from tileir.tools.view.tracing import WARP, Access
+from tileir.types import Pointer, Tile
+
+_SAMPLE = 256
+"""Addresses that a plane is laid through; all are compared with it."""
+
+
+@attrs.frozen
+class Affine:
+    """Addresses that are `base` plus each coordinate times its stride, in bytes."""
+
+    base: int
+    strides: Vector
+
+    def at(self, coordinate: Vector) -> int:
+        """The address of an element."""
+        return self.base + sum(x * n for x, n in zip(coordinate, self.strides, strict=True))
+
+
+@attrs.frozen
+class Turned:
+    """What lanes of the first warp would access at first, were they along dimension `dim`."""
+
+    dim: int
+    addresses: tuple[int | None, ...]
+    size: int
+
+
+def turned(op: Op, accesses: Sequence[Access]) -> Turned | None:
+    """The accesses of `op`, of a tile of several rows and columns, with lanes along another
+    dimension than theirs; None where addresses are no affine function of coordinates."""
+    tile = op.inputs[0].type
+    if not isinstance(tile, Tile) or not isinstance(tile.element, Pointer):
+        return None
+    wide = [d for d, n in enumerate(tile.shape) if n > 1]
+    found = affine(tile.layout, accesses, tile.element.pointee.bytes) if len(wide) > 1 else None
+    if found is None:
+        return None
+    along = _along(tile.layout)
+    dim = next(d for d in reversed(wide) if d != along)
+    order = (dim, *(d for d in reversed(range(len(tile.shape))) if d != dim))
+    other = blocked(tile.shape, order, 1, tile.layout.size("warp"))
+    coordinates = [other.coordinate(0, lane) for lane in range(WARP)]
+    inside = [all(x < n for x, n in zip(at, tile.shape, strict=True)) for at in coordinates]
+    addresses = [found.at(a) if i else None for a, i in zip(coordinates, inside, strict=True)]
+    return Turned(dim, tuple(addresses), tile.element.pointee.bytes)
+
+
+def _along(layout: Layout) -> int | None:
+    """The dimension along which lanes stand side by side, or threads hold neighbours."""
+    steps = [layout.coordinate(0, 1), layout.coordinate(1 if layout.size("register") > 1 else 0)]
+    near = [v for v in steps if sum(v) == 1]
+    return near[0].index(1) if near else None
+
+
+def affine(layout: Layout, accesses: Sequence[Access], size: int) -> Affine | None:
+    """The affine function that gives the address of every element accessed, elements of `size`
+    bytes; None where there is none. Each access is of the next registers of `layout`."""
+    registers = layout.size("register")
+    wide = accesses[0].size // size
+    if wide * len(accesses) != registers or any(a.size != wide * size for a in accesses):
+        return None
+    rows = [
+        (layout.coordinate(i * wide, thread % WARP, thread // WARP), int(access.addresses[thread]))
+        for i, access in enumerate(accesses)
+        for thread in range(len(access.addresses))
+    ]
+    step = max(1, len(rows) // _SAMPLE)
+    columns = np.array([(1, *at) for at, _ in rows[::step]], float)
+    wanted = np.array([address for _, address in rows[::step]], float)
+    solved = np.linalg.lstsq(columns, wanted, rcond=None)[0]
+    base, *strides = (round(float(x)) for x in solved)
+    found = Affine(base, tuple(strides))
+    return found if all(found.at(at) == address for at, address in rows) else None
