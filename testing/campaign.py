@@ -7,10 +7,10 @@
 
 Every pass has its own numbered programs; a campaign goes on where the last one in FILE ended, so
 totals add up and no program is counted twice. `simt` runs programs by the backend's threads,
-`random` sends them through random pipelines, `default` through the default one, `text` is
-malformed text; `all` is everything. A failing program is made smaller and written as `.tir` to
-FAILURES, and its number stays in FILE until `--retry` finds it mended. The exit code is 1 while
-one is open.
+`cpu` by its code for this machine's CPU (a tenth as many), `random` sends them through random
+pipelines, `default` through the default one, `text` is malformed text; `all` is everything. A
+failing program is made smaller and written as `.tir` to FAILURES, and its number stays in FILE
+until `--retry` finds it mended. The exit code is 1 while one is open.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 import attrs
 
 from tileir.passmanager import all_passes
-from tileir.testing.checking import RANDOM, SIMT, TEXT, case, check
+from tileir.testing.checking import CPU, RANDOM, SIMT, TEXT, case, check
 from tileir.testing.explore import Total, explore
 
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def targets() -> list[str]:
     """Everything a campaign can be about."""
     importlib.import_module("tileir.backend")  # registers its passes
-    return [*[p.name for p in all_passes()], "default", RANDOM, SIMT, TEXT]
+    return [*[p.name for p in all_passes()], "default", RANDOM, SIMT, CPU, TEXT]
 
 
 def read(path: Path) -> dict[str, Total]:
@@ -120,7 +120,9 @@ def _retry(names: list[str], totals: dict[str, Total]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("targets", nargs="+", help="passes, default, random, simt, text; all; add")
+    parser.add_argument(
+        "targets", nargs="+", help="passes, default, random, simt, cpu, text; all; add"
+    )
     parser.add_argument("--minutes", type=float, default=1.0, help="for everything together")
     parser.add_argument("--programs", type=int, help="go on until there are so many of each")
     parser.add_argument("--jobs", type=int, default=1, help="processes at the same time")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import attrs
 
 from tileir.errors import InterpretError
+from tileir.executor import Executor, executor
 from tileir.ir import Module
 from tileir.passmanager import all_passes, run as optimise
 from tileir.testing.decode import Freedom, Statement, decode, drawn
@@ -15,9 +17,9 @@ from tileir.testing.executors import Found, interpreter, launcher, violation
 from tileir.testing.policies import Policy, policy_of
 from tileir.testing.program import Program
 
-SIMT, RANDOM, TEXT = "simt", "random", "text"
-"""What can be checked besides passes: the backend's threads, pipelines at random, and the reader
-on malformed text."""
+SIMT, CPU, RANDOM, TEXT = "simt", "cpu", "random", "text"
+"""What can be checked besides passes: the backend's threads, its code for this machine's CPU,
+pipelines at random, and the reader on malformed text."""
 
 
 @attrs.frozen
@@ -64,8 +66,8 @@ def check(made: Case) -> Verdict:
     if made.name == TEXT:
         return _read(text_of(made))
     program = made.program
-    if made.name == SIMT:
-        return _threads(program, made.seed)
+    if made.name in (SIMT, CPU):
+        return _executed(made.name, program, made.seed)
     policy = policy_of(made.name)
     try:
         changed = optimise(program.module, pipeline_of(made)).module
@@ -144,16 +146,20 @@ def _meaning(program: Program, numbers: str, seed: int) -> Found | None:
         return None
 
 
-def _threads(program: Program, seed: int) -> Verdict:
-    from tileir.backend.executor import SimtExecutor
-
+def _executed(name: str, program: Program, seed: int) -> Verdict:
+    """Compare what the executor `name` computes with what the program means."""
     wanted = _meaning(program, "ieee", seed)
     if wanted is None:
         return Verdict(True, discarded=True)
-    options: dict[str, Any] = {"num_warps": (1, 4, 8)[seed % 3]}
+    options: dict[str, Any] = {"num_warps": (1, 4, 8)[seed % 3]} if name == SIMT else {}
     try:
-        found = launcher(SimtExecutor(), **options)(program, seed)
+        found = launcher(_executor(name), **options)(program, seed)
     except Exception as error:
         return _failed(f"{options}: {type(error).__name__}: {error}")
     text = violation(found, wanted)
     return Verdict(True) if text is None else _failed(f"{options}: {text}")
+
+
+@cache
+def _executor(name: str) -> Executor:
+    return executor(name)

@@ -6,10 +6,11 @@ when all runs before it are done, so that totals always speak of programs 0 to n
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +19,15 @@ from typing import Any
 
 import attrs
 
-from tileir.testing.checking import TEXT, Case, Verdict, case, check, text_of
+from tileir.testing.checking import CPU, TEXT, Case, Verdict, case, check, text_of
 from tileir.testing.shrinking import shrink
 
 _MOST_OPEN = 5
 """Open failures of a pass after which its campaign stops."""
-_RUN = {TEXT: 500}
-"""Programs of a run, where not 25."""
+_USUAL, _RUN = 25, {TEXT: 500, CPU: 5}
+"""Programs of a run."""
+_SLOWER = {CPU: 10}
+"""How many times fewer programs there are of what takes so much longer."""
 _LONGEST = 60
 """Seconds that one program may take."""
 _KEPT = 10.0
@@ -71,16 +74,16 @@ def explore(
 ) -> None:
     """Add to `totals` until the time is over, or every pass has `most` programs or too many open
     failures. `keep` is called now and then, and at the end."""
-    work = {name: _Work(name, total) for name, total in totals.items()}
+    work = [_Work(name, total, _goal(name, most)) for name, total in totals.items()]
     ends, kept = monotonic() + seconds, monotonic()
     with _executor(jobs) as pool:
         running: dict[Future[Total], _Work] = {}
         while True:
             while len(running) < 2 * jobs - 1 and monotonic() < ends:
-                chosen = _neediest(work.values(), most)
+                chosen = _neediest(work)
                 if chosen is None:
                     break
-                first, count = chosen.take(most)
+                first, count = chosen.take()
                 running[pool.submit(run, chosen.name, first, count, failures)] = chosen
             if not running:
                 break
@@ -114,16 +117,17 @@ class _Work:
 
     name: str
     total: Total
+    goal: float
     next: int = attrs.field(init=False)
     done: dict[int, Total] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.next = self.total.first + self.total.programs
 
-    def take(self, most: int | None) -> tuple[int, int]:
+    def take(self) -> tuple[int, int]:
         """The next run: its first number, and how many."""
-        first, count = self.next, _RUN.get(self.name, 25)
-        count = count if most is None else min(count, most - first)
+        first = self.next
+        count = int(min(_RUN.get(self.name, _USUAL), self.goal - first))
         self.next += count
         return first, count
 
@@ -134,13 +138,14 @@ class _Work:
             self.total.add(more)
 
 
-def _neediest(work: Any, most: int | None) -> _Work | None:
-    """The pass with the fewest programs among those that are not through."""
-    left = [
-        w for w in work
-        if (most is None or w.next < most) and len(w.total.open) < _MOST_OPEN
-    ]  # fmt: skip
-    return min(left, key=lambda w: w.next / _RUN.get(w.name, 25), default=None)
+def _neediest(work: Iterable[_Work]) -> _Work | None:
+    """The pass with the fewest runs among those that are not through."""
+    left = [w for w in work if w.next < w.goal and len(w.total.open) < _MOST_OPEN]
+    return min(left, key=lambda w: w.next / _RUN.get(w.name, _USUAL), default=None)
+
+
+def _goal(name: str, most: int | None) -> float:
+    return math.inf if most is None else most // _SLOWER.get(name, 1)
 
 
 def _checked(made: Case) -> Verdict:

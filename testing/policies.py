@@ -46,27 +46,44 @@ PLAIN = Policy()
 
 _UNDEF = 0.3
 _BOTH = ("ieee", "ring")
+_EXECUTED = Policy({"dot": 0, "product-loop": 0, "poison": 0}, exact=True, length=12)
 _POLICIES: dict[str, Policy] = {
-    "cse": Policy(undef=_UNDEF, numbers=_BOTH),
-    "dce": Policy(undef=_UNDEF, numbers=_BOTH),
-    "fold": Policy({"insert": 12, "loop": 8, "choice": 8}, _UNDEF),
-    "inline": Policy({"call": 16, "combine": 8}, _UNDEF, numbers=_BOTH),
-    "licm": Policy({"loop": 24, "close": 8, "call": 2, "escape": 8}, _UNDEF, numbers=_BOTH),
-    "lower-predicates": Policy({"predicated": 24}, _UNDEF, numbers=_BOTH),
-    "simplify-cfg": Policy({"loop": 10, "choice": 16, "escape": 12, "close": 12}, _UNDEF),
-    "pipeline": Policy(
-        {"walk": 24, "product-loop": 8, "count": 1, "store": 2}, _UNDEF, numbers=_BOTH
+    "cse": Policy(undef=_UNDEF, numbers=_BOTH, idempotent=True),
+    "dce": Policy(undef=_UNDEF, numbers=_BOTH, idempotent=True),
+    "fold": Policy({"insert": 12, "loop": 8, "choice": 8}, _UNDEF, idempotent=True),
+    "inline": Policy({"call": 16, "combine": 8}, _UNDEF, numbers=_BOTH, idempotent=True),
+    "licm": Policy(
+        {"loop": 24, "close": 8, "call": 2, "escape": 8}, _UNDEF, numbers=_BOTH, idempotent=True
     ),
-    "async-pipeline": Policy({"product-loop": 24, "walk": 8, "count": 1}, stage="pipelined"),
-    "uniform-steps": Policy({"walk": 24, "product-loop": 8, "count": 1}, _UNDEF),
-    "recompute": Policy({"product-loop": 32, "range": 8, "store": 8}),
+    "lower-predicates": Policy({"predicated": 24}, _UNDEF, numbers=_BOTH, idempotent=True),
+    "simplify-cfg": Policy(
+        {"loop": 10, "choice": 16, "escape": 12, "close": 12}, _UNDEF, idempotent=True
+    ),
+    "peephole": Policy(undef=_UNDEF, idempotent=True),
+    "simplify": Policy(undef=_UNDEF, idempotent=True),
+    "pipeline": Policy(
+        {"walk": 24, "product-loop": 8, "count": 1, "store": 2},
+        _UNDEF,
+        numbers=_BOTH,
+        idempotent=True,
+    ),
+    "async-pipeline": Policy(
+        {"product-loop": 24, "walk": 8, "count": 1}, stage="pipelined", idempotent=True
+    ),
+    "uniform-steps": Policy({"walk": 24, "product-loop": 8, "count": 1}, _UNDEF, idempotent=True),
+    "recompute": Policy({"product-loop": 32, "range": 8, "store": 8}, idempotent=True),
     "strip-mine": Policy({"wide": 32, "walk": 8}, pipeline="strip-mine{warps=1,limit=2,piece=1}"),
     "coalesce": Policy({"call": 0}, _UNDEF, stage="layouts"),
     "remove-conversions": Policy(
-        {"call": 0}, _UNDEF, stage="layouts", before="coalesce", detours=True
+        {"call": 0}, _UNDEF, stage="layouts", before="coalesce", detours=True, idempotent=True
+    ),
+    "allocate": Policy({"call": 0}, _UNDEF, stage="layouts", before="coalesce", idempotent=True),
+    "barriers": Policy(
+        {"call": 0}, _UNDEF, stage="allocated", before="coalesce,allocate", idempotent=True
     ),
     "vectorize": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
-    "simt": Policy({"dot": 0, "product-loop": 0, "poison": 0}, exact=True, length=12),
+    "simt": _EXECUTED,
+    "cpu": _EXECUTED,
 }
 
 
