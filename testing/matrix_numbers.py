@@ -54,11 +54,17 @@ def _dtype(element: Element) -> Any:
     return np.dtype(np.float32) if element in (I4, F4E2M1) else dtype_of(element)
 
 
+def _may_not_wrap(op: Op) -> bool:
+    return getattr(getattr(op, "overflow", None), "value", "none") != "none"
+
+
 def _chosen(random: np.random.Generator, op: Op, name: str, room: int) -> Array | None:
     """Operands that an op has a meaning on only where they are of a kind."""
     word = op.mnemonic
     if element_of(op.inputs[0].type) is I1 and name == "rhs" and word in (*_DIVISIONS, *_SHIFTS):
         return np.full(room, word in _DIVISIONS)
+    if element_of(op.inputs[0].type) is I1 and name == "rhs" and _may_not_wrap(op):
+        return np.zeros(room, bool)
     if word in ("assume", "assert"):
         return np.ones(room, bool)
     if word == "gather" and name == "index":
@@ -83,7 +89,7 @@ def _integers(random: np.random.Generator, op: Op, name: str, element: Scalar, r
     word, half = op.mnemonic, 1 << (element.bits - 1)
     if word in _SHIFTS and name == "rhs":
         return random.integers(0, element.bits, room).astype(dtype_of(element))
-    if getattr(getattr(op, "overflow", None), "value", "none") != "none":
+    if _may_not_wrap(op):
         top = 8 if word == "mul" else 50
         low, high = sorted((top, 2 * top)) if name == "lhs" else (1, top)
         low, high = (low % 10 + 1, 11) if word == "mul" else (low, high)
