@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from tileir.errors import VerifyError
 from tileir.op import Effects, Field, FieldKind, Op, all_ops
+from tileir.ops.compare import FCmp, FloatPredicate, Select
 from tileir.signature import Pattern, Var
 from tileir.testing.writer import Writer, literal
 from tileir.types import SCALARS, Scalar, Type, element_of, with_element
@@ -43,8 +44,29 @@ def elementwise(writer: Writer, cls: type[Op], digits: tuple[int, int, int]) -> 
                 op = _build(writer, cls, digits, attributes, target)
             except VerifyError:
                 continue
-            writer.emit(op)
+            writer.emit(op if writer.inexact else _without_nans(writer, op))
             return
+
+
+def _without_nans(writer: Writer, op: Op) -> Op:
+    """`op` where what it shows of a NaN's bits would show, so that nothing depends on them."""
+    name = _SHOWN.get(op.mnemonic)
+    value: Operand | None = None if name is None else getattr(op, name)
+    if name is None or value is None or not _is_float(value.type):
+        return op
+    number = FCmp(value, value, predicate_=FloatPredicate.ORD)
+    writer.append(number)
+    held = writer.hide(Select(number.results[0], value, constant(value.type, 1.0)))
+    return op.evolve(**{name: held, "results": ()})
+
+
+_SHOWN = {"bitcast": "value", "copysign": "rhs"}
+"""Ops whose results show the bits of a NaN in an operand, which are not defined."""
+
+
+def _is_float(type: Type) -> bool:
+    element = element_of(type)
+    return isinstance(element, Scalar) and element.is_float
 
 
 def _usable(cls: type[Op]) -> bool:

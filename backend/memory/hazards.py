@@ -166,6 +166,8 @@ class Hazards:
             since.wait(Scope.WARP if getattr(op, "warp", False) else Scope.BLOCK)
             return
         since.shared.update(self.uses.landing.get(op, ()))
+        if op.mnemonic in BUFFERS:
+            return
         room = self.uses.rooms.get(op)
         own = room is not None and room[2] is op
         if own:
@@ -263,8 +265,8 @@ def _near(base: Base, since: Since) -> Iterator[Entry]:
 
 
 def _overlap(op: Op, mine: Room, other: Room) -> bool:
-    """Whether `op` must wait for who uses `other`; accesses of one buffer come with the barriers
-    they need."""
+    """Whether `op` must wait for who uses `other`. Accesses of one buffer come with the barriers
+    they need, but for who had its bytes before it was allotted, itself on an earlier round."""
     of_one_buffer = mine[2] is other[2] and mine[2] is not op
     return not of_one_buffer and mine[0] < other[1] and other[0] < mine[1]
 
@@ -287,7 +289,7 @@ def _accesses(function: Function, op: Op, pointers: dict[Access, Operand]) -> tu
 def _room(function: Function, op: Op, memory: Plan) -> Room | None:
     """The shared bytes that `op`, or the buffer it accesses, was allotted."""
     owner = op if op in memory.offsets else _buffer(function, op)
-    if op.mnemonic in BUFFERS or owner is None or owner not in memory.offsets:
+    if owner is None or owner not in memory.offsets:
         return None
     offset = memory.offsets[owner]
     return offset, offset + memory.sizes[owner], owner

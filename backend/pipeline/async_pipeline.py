@@ -131,6 +131,7 @@ def async_pipeline(
           %more.2, _ = icmp (i1, i1) %next.2, %n {predicate = slt}
           cond_br %more.2, loop, done {stages = 1}
         done:
+          gpu.async_wait
           %cs = splat f32*<16, 16> %c
           %pc = getelementptr f32*<16, 16> %cs, %offs
           store %pc, %total
@@ -204,9 +205,10 @@ def _prefetches(function: Function, loop: Loop, loads: list[Staged]) -> bool:
 
 
 def _staged_loads(function: Function, loop: Loop) -> Iterator[Staged]:
-    contiguity = Contiguity.of(function)
+    """Loads of the loop's own blocks: one in a loop within is made more than once a round."""
+    contiguity, innermost = Contiguity.of(function), loops(function).innermost
     for label in function.blocks:
-        if label not in loop.blocks:
+        if innermost.get(label) != loop.header:
             continue
         for op in function.blocks[label].ops:
             if isinstance(op, Load) and (found := _staged(function, loop, op, contiguity)):

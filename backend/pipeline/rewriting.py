@@ -68,6 +68,7 @@ class Rewriting:
         blocks = dict(function.blocks)
         self._before_loop(blocks, before)
         self._in_loop(blocks)
+        self._behind_loop(blocks)
         return dce(function.with_blocks(blocks))
 
     def _before_loop(self, blocks: dict[str, Block], label: str) -> None:
@@ -112,6 +113,13 @@ class Rewriting:
         block = blocks[latch]
         last: Any = self._passing(block.terminator, passed)
         blocks[latch] = attrs.evolve(block, ops=(*block.ops[:-1], last.evolve(stages=1)))
+
+    def _behind_loop(self, blocks: dict[str, Block]) -> None:
+        """Wait for the copies still under way: whoever has the buffers' bytes next, and be it
+        this loop again, must not find them changed."""
+        for label in sorted({target for _, target in self.loop.exits}):
+            block = blocks[label]
+            blocks[label] = attrs.evolve(block, ops=(AsyncWait(pending=0), *block.ops))
 
     # What an iteration does -----------------------------------------------------------------
 

@@ -8,11 +8,12 @@ from typing import Any
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.conversion import convert
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.lower.thread import Access
 from tileir.backend.memory.shared import SharedTile, Window, addresses, register_at, times
 from tileir.backend.memory.windows import load_window, store_window
 from tileir.backend.rules.memory import combined, groups
 from tileir.ops.shape import GetElementPtr, Splat
-from tileir.types import I1
+from tileir.types import I1, I32, Element
 
 
 def _convert(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -61,12 +62,33 @@ def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:
         doing = held
         if inside is not None:
             doing = inside if held is None else thread.binary("and", I1, inside, held)
-        if len(group) * size < 4:
-            raise lowering.refuse(op, f"{len(group) * size} bytes at once, and 4 are the least")
         offset, constant = register_at(window, where, kind.layout.registers[group.start])
         pointer = pointer_of(group.start)
-        thread.copy_async(len(group) * size, offset, constant, pointer, mask, doing)
+        if len(group) * size < _LEAST:
+            at = thread.binary("add", I32, offset, thread.integer(constant))
+            _copy(lowering, window.place.element, len(group), at, pointer, mask, doing)
+        else:
+            thread.copy_async(len(group) * size, offset, constant, pointer, mask, doing)
     return []
+
+
+_LEAST = 4
+"""Bytes of an asynchronous copy (PTX ISA, cp.async)."""
+
+
+def _copy(
+    lowering: Lowering, element: Element, count: int, at: Any, pointer: Any, mask: Any, held: Any
+) -> None:
+    """A copy through registers: it is there at once."""
+    thread = lowering.thread
+    rest = None if mask is None else [thread.constant(element, 0)] * count
+
+    def move() -> list[Any]:
+        values = thread.load_global(element, count, pointer, mask, rest, Access())
+        thread.store_shared(element, at, values)
+        return []
+
+    thread.when(held or "true", (), move)
 
 
 def _pointers(lowering: Lowering, operand: Any) -> Callable[[int], Any]:
