@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, cast
@@ -19,6 +20,7 @@ from tileir.backend.memory.barriers import synchronised
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.permission import check_permitted
 from tileir.backend.pipeline.async_pipeline import pipelined
+from tileir.backend.pipeline.occupancy import register_limit
 from tileir.backend.pipeline.recompute import recompute
 from tileir.backend.pipeline.uniform_steps import uniform_steps
 from tileir.backend.prepare import prepare
@@ -42,13 +44,15 @@ class Options:
     """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
     to 3. `stages`: slots of the buffers of a pipelined loop that does not say itself, 1 for no
     pipelining, None to choose. `prefetch`: fragments of its dot are read a step ahead.
-    `registers`: the most a thread may use, so that more blocks run side by side; None for no limit.
+    `registers`: the most a thread may use, so that more blocks run side by side. Where both are
+    None they are chosen: a limit under which another block has room, as long as nothing is spilled,
+    else fragments ahead and no limit.
     `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
 
     num_warps: int | None = None
     optimize: int = 3
     stages: int | None = None
-    prefetch: bool = True
+    prefetch: bool | None = None
     registers: int | None = None
     permit: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
@@ -81,6 +85,8 @@ class Compiled:
     libraries: tuple[str, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
     """What passes remarked as they ran."""
+    limited: bool = False
+    """Whether the limit of registers was chosen here, and goes where it would spill."""
 
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:
@@ -97,7 +103,11 @@ class Compiled:
     def assembled(self) -> Assembled:
         """Machine code and what it uses. Raises `CompileError`."""
         machine = target_named(self.plan.target)
-        return assemble(self.ptx, self.plan.kernel, machine, self.libraries)
+        found = assemble(self.ptx, self.plan.kernel, machine, self.libraries)
+        if found.spills and self.limited:
+            unlimited = re.sub(r"\.maxnreg \d+", "", self.ptx)
+            return assemble(unlimited, self.plan.kernel, machine, self.libraries)
+        return found
 
     @property
     def cubin(self) -> bytes:
@@ -125,11 +135,11 @@ def compile(
     machine = target_named(target)
     chosen = options if isinstance(options, Options) else Options(**(options or {}))
     done = staged(module, machine, chosen, kernel)
-    last, registers = done.stages["barriers"], chosen.registers
-    text = emit(Unit(last, done.kernel, done.memory, done.num_warps, registers), machine)
+    last, limited = done.stages["barriers"], done.registers != chosen.registers
+    text = emit(Unit(last, done.kernel, done.memory, done.num_warps, done.registers), machine)
     ptx, optimized = to_ptx(text, machine, chosen.optimize)
     plan = metadata(done, machine)
-    return Compiled(done.stages, text, optimized, ptx, plan, chosen.libraries, done.notes)
+    return Compiled(done.stages, text, optimized, ptx, plan, chosen.libraries, done.notes, limited)
 
 
 @attrs.frozen(eq=False)
@@ -143,6 +153,8 @@ class Staged:
     num_warps: int
     notes: tuple[Diagnostic, ...] = ()
     """What passes remarked as they ran."""
+    registers: int | None = None
+    """The most a thread may use; None for no limit."""
 
 
 def staged(module: Module, machine: Target, options: Options, kernel: str | None) -> Staged:
@@ -152,12 +164,14 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     check_permitted(prepared.functions[name], options.permit)
     mined = strip_mine(prepared.functions[name], warps=options.num_warps or 0)
     stripped = _result(mined, notes)
-    pipelined = _result(_pipelined(stripped, options, machine), notes)
+    outcome, registers = _pipelined(stripped, options, machine)
+    pipelined = _result(outcome, notes)
     num_warps = options.num_warps or choose_warps(pipelined, machine)
     _check_warps(pipelined, num_warps, machine)
     notes += chosen_warps(pipelined, num_warps, options.num_warps)
     function = _result(vectorize(pipelined, threads=num_warps * machine.lanes), notes)
-    function = cast(Function, recompute(function).ir)
+    if registers is not None:
+        function = cast(Function, recompute(function).ir)
     contiguity = Contiguity.of(function)
     laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
     allocated = allotted(laid_out, machine.shared_bytes)
@@ -173,7 +187,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
         "allocated": _marked(prepared, allocated, "allocated", num_warps),
         "barriers": _marked(prepared, waiting, "barriers", num_warps),
     }
-    return Staged(stages, name, Plan.of(waiting), num_warps, tuple(notes))
+    return Staged(stages, name, Plan.of(waiting), num_warps, tuple(notes), registers)
 
 
 def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:
@@ -183,12 +197,19 @@ def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:
     return outcome.ir
 
 
-def _pipelined(function: Function, options: Options, machine: Target) -> Outcome:
-    """Loads that feed dots as asynchronous copies; half of shared memory for their buffers, so
-    that two blocks run side by side, where the options do not say how many slots."""
+def _pipelined(function: Function, options: Options, machine: Target) -> tuple[Outcome, int | None]:
+    """Loads that feed dots as asynchronous copies, and the most registers of a thread; half of
+    shared memory for their buffers, so that two blocks run side by side, where the options do not
+    say how many slots."""
     stages, shared = options.stages or 0, machine.shared_bytes // 2
     moved = cast(Function, uniform_steps(function).ir)
-    return pipelined(moved, stages, shared, options.prefetch)
+    if options.prefetch is None and options.registers is None:
+        plain = pipelined(moved, stages, shared, False)
+        warps = options.num_warps or choose_warps(function, machine)
+        limit = register_limit(cast(Function, plain.ir), warps, machine)
+        if limit is not None:
+            return plain, limit
+    return pipelined(moved, stages, shared, options.prefetch is not False), options.registers
 
 
 def _kernel(module: Module, name: str | None) -> Function:

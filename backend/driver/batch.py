@@ -51,7 +51,7 @@ def compile_batch(
         name = module.kernel().name
         try:
             done = staged(module, machine, each, None)
-            unit = Unit(done.stages["barriers"], name, done.memory, done.num_warps, each.registers)
+            unit = Unit(done.stages["barriers"], name, done.memory, done.num_warps, done.registers)
             parts.append(written(unit, machine, len(parts)))
         except TileirError as error:
             refused[name] = error

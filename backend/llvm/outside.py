@@ -57,7 +57,8 @@ class LlvmOutside(LlvmMemory):
             return "null"
         kind = f"{{{', '.join(k for k, _ in arguments)}}}"
         place = self.fresh()
-        self.at_entry.append(f"  {place} = alloca {kind}, align 8")
+        with self.keeping():
+            self.at_entry.append(f"  {place} = alloca {kind}, align 8")
         for i, (each, x) in enumerate(arguments):
             at = self.emit(f"getelementptr {kind}, ptr {place}, i32 0, i32 {i}")
             self.line(f"store {each} {x}, ptr {at}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from typing import TypeAlias
 
 from tileir.types import Element, Pointer, Scalar, Type
 from tileir.values import decode
@@ -64,6 +65,10 @@ def _widened(element: Scalar, bits: int) -> int:
     return int.from_bytes(struct.pack(">d", float(decode(element, bits))), "big")
 
 
+_Known: TypeAlias = tuple[list[str], dict[str, str], dict[str, str]]
+"""Where `once` computes: the lines, values by key, and values by text."""
+
+
 class Body:
     """Instructions of one function, in order, with labels and fresh names."""
 
@@ -80,7 +85,8 @@ class Body:
         self._entry_only = False
         self._written: dict[str, str] = {}
         self._written_at_entry: dict[str, str] = {}
-        self._opaque = False
+        self._outer: _Known | None = None
+        """While `once` does not compute at the function's entry: where it did."""
 
     def fresh(self) -> str:
         """A new value name."""
@@ -136,15 +142,28 @@ class Body:
     @contextmanager
     def recomputing(self) -> Iterator[None]:
         """What `once` computes within is computed here, and forgotten behind."""
-        outer, place = (self.at_entry, self._known, self._opaque), len(self.lines)
-        self.at_entry, self._known, self._opaque = [], {}, True
-        written, self._written_at_entry = self._written_at_entry, {}
+        place, here = len(self.lines), ([], {}, {})
         self._written.clear()
         self.lines.append("")
+        with self._computing(here):
+            yield
+        self.lines[place] = "\n".join(here[0])
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """What `once` computes within is computed at the function's entry, as it is elsewhere."""
+        with self._computing(self._outer) if self._outer else nullcontext():
+            yield
+
+    @contextmanager
+    def _computing(self, where: _Known) -> Iterator[None]:
+        """Let `once` compute in `where`."""
+        before, outer = (self.at_entry, self._known, self._written_at_entry), self._outer
+        self.at_entry, self._known, self._written_at_entry = where
+        self._outer = None if outer else before
         yield
-        self.lines[place] = "\n".join(self.at_entry)
-        self.at_entry, self._known, self._opaque = outer
-        self._written_at_entry = written
+        self.at_entry, self._known, self._written_at_entry = before
+        self._outer = outer
 
     def constant(self, element: Element, bits: int) -> str:
         """The literal of `element` with representation `bits`."""

@@ -95,7 +95,7 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
         return self.once("thread", self._thread)
 
     def _thread(self) -> Handle:
-        if self._opaque:
+        if self._outer is not None:
             text = "{ .reg .b32 t; mov.u32 t, %tid.x; shfl.sync.bfly.b32 $0, t, 0, 31, -1; }"
             return self.emit(f'call i32 asm sideeffect "{text}", "=r"() #4')
         return self._register("tid.x")

@@ -127,6 +127,10 @@ class Thread(Protocol):
         register holds them before or behind."""
         ...
 
+    def keeping(self) -> AbstractContextManager[None]:
+        """While it lasts, positions are those that registers hold throughout."""
+        ...
+
     def program_id(self, axis: int) -> Handle:
         """Index of the program instance along `axis`, an i32."""
         ...

@@ -114,7 +114,8 @@ def _async_wait(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _local_load(lowering: Lowering, op: Any) -> list[Fragment]:
-    return [load_window(lowering, _window(lowering, op, op.offsets), op.result.type)]
+    with lowering.thread.keeping():
+        return [load_window(lowering, _window(lowering, op, op.offsets), op.result.type)]
 
 
 def _local_store(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -111,6 +111,9 @@ class SimtThread(Accesses, Matrices, Copies, Numbers):
     def recomputing(self) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def keeping(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def program_id(self, axis: int) -> Lanes:
         return self.made(self.program[axis], I32)
 

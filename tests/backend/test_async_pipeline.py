@@ -13,11 +13,11 @@ from tileir.interp.arguments import dtype_of
 from tileir.textual import parse, print_module
 
 
-def matmul(element, total, block, *, transposed=False, tested_last=False, stages=None):
+def matmul(element, total, block, *, transposed=False, tested_last=False, stages=None, multiple=4):
     """C = A B, or A B^T, with masks at every edge."""
     (bm, bn, bk), b = block, Builder()
     kinds = {name: arg(pointer(element), aligned=16, readonly=True) for name in "ab"}
-    sizes = {name: arg(I32, multiple_of=4) for name in "mnk"}
+    sizes = {name: arg(I32, multiple_of=multiple) for name in "mnk"}
     with b.kernel("matmul", **kinds, c=pointer(total), **sizes) as (x, y, z, m, n, k):
         rows = (b.program_id(axis=0) * bm + b.arange(bm))[:, None]
         columns = (b.program_id(axis=1) * bn + b.arange(bn))[None, :]
