@@ -24,7 +24,7 @@ from tileir.tools.view.svg import (
     warp_colour,
 )
 from tileir.tools.view.tiles import Cell, Drawing, drawing, framed, owners, shown
-from tileir.types import Tile, element_of
+from tileir.types import Scalar, Tile
 from tileir.values import Value
 
 _WIDE = 960
@@ -69,7 +69,8 @@ def _chosen(subject: Subject, names: Names) -> Space | None:
 
 def _weight(it: Space) -> tuple[bool, int, bool]:
     """Dots before others, large before small, ops that compute before those that move."""
-    of_floats = any(element_of(v.type).is_float for v in it.op.results if isinstance(v.type, Tile))
+    elements = (v.type.element for v in it.op.results if isinstance(v.type, Tile))
+    of_floats = any(isinstance(e, Scalar) and e.is_float for e in elements)
     computes = of_floats and it.op.elementwise and len(it.op.inputs) > 1
     return it.op.mnemonic == "dot", it.tile.size * it.steps, computes
 
