@@ -128,7 +128,7 @@ def _call(node: ast.Call) -> Iterator[ast.AST]:
 
 
 def _returned(node: ast.Return) -> Iterator[ast.AST]:
-    if node.value is not None and not _is_none(node.value):
+    if node.value is not None and not _is_nothing(node.value):
         yield ast.Return(ast.Constant(None))
 
 
@@ -166,8 +166,13 @@ _EDITS: dict[type[ast.AST], Callable[..., Iterator[ast.AST]]] = {
 }
 
 
+_PROMISES = frozenset({"strict", "slots", "weakref_slot"})
+"""Arguments that a right program does the same without."""
+
+
 def _left_alone(tree: ast.Module) -> set[ast.AST]:
-    """Nodes of annotations, messages and imports under TYPE_CHECKING, whose edits mean nothing."""
+    """Nodes of annotations, messages, imports under TYPE_CHECKING, promises like zip's `strict` and
+    sizes of caches, whose edits mean nothing."""
     found: set[ast.AST] = set()
     for node in ast.walk(tree):
         parts: list[ast.AST | None] = []
@@ -178,6 +183,9 @@ def _left_alone(tree: ast.Module) -> set[ast.AST]:
             ]
         elif isinstance(node, ast.AnnAssign):
             parts = [node.annotation]
+        elif isinstance(node, ast.Call):
+            parts = [k for k in node.keywords if k.arg in _PROMISES]
+            parts += node.args if ast.unparse(node.func) == "lru_cache" else []
         elif _means_nothing(node):
             parts = [node]
         for part in parts:
@@ -212,8 +220,9 @@ def _is_text(node: ast.BinOp) -> bool:
     )
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_nothing(node: ast.expr) -> bool:
+    """Whether None in place of `node` is the same to a condition."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
 
 
 def _replaced(source: str, node: ast.AST, text: str) -> str | None:

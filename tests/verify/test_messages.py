@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.verify.rooms import HEADER as ROOMY, HERE as WRITTEN, STAGE, TAKE, A, other, scratch
 from tests.verify.test_modules import HERE, ONE, RET, C, N, P, function, jump, module
 from tests.verify.test_predicates import marked
 from tests.verify.test_text import MAX, RECORD, TABLE, TWO, body, findings
@@ -157,3 +158,56 @@ def test_results_of_two_types() -> None:
     assert said(diagnose(Module({"f": given}))) == [
         "TIR0215 @f returns i32, f32, not 1 values | None"
     ]
+
+
+def roomy(text: str) -> tuple[Diagnostic, ...]:
+    return findings(STAGE + ROOMY + text + "  ret\n}\n")
+
+
+def test_messages_about_rooms() -> None:
+    found = roomy(A + WRITTEN + scratch(496) + TAKE)
+    message = "unsplat has bytes 496 to 511, where gpu.shared_alloc still needs some"
+    assert said(found) == [f"TIR0228 {message} | shared"]
+    assert [note.message for note in found[0].notes] == ["it has bytes 0 to 511"]
+    message = "TIR0227 unsplat has bytes 1009 to 1024, and @k 1024 in all | shared"
+    assert said(roomy(scratch(1009))) == [message]
+
+
+def test_rooms_that_touch_the_end_or_one_another() -> None:
+    upper = A.replace("[0, 512]", "[512, 512]")
+    assert roomy(scratch(1008) + upper + WRITTEN + scratch(496).replace("%u", "%v") + TAKE) == ()
+
+
+def test_a_byte_of_a_function_without_any() -> None:
+    text = STAGE + ROOMY.replace(" {shared = 1024}", "") + scratch(0).replace("16]", "1]")
+    assert [d.code for d in findings(text + "  ret\n}\n")] == ["TIR0227"]
+
+
+def test_a_clash_is_reported_once() -> None:
+    twice = "  %t = gpu.local_load f16<8, 16> %a, 0\n  %w = gpu.local_load f16<8, 16> %b, 0\n"
+    stores = WRITTEN + "  gpu.local_store %s, %b, 0\n"
+    assert [d.code for d in roomy(A + other(256) + stores + twice)] == ["TIR0228"]
+
+
+def test_a_buffer_without_a_room_yet_clashes_with_none() -> None:
+    assert roomy(A.replace(", shared = [0, 512]", "") + WRITTEN + scratch(0) + TAKE) == ()
+
+
+def test_rooms_are_left_alone_where_blocks_are_wrong() -> None:
+    found = roomy(A + WRITTEN + scratch(496) + TAKE + "  br nowhere\n")
+    assert "TIR0228" not in [d.code for d in found]
+
+
+@pytest.mark.parametrize(("kind", "space"), [("global", 4), ("constant", 3)])
+def test_globals_in_the_wrong_place(kind: str, space: int) -> None:
+    (found,) = findings(f"{kind} addrspace({space}) f32 @x = 1.0\n")
+    assert found.message == f"@x: a {kind} cannot lie in address space {space}"
+
+
+@pytest.mark.parametrize(("more", "end"), [(0, ""), (7, ""), (8, ", ...")])
+def test_a_label_that_is_none_names_some_that_are(more: int, end: str) -> None:
+    labels = [f"b{n}" for n in range(more)]
+    blocks = "".join(f"{label}:\n  ret\n" for label in labels)
+    (found, *_) = findings(body("  br nowhere\n" + blocks))
+    known = ", ".join(["entry", *labels][:8]) + end
+    assert said((found,)) == [f"TIR0204 no block nowhere in @k; it has {known} | None"]
