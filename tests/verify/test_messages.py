@@ -133,7 +133,8 @@ def test_recursion_says_how() -> None:
         ops: list[Op] = [Call((), c, (), location=HERE) for c in callees]
         return Function(name, (), (), {"e": Block("e", (), (*ops, RET))})
 
-    functions = [calling("above", "a"), calling("a", "b"), calling("b", "a"), calling("c", "c")]
+    callees = {"above": "over", "over": "a", "a": "b", "b": "a", "c": "c"}
+    functions = [calling(*pair) for pair in callees.items()]
     found = diagnose(Module({f.name: f for f in functions}))
     end = "; device functions are inlined and cannot recurse | None"
     assert said(found) == [
@@ -207,7 +208,6 @@ def test_globals_in_the_wrong_place(kind: str, space: int) -> None:
 @pytest.mark.parametrize(("more", "end"), [(0, ""), (7, ""), (8, ", ...")])
 def test_a_label_that_is_none_names_some_that_are(more: int, end: str) -> None:
     labels = [f"b{n}" for n in range(more)]
-    blocks = "".join(f"{label}:\n  ret\n" for label in labels)
-    (found, *_) = findings(body("  br nowhere\n" + blocks))
+    broken = module(Block("entry", (), (jump("nowhere"),)), *(Block(b, (), (RET,)) for b in labels))
     known = ", ".join(["entry", *labels][:8]) + end
-    assert said((found,)) == [f"TIR0204 no block nowhere in @k; it has {known} | None"]
+    assert said(diagnose(broken))[0] == f"TIR0204 no block nowhere in @f; it has {known} | None"
