@@ -28,6 +28,7 @@ import attrs
 from tileir.passmanager import all_passes
 from tileir.testing.checking import CPU, RANDOM, SIMT, TEXT, case, check
 from tileir.testing.explore import Total, explore
+from tileir.testing.policies import WARPS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def targets() -> list[str]:
     """Everything a campaign can be about."""
     importlib.import_module("tileir.backend")  # registers its passes
-    return [*[p.name for p in all_passes()], "default", RANDOM, SIMT, CPU, TEXT]
+    return [*[p.name for p in all_passes()], "default", RANDOM, SIMT, *WARPS, CPU, TEXT]
 
 
 def read(path: Path) -> dict[str, Total]:

@@ -14,12 +14,13 @@ from tileir.ir import Module
 from tileir.passmanager import all_passes, run as optimise
 from tileir.testing.decode import Freedom, Statement, decode, drawn
 from tileir.testing.executors import Found, interpreter, launcher, violation
-from tileir.testing.policies import Policy, policy_of
+from tileir.testing.policies import WARPS, Policy, policy_of
 from tileir.testing.program import Program
 
 SIMT, CPU, RANDOM, TEXT = "simt", "cpu", "random", "text"
-"""What can be checked besides passes: the backend's threads, its code for this machine's CPU,
-pipelines at random, and the reader on malformed text."""
+"""What can be checked besides passes: the backend's threads, on any number of warps (on a given
+one by the names of `WARPS`), its code for this machine's CPU, pipelines at random, and the reader
+on malformed text."""
 
 
 @attrs.frozen
@@ -66,7 +67,7 @@ def check(made: Case) -> Verdict:
     if made.name == TEXT:
         return _read(text_of(made))
     program = made.program
-    if made.name in (SIMT, CPU):
+    if made.name in (*WARPS, SIMT, CPU):
         return _executed(made.name, program, made.seed)
     policy = policy_of(made.name)
     try:
@@ -151,9 +152,10 @@ def _executed(name: str, program: Program, seed: int) -> Verdict:
     wanted = _meaning(program, "ieee", seed)
     if wanted is None:
         return Verdict(True, discarded=True)
-    options: dict[str, Any] = {"num_warps": (1, 4, 8)[seed % 3]} if name == SIMT else {}
+    warps = WARPS.get(name, tuple(WARPS.values())[seed % len(WARPS)])
+    options: dict[str, Any] = {} if name == CPU else {"num_warps": warps}
     try:
-        found = launcher(_executor(name), **options)(program, seed)
+        found = launcher(_executor(CPU if name == CPU else SIMT), **options)(program, seed)
     except Exception as error:
         return _failed(f"{options}: {type(error).__name__}: {error}")
     text = violation(found, wanted)

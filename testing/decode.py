@@ -110,6 +110,7 @@ _LENGTHS = {
     "w": walks.WIDE * INSTANCES,
 }
 _WRITTEN = "stcw"
+_FACTORS = "hg"
 
 
 @attrs.frozen
@@ -218,7 +219,7 @@ def _finished(program: _Program) -> Program:
     """Store the newest values, each to a buffer of its own, and return."""
     writer = program.writer
     results = [v for v in reversed(writer.live) if _storable(v)][:RESULTS]
-    buffers = {name: _memory(name) for name in _INPUTS}
+    buffers = {name: _memory(name, writer.inexact) for name in _INPUTS}
     pointers = [base.pointer for base in program.inputs.values()]
     for number, value in enumerate(results):
         name = f"o{number}"
@@ -238,9 +239,9 @@ def _finished(program: _Program) -> Program:
 _PROMISES = ParameterAttributes(aligned=16, noalias=True)
 
 
-def _memory(name: str) -> Buffer:
-    length = _LENGTHS.get(name, REGION * INSTANCES)
-    return Buffer(_INPUTS[name], length, output=name in _WRITTEN)
+def _memory(name: str, inexact: bool) -> Buffer:
+    length, whole = _LENGTHS.get(name, REGION * INSTANCES), name in _FACTORS and not inexact
+    return Buffer(_INPUTS[name], length, output=name in _WRITTEN, whole=whole)
 
 
 def _storable(value: Value) -> bool:

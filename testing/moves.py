@@ -12,7 +12,7 @@ from tileir.ops.reduce import Histogram
 from tileir.ops.shape import ExtractSlice, Gather, InsertSlice
 from tileir.testing.access import REGION, Base, address
 from tileir.testing.writer import Writer, literal
-from tileir.types import F32, I1, I32, Scalar, Tile, element_of, shape_of, tile
+from tileir.types import F32, I1, I32, Scalar, Tile, Type, element_of, shape_of, tile
 from tileir.values import Operand, Undef, Value, constant
 
 
@@ -56,8 +56,8 @@ def histogram(writer: Writer, back: int, bins: int, masked: int) -> None:
 
 def product(writer: Writer, back: int, other: int, addend: int) -> None:
     """A tile times a tile of as many rows as it has columns, where there is one, or times
-    literals."""
-    a = writer.pick(back, lambda t: isinstance(t, Tile) and len(t.shape) == 2)
+    literals; integers where sums must be exact."""
+    a = writer.pick(back, lambda t: _is_factor(t, writer.inexact))
     if a is None or not isinstance(a.type, Tile):
         return
     rows, depth = a.type.shape
@@ -72,6 +72,11 @@ def product(writer: Writer, back: int, other: int, addend: int) -> None:
             continue
         writer.emit(made)
         return
+
+
+def _is_factor(type: Type, inexact: bool) -> bool:
+    matrix = isinstance(type, Tile) and len(type.shape) == 2
+    return matrix and (inexact or type.element.is_integer)
 
 
 def poison(writer: Writer, base: Base, kind: int, back: int, digit: int) -> None:

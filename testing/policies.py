@@ -6,6 +6,10 @@ from collections.abc import Mapping
 
 import attrs
 
+WARPS = {"simt-1": 1, "simt-2": 2, "simt-4": 4, "simt-8": 8}
+"""Warps of a block, by what programs are checked by when they run on the backend's threads."""
+SIMT = ("simt", *WARPS)
+
 _USUAL = 4.0
 """How much more often anything else is drawn than one given elementwise op."""
 
@@ -82,7 +86,7 @@ _POLICIES: dict[str, Policy] = {
         {"call": 0}, _UNDEF, stage="allocated", before="coalesce,allocate", idempotent=True
     ),
     "vectorize": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
-    "simt": _EXECUTED,
+    **dict.fromkeys(SIMT, Policy({"poison": 0}, exact=True, length=12)),
     "cpu": _EXECUTED,
 }
 

@@ -22,11 +22,13 @@ _DTYPES: dict[str, Any] = {
 
 @attrs.frozen
 class Buffer:
-    """A pointer parameter's memory: `count` elements. Inputs are drawn, outputs start as 0."""
+    """A pointer parameter's memory: `count` elements. Inputs are drawn, those that are `whole`
+    among small integers, so that sums of products are exact; outputs start as 0."""
 
     element: Scalar
     count: int
     output: bool
+    whole: bool = False
 
 
 @attrs.frozen(eq=False)
@@ -75,6 +77,8 @@ def _array(buffer: Buffer, generator: np.random.Generator) -> Any:
     dtype = np.dtype(_DTYPES[buffer.element.name])
     if buffer.output:
         return np.zeros(buffer.count, dtype)
+    if buffer.whole:
+        return generator.integers(-4, 5, buffer.count).astype(dtype)
     if buffer.element.is_float:
         return generator.normal(0, 4, buffer.count).astype(dtype)
     low, high = (0, 2) if buffer.element.bits == 1 else (-100, 100)
