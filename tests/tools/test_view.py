@@ -8,11 +8,13 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.tools.pictures import EXAMPLES, SVG, labelled, module, root, shapes, texts
+from tileir.textual import print_function
 from tileir.tools.main import main
 from tileir.tools.view import PICTURES, drawn
 from tileir.tools.view.clusters import clusters
 from tileir.tools.view.diff import marked, pairs
 from tileir.tools.view.gallery import KERNELS, drawing
+from tileir.tools.view.naming import Names
 from tileir.tools.view.nest import coordinate, counters
 from tileir.tools.view.subject import Subject
 from tileir.tools.view.tiles import owners
@@ -36,6 +38,15 @@ def test_the_command_writes_what_is_drawn(tmp_path):
     file = str(EXAMPLES / "softmax.tir")
     assert main(["view", "cfg", file, "-o", str(path)]) == 0
     assert path.read_text("utf-8") == drawn("cfg", Subject(module("softmax")))
+
+
+@pytest.mark.parametrize("name", ["matmul", "cube"])
+def test_values_are_called_what_the_text_calls_them(name):
+    function = Subject(module(name)).laid_out
+    text, names = print_function(function), Names(function)
+    for op in function.ops:
+        if op.results and any(v in names.of for v in op.results):
+            assert f"  {names.results(op)} = {op.mnemonic} " in text
 
 
 # Errors -------------------------------------------------------------------------------------------

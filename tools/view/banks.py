@@ -35,7 +35,7 @@ _MOST_ROWS, _MOST_SHAPES = 12, 3
 _HOW = (
     "A column is a bank, 4 bytes wide; a row is a wavefront, what the banks give at once. A piece "
     "is a word, with the lane that reads or writes it, in that lane's colour. A red row is a "
-    "wavefront more than the access needs: lanes met in a bank."
+    "wavefront more than the access needs: lanes met in a bank. 0+ is lane 0 and others."
 )
 
 
