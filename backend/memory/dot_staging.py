@@ -9,7 +9,7 @@ import attrs
 from tileir.backend.layouts.anchors import run
 from tileir.backend.layouts.dots import factor_layouts
 from tileir.backend.layouts.mma import instruction
-from tileir.backend.memory.shared import SharedTile, padding
+from tileir.backend.memory.shared import SharedTile, full_swizzle
 from tileir.types import Element, Tile, element_of
 
 _MOST_STEPS = 1024
@@ -51,12 +51,12 @@ def in_registers(op: Any) -> bool:
 
 
 def _place(tile: Tile, k: int) -> SharedTile:
-    """Rows along the dimension in which threads hold neighbours; padded where those are rows along
-    K, for threads read them at one K."""
+    """Rows along the dimension in which threads hold neighbours; swizzled where those are rows
+    along K, for threads read them at one K."""
     rank = len(tile.shape)
     fast = max((rank - 1, rank - 2), key=lambda d: run(tile.layout, d))
-    added = padding(tile.element, tile.shape, fast) if fast == k else 0
-    return SharedTile(tile.element, tile.shape, fast, 0, padding=added)
+    swizzle = full_swizzle(tile.element, tile.shape, fast) if fast == k else 0
+    return SharedTile(tile.element, tile.shape, fast, swizzle)
 
 
 def steps(op: Any) -> int:

@@ -1,10 +1,9 @@
 """Tiles in shared memory: where their elements lie, and reading and writing them as layouts ask.
 
-A tile is rows of `pitch` bytes, a multiple of 16. So that 8 rows at one column fall into different
-banks either the 16-byte chunks of a row are permuted by the row's number: of a chunk's number the
-low `swizzle` bits are changed by exclusive or with those bits of the row's number that rows of one
-128-byte line do not differ in; or `padding` bytes follow a row, which costs memory and no
-arithmetic.
+A tile is rows of `pitch` bytes, a multiple of 16. The 16-byte chunks of a row are permuted by the
+row's number, so that 8 rows at one column fall into different banks: of a chunk's number the low
+`swizzle` bits are changed by exclusive or with those bits of the row's number that rows of one
+128-byte line do not differ in.
 """
 
 from __future__ import annotations
@@ -33,12 +32,11 @@ class SharedTile:
     fast: int
     swizzle: int
     base: int = 0
-    padding: int = 0
 
     @staticmethod
     def of(op: Any, base: int = 0) -> SharedTile:
         """A slot of the buffer that `op`, a `gpu.shared_alloc`, allots from byte `base`."""
-        return SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base, op.padding)
+        return SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base)
 
     @property
     def slow(self) -> int:
@@ -48,7 +46,7 @@ class SharedTile:
     @property
     def pitch(self) -> int:
         """Bytes from one row to the next."""
-        return -(-self.shape[self.fast] * self.element.bytes // CHUNK) * CHUNK + self.padding
+        return -(-self.shape[self.fast] * self.element.bytes // CHUNK) * CHUNK
 
     @property
     def plane(self) -> int:
@@ -69,11 +67,6 @@ def full_swizzle(element: Element, shape: Vector, fast: int) -> int:
     """Bits of swizzle that keep 8 rows at one column out of each other's banks."""
     chunks = SharedTile(element, shape, fast, 0).pitch // CHUNK
     return min(3, (chunks & -chunks).bit_length() - 1)
-
-
-def padding(element: Element, shape: Vector, fast: int) -> int:
-    """Bytes after a row that keep 8 rows at one column out of each other's banks."""
-    return 0 if SharedTile(element, shape, fast, 0).pitch // CHUNK % 2 else CHUNK
 
 
 @attrs.define

@@ -22,7 +22,7 @@ from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
 from tileir.passes.dce import dce
 from tileir.passes.edges import add_preheader, map_edges, with_arguments
-from tileir.types import F32, F64, I32, AddressSpace, Pointer, Tile, element_of, shape_of
+from tileir.types import I32, AddressSpace, Pointer, Tile, element_of, shape_of
 from tileir.values import Operand, Value, constant
 
 
@@ -45,6 +45,8 @@ class Rewriting:
         self.ahead, self.count = ahead, count
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
+        self.late: list[Op] = []
+        """What begins to fill the free slots, until it has its place."""
         self.by_value = {load.op.results[0]: i for i, load in enumerate(loads)}
 
     def _buffer(self, load: Staged) -> SharedAlloc:
@@ -56,7 +58,6 @@ class Rewriting:
             shape=shape,
             fast=place.fast,
             swizzle=place.swizzle,
-            padding=place.padding,
             location=load.op.location,
         )
 
@@ -132,10 +133,10 @@ class Rewriting:
         return ()
 
     def begun(self, write: Value, ops: list[Op]) -> list[Operand]:
-        """Wait for this iteration's slots and begin to fill those that are free; what the next
-        iteration gets."""
+        """Wait for this iteration's slots; what the next iteration gets. Free slots are filled
+        once the first fragments are on their way, which the dot waits for."""
         self.waited(ops)
-        return self.issued(write, ops)
+        return self.issued(write, self.late)
 
     def waited(self, ops: list[Op]) -> None:
         """Wait for the oldest slots under way, of all threads."""
@@ -198,8 +199,14 @@ class Rewriting:
                 operand if source is None else self.part(source, dim, (start, step), slots[0], ops)
                 for operand, source, dim in zip((dot.a, dot.b), sources, (1, 0), strict=True)
             ]
+            self._flush(ops)
             total = self.added(dot, factors, total, last=start + step == depth, ops=ops)
         return []
+
+    def _flush(self, ops: list[Op]) -> None:
+        """Begin to fill the free slots, if that is still to be done."""
+        ops += self.late
+        self.late.clear()
 
     def added(
         self, dot: Dot, factors: list[Operand], total: Operand, *, last: bool, ops: list[Op]
@@ -248,4 +255,4 @@ def step_of(dot: Dot) -> int:
     found = mma_of(dot)
     if found is not None:
         return found.k
-    return 4 if element_of(dot.a.type) in (F32, F64) else 8
+    return 8

@@ -68,9 +68,8 @@ class Barrier(Op):
 class SharedAlloc(Op):
     """Room in shared memory for `shape`: slots, each a tile of two dimensions. Rows run along
     dimension `fast` of the tile, and their 16-byte chunks are permuted by the low `swizzle` bits
-    of the row's number, so that one column of 8 rows falls into different banks; `padding` bytes,
-    a multiple of 16, after each row do the same. The pointer is only an operand of the ops below;
-    the room lasts for the whole program instance.
+    of the row's number, so that one column of 8 rows falls into different banks. The pointer is
+    only an operand of the ops below; the room lasts for the whole program instance.
 
     `%b = gpu.shared_alloc f16 addrspace(3)* {shape = [3, 128, 32], swizzle = 2}`
     """
@@ -79,7 +78,6 @@ class SharedAlloc(Op):
     shape: tuple[int, ...] = attribute(INTS)
     fast: int = attribute(INT, default=1)
     swizzle: int = attribute(INT, default=0)
-    padding: int = attribute(INT, default=0)
     effects_ = Effects.WRITE
     predicable = False
 
@@ -89,8 +87,6 @@ class SharedAlloc(Op):
             raise self.fail("TIR0112", message, "shape")
         if self.fast not in (0, 1) or self.swizzle not in range(4):
             raise self.fail("TIR0106", "fast must be 0 or 1 and swizzle 0 to 3", "fast")
-        if self.padding < 0 or self.padding % 16:
-            raise self.fail("TIR0106", "padding must be a multiple of 16 bytes", "padding")
         _check_buffer(self, self.type)
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
