@@ -174,8 +174,8 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
         function = cast(Function, recompute(function).ir)
     contiguity = Contiguity.of(function)
     laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
+    laid_out = laid_out.evolve(attributes={**laid_out.attributes, "num_warps": num_warps})
     allocated = allotted(laid_out, machine.shared_bytes)
-    allocated = allocated.evolve(attributes={**allocated.attributes, "num_warps": num_warps})
     waiting = synchronised(allocated)
     stages = {
         "input": module,

@@ -37,6 +37,8 @@ class Rooms:
 def rooms(function: Function) -> Rooms:
     """The rooms of `function`, whose tiles have layouts."""
     needed = needs(function)
+    if not needed:
+        return Rooms({}, {}, {}, {})
     allots = {op.results[0]: op for op in needed if op.mnemonic == ALLOT}
     found = alive(function)
 
