@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.verify.rooms import HEADER as ROOMY, HERE as WRITTEN, STAGE, TAKE, A, other, scratch
+from tests.verify.rooms import (
+    HEADER as ROOMY,
+    HERE as WRITTEN,
+    STAGE,
+    TAKE,
+    THERE,
+    A,
+    other,
+    scratch,
+)
 from tests.verify.test_modules import HERE, ONE, RET, C, N, P, function, jump, module
 from tests.verify.test_predicates import marked
 from tests.verify.test_text import MAX, RECORD, TABLE, TWO, body, findings
@@ -182,6 +191,10 @@ def test_rooms_that_touch_the_end_or_one_another() -> None:
 def test_a_byte_of_a_function_without_any() -> None:
     text = STAGE + ROOMY.replace(" {shared = 1024}", "") + scratch(0).replace("16]", "1]")
     assert [d.code for d in findings(text + "  ret\n}\n")] == ["TIR0227"]
+
+
+def test_a_buffer_may_be_allotted_where_another_is_in_use() -> None:
+    assert roomy(A + WRITTEN + other(0).replace("«", "") + TAKE + THERE) == ()
 
 
 def test_a_clash_is_reported_once() -> None:
