@@ -1,0 +1,36 @@
+"""What is folded and what is not, at the edges."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileir.passmanager import run
+from tileir.textual import parse, print_module
+
+MODULE = "tir 1.0\n\ndefine void @f({} %p) {{\nentry:\n  {}\n  store %p, %x\n  ret\n}}\n"
+
+
+def folded(element: str, op: str) -> str:
+    """What the store writes after folding; "" where `op` is still there."""
+    text = print_module(run(parse(MODULE.format(f"{element}*", op)), "fold").module)
+    return "" if "%x =" in text else text.split("store %p, ")[1].split("\n")[0]
+
+
+@pytest.mark.parametrize(("extent", "wanted"), [(65536, "65536"), (65537, ""), (131072, "")])
+def test_tiles_up_to_a_size(extent: int, wanted: str) -> None:
+    op = f"%x = reduce i32 i32<{extent}> 1 {{axis = 0, combiner = add}}"
+    assert folded("i32", op) == wanted
+
+
+@pytest.mark.parametrize(
+    ("element", "op", "wanted"),
+    [
+        ("i1", "%x = xor i1 true, true", "false"),
+        ("i8", "%x = sub i8 i8 0, 1", "-1"),
+        ("i64", "%x = sub i64 i64 0, 1", "-1"),
+        ("bf16", "%x = fneg bf16 bf16 1.0", "-1.0"),
+        ("f64", "%x = fsub f64 f64 0.5, 0.75", "-0.25"),
+    ],
+)
+def test_bits_of_every_width(element: str, op: str, wanted: str) -> None:
+    assert folded(element, op) == wanted
