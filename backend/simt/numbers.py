@@ -202,9 +202,7 @@ class Numbers:
     def instruction(self, text: str, result: Element, operands: Sequence[tuple[Any, Any]]) -> Any:
         word = text.split()[0]
         with np.errstate(all="ignore"):
-            return self.made(
-                ptx(word, self.dtype(result))(*(x.array for _, x in operands)), result
-            )
+            return self.made(ptx(word, self.dtype(result))(*(x.array for _, x in operands)), result)
 
     def combined(self, name: str, element: Element, a: Array, b: Array) -> Array:
         """What an atomic access writes."""
@@ -270,6 +268,7 @@ def _saturated(name: str, x: Array, new: Any) -> Array:
 
 
 def ptx(word: str, dtype: Any) -> Callable[..., Array]:
+    """What the PTX instruction `word`, with a result of `dtype`, does to its operands."""
     found = _PTX.get(word)
     if found is not None:
         return found
