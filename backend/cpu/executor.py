@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ class CpuExecutor:
         for span in spans.values():
             span.write_back()
         if output is None:
-            print("".join(line + "\n" for line in printed), end="")
+            sys.stdout.write("".join(line + "\n" for line in printed))
         else:
             output += printed
         return compiled

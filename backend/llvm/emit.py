@@ -148,6 +148,7 @@ def _shared(memory: Plan, scope: str) -> Iterator[str]:
 
 
 def global_text(found: Global, scope: str) -> str:
+    """The definition of a global, or its declaration where another module defines it."""
     element = found.element
     assert isinstance(element, (Scalar, Pointer))
     kind, space = memory_type(element), int(found.space)
