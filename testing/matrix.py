@@ -11,11 +11,14 @@ and the GPU.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import multiprocessing
 import sys
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,16 @@ class Tally:
     assembled: dict[str, int] = attrs.field(factory=dict)
     on_gpu: int = 0
     failures: list[str] = attrs.field(factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Count `other` too."""
+        self.cells += other.cells
+        self.refused += other.refused
+        self.agree += other.agree
+        self.on_gpu += other.on_gpu
+        self.failures += other.failures
+        for target, count in other.assembled.items():
+            self.assembled[target] = self.assembled.get(target, 0) + count
 
 
 def chosen(name: str, number: int, first: bool, every: bool) -> bool:
@@ -163,12 +176,28 @@ def on_gpu(batch: Sequence[Case], tallies: dict[str, Tally]) -> None:
 
 
 def campaign(arguments: argparse.Namespace) -> dict[str, Tally]:
-    """Every chosen cell through everything that was asked for."""
+    """Every chosen cell through everything that was asked for, in several processes where that was
+    asked for."""
+    if arguments.jobs == 1:
+        return share(arguments, 0)
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
+        parts = list(pool.map(share, [arguments] * arguments.jobs, range(arguments.jobs)))
+    tallies: dict[str, Tally] = {}
+    for part in parts:
+        for name, tally in part.items():
+            tallies.setdefault(name, Tally()).add(tally)
+    return tallies
+
+
+def share(arguments: argparse.Namespace, part: int) -> dict[str, Tally]:
+    """The cells of process number `part`."""
     tallies: dict[str, Tally] = {}
     batch: list[Case] = []
     start = time.monotonic()
     only = [n for n in arguments.only.split(",") if n]
-    for count, case in enumerate(cases(only, arguments.all), 1):
+    mine = itertools.islice(cases(only, arguments.all), part, None, arguments.jobs)
+    for count, case in enumerate(mine, 1):
         tally = tallies.setdefault(case.op.mnemonic, Tally())
         warps = WARPS if arguments.all_warps else (warps_of(case),)
         if "simt" in arguments.on or "cpu" in arguments.on:
@@ -212,6 +241,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--all-warps", action="store_true", help="every number of warps per cell")
     parser.add_argument("--only", default="", help="mnemonics, with commas between")
     parser.add_argument("--on", default="simt,assemble", help="of simt, cpu, assemble, gpu")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, without a GPU")
     parser.add_argument("--out", type=Path, help="write the table as JSON")
     arguments = parser.parse_args(argv)
     with np.errstate(all="ignore"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -61,6 +62,8 @@ class CpuKernel:
     llvm: str
     sites: tuple[Site, ...]
     optimize: int
+    _alone: Any = attrs.field(factory=threading.Lock, init=False)
+    """Held by a launch: its code asks one host."""
 
     @cached_property
     def code(self) -> Code:
@@ -84,12 +87,13 @@ class CpuKernel:
         packed = (ctypes.c_uint64 * (len(arguments) + 1))(*self._encoded(arguments))
         calls, total, workers = Calls(), prod(extents), threads or os.cpu_count() or 1
         host = _HOST(lambda site, address: self.sites[site].serve(calls, address))
-        self.code.set_host(ctypes.cast(host, ctypes.c_void_p))
 
         def part(first: int, last: int) -> None:
             self.code.run(packed, first, last, *extents)
 
-        _spread(part, total, workers)
+        with self._alone:
+            self.code.set_host(ctypes.cast(host, ctypes.c_void_p))
+            _spread(part, total, workers)
         if calls.failures:
             raise LaunchError(Diagnostic("TIR0713", calls.failures[0]))
         return calls.printed

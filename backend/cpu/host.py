@@ -64,7 +64,11 @@ class Site:
             np.array(slot[: WIDTH * np.dtype(kind).itemsize].view(kind))
             for kind, slot in zip(self.given, slots[1:], strict=True)
         ]
-        found = self.answer(calls, values, np.flatnonzero(slots[0][:WIDTH]))
+        try:
+            found = self.answer(calls, values, np.flatnonzero(slots[0][:WIDTH]))
+        except Exception as error:  # goes no further: the caller is machine code
+            calls.fail(f"{type(error).__name__}: {error}")
+            return
         if found is not None:
             whole = np.ascontiguousarray(np.broadcast_to(found, (WIDTH,)))
             slots[0][: whole.nbytes] = whole.view(np.uint8)

@@ -1,5 +1,6 @@
 """Whole kernels as native code: grids, memory, functions, what is said and what fails."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +123,18 @@ def test_a_failed_assertion_is_an_error_with_its_place():
     with pytest.raises(LaunchError, match=r"test_kernels.py:\d+: too large") as caught:
         CpuExecutor().launch(b.module(), None, 1, [np.arange(8, dtype=np.int32)])
     assert caught.value.diagnostics[0].code == "TIR0713"
+
+
+def test_launches_of_one_kernel_at_once_keep_apart_what_they_say():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32)) as (x,):
+        b.print(x.load(), prefix="v")
+    kernel = compile_kernel(b.module())
+    values = [np.int32([i]) for i in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(lambda v: kernel(20, [v.ctypes.data], threads=2), values))
+    for i, lines in enumerate(said):
+        assert len(lines) == 20 and all(line.endswith(f"v {i}") for line in lines)
 
 
 def test_globals_keep_what_is_stored_between_instances():
