@@ -29,12 +29,14 @@ from tileir.backend.strip.mine import strip_mine
 from tileir.backend.target import Target, target as target_named
 from tileir.backend.vectorize import vectorize
 from tileir.backend.warps import choose_warps
+from tileir.backend.windows.stage_windows import staged_windows
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.passmanager.registry import Outcome
 
 STAGES = (
-    "input", "prepared", "strips", "pipelined", "vectorized", "layouts", "allocated", "barriers",
+    "input", "prepared", "strips", "pipelined", "windows", "vectorized", "layouts", "allocated",
+    "barriers",
 )  # fmt: skip
 """The stages at which a compiled module can be looked at."""
 
@@ -46,13 +48,15 @@ class Options:
     pipelining, None to choose. `prefetch`: fragments of its dot are read a step ahead.
     `registers`: the most a thread may use, so that more blocks run side by side. Where both are
     None they are chosen: a limit under which another block has room, as long as nothing is spilled,
-    else fragments ahead and no limit.
+    else fragments ahead and no limit. `windows`: windows of one buffer that overlap are staged in
+    shared memory once.
     `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
 
     num_warps: int | None = None
     optimize: int = 3
     stages: int | None = None
     prefetch: bool | None = None
+    windows: bool = True
     registers: int | None = None
     permit: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
@@ -166,10 +170,11 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     stripped = _result(mined, notes)
     outcome, registers = _pipelined(stripped, options, machine)
     pipelined = _result(outcome, notes)
+    windows = _result(staged_windows(pipelined), notes) if options.windows else pipelined
     num_warps = options.num_warps or choose_warps(pipelined, machine)
     _check_warps(pipelined, num_warps, machine)
     notes += chosen_warps(pipelined, num_warps, options.num_warps)
-    function = _result(vectorize(pipelined, threads=num_warps * machine.lanes), notes)
+    function = _result(vectorize(windows, threads=num_warps * machine.lanes), notes)
     if registers is not None:
         function = cast(Function, recompute(function).ir)
     contiguity = Contiguity.of(function)
@@ -182,6 +187,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
         "prepared": prepared,
         "strips": prepared.with_functions({**prepared.functions, name: stripped}),
         "pipelined": _marked(prepared, pipelined, "pipelined", num_warps),
+        "windows": _marked(prepared, windows, "windows", num_warps),
         "vectorized": _marked(prepared, function, "vectorized", num_warps),
         "layouts": _marked(prepared, laid_out, "layouts", num_warps),
         "allocated": _marked(prepared, allocated, "allocated", num_warps),

@@ -45,6 +45,8 @@ def _pipelined(function: Function) -> Iterator[Diagnostic]:
     for op in function.ops:
         if isinstance(op, SharedAlloc):
             slots, *shape = op.shape
+            if slots < 2:
+                continue
             kind = cast(Pointer, op.result.type).pointee
             tile = f"{kind}<{', '.join(map(str, shape))}>"
             message = f"pipelined: {tile} is copied {slots - 1} iterations ahead, to {slots} slots"

@@ -962,12 +962,13 @@ class DerivedOps:
     def gpu_barrier(
         self,
         *,
+        warp: bool = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
         """Every thread of the block waits for the others; what each did to memory before, all
-        see after."""
+        see after. With `warp` every thread waits for those of its warp."""
 
     def gpu_convert_layout(
         self,
@@ -999,11 +1000,30 @@ class DerivedOps:
         buffer: Item,
         slot: Item,
         *,
+        offsets: Sequence[int] = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Write `value` to a slot of `buffer`."""
+        """Write `value` to the part of a slot of `buffer` that begins at `offsets`."""
+
+    def gpu_local_window(
+        self,
+        buffer: Item,
+        slot: Item,
+        row: Item,
+        column: Item,
+        type: Type,
+        *,
+        rows: Sequence[int],
+        columns: Sequence[int],
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A tile of elements of a slot of `buffer`, which need be neither neighbours nor
+        different ones: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` +
+        ... and column `column` + i `columns[0]` + j `columns[1]` + ...."""
 
     def gpu_shared_alloc(
         self,

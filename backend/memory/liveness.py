@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tileir.analysis.buffers import ALLOT, READ, WAIT, Alive, accessed, alive, forward
+from tileir.analysis.buffers import ALLOT, READS, WAIT, Alive, accessed, alive, forward
 from tileir.backend.memory.scratch import Need, needs
 from tileir.ir import Function
 from tileir.op import Op
@@ -71,7 +71,7 @@ def _unmet(
     for op, (before, _) in forward(function, after, nothing, lambda a, b: a | b):
         if op in needed and op.mnemonic != ALLOT:
             unmet[op] = before - {op}
-        elif before and op.mnemonic != READ:
+        elif before and op.mnemonic not in READS:
             for v in accessed(op):
                 if v in allots:
                     unmet[allots[v]] |= before - {allots[v]}

@@ -9,9 +9,17 @@ from tileir.analysis.uses import definitions
 from tileir.backend.lower.conversion import convert
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.lower.thread import Access
-from tileir.backend.memory.shared import SharedTile, Window, addresses, register_at, times
+from tileir.backend.memory.shared import (
+    SharedTile,
+    Window,
+    added,
+    addresses,
+    register_at,
+    times,
+)
 from tileir.backend.memory.windows import load_window, store_window
 from tileir.backend.rules.memory import combined, groups
+from tileir.backend.windows.reading import read_window
 from tileir.ops.shape import GetElementPtr, Splat
 from tileir.types import I1, I32, Element
 
@@ -118,8 +126,18 @@ def _local_load(lowering: Lowering, op: Any) -> list[Fragment]:
         return [load_window(lowering, _window(lowering, op, op.offsets), op.result.type)]
 
 
+def _local_window(lowering: Lowering, op: Any) -> list[Fragment]:
+    window = _window(lowering, op)
+    if window.place.swizzle or window.place.fast != 1:
+        raise lowering.refuse(op, "the buffer must not be swizzled, and its rows run along 1")
+    base = lowering.thread.integer(window.place.base)
+    start = added(lowering.thread, [base, window.start])
+    return [read_window(lowering, op, window.place, start)]
+
+
 def _local_store(lowering: Lowering, op: Any) -> list[Fragment]:
-    store_window(lowering, _window(lowering, op), op.value.type, lowering.fragment(op.value))
+    window = _window(lowering, op, op.offsets)
+    store_window(lowering, window, op.value.type, lowering.fragment(op.value))
     return []
 
 
@@ -131,5 +149,6 @@ RULES: dict[str, Rule] = {
     "gpu.async_commit": _async_commit,
     "gpu.async_wait": _async_wait,
     "gpu.local_load": _local_load,
+    "gpu.local_window": _local_window,
     "gpu.local_store": _local_store,
 }

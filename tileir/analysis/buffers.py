@@ -18,10 +18,11 @@ from tileir.ir import Function
 from tileir.op import Op
 from tileir.values import Value
 
-ALLOT, COPY, COMMIT, WAIT, READ = (
-    "gpu.shared_alloc", "gpu.async_copy", "gpu.async_commit", "gpu.async_wait", "gpu.local_load",
+ALLOT, COPY, COMMIT, WAIT = (
+    "gpu.shared_alloc", "gpu.async_copy", "gpu.async_commit", "gpu.async_wait",
 )  # fmt: skip
-ACCESSES = frozenset({COPY, READ, "gpu.local_store"})
+READS = frozenset({"gpu.local_load", "gpu.local_window"})
+ACCESSES = READS | {COPY, "gpu.local_store"}
 """Ops that access a buffer; in the hands of any other op it is taken to be alive everywhere."""
 
 Buffers: TypeAlias = frozenset[Value]
@@ -103,7 +104,7 @@ def _held(op: Op, state: Buffers) -> Buffers:
     """Buffers that something was written to."""
     if op.mnemonic == ALLOT:
         return state - {op.results[0]}
-    return state if op.mnemonic == READ else state | accessed(op)
+    return state if op.mnemonic in READS else state | accessed(op)
 
 
 def _aged(function: Function) -> Callable[[Op, Ages], Ages]:
@@ -150,4 +151,4 @@ def _backward(function: Function) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]
 def _wanted(op: Op, state: Buffers) -> Buffers:
     if op.mnemonic == ALLOT:
         return state - {op.results[0]}
-    return state | accessed(op) if op.mnemonic == READ else state
+    return state | accessed(op) if op.mnemonic in READS else state

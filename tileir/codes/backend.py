@@ -97,4 +97,9 @@ CODES: dict[str, tuple[str, str]] = {
         "The number of warps is that of the options, else the kernel's attribute `num_warps`, "
         "else chosen from the largest tile.",
     ),
+    "TIR0758": (
+        "windows staged once",
+        "The loads read windows of one buffer that overlap: all they cover is copied into shared "
+        "memory once, with its halo, and the windows are read from there.",
+    ),
 }

@@ -28,7 +28,8 @@ class Buffer:
 
 
 class SharedMixin(AccessMixin):
-    """`shared_alloc`, `async_copy`, `local_load` and `local_store`."""
+    """`shared_alloc`, `async_copy`, `local_load`, `local_window` and
+    `local_store`."""
 
     buffers: dict[int, Buffer]
 
@@ -51,28 +52,56 @@ class SharedMixin(AccessMixin):
         self._put(op, buffer, slot, data, undef)
 
     def local_store(self, op: Any, value: Tensor, buffer: Tensor, slot: Tensor) -> None:
-        """Write a tile into a slot."""
-        self._put(op, buffer, slot, value.data, value.undef)
+        """Write a tile into part of a slot."""
+        part = self._slot_part(op, buffer, slot, value.data.shape)
+        self._write_slot(buffer, part, value.data, value.undef)
 
     def local_load(self, op: Any, buffer: Tensor, slot: Tensor) -> Tensor:
         """Part of a slot."""
-        found, number = self._slot(op, buffer, slot)
-        extents = zip(op.offsets, shape_of(op.type), strict=True)
-        part = (number, *(slice(start, start + count) for start, count in extents))
-        if found.data[part].shape != shape_of(op.type):
-            raise fail(
-                "TIR0501", op, f"the part ends outside a slot of {found.data.shape[1:]}", self
-            )
+        part = self._slot_part(op, buffer, slot, shape_of(op.type))
+        found = self.buffers[int(buffer.data)]
         undef = found.undef[part]
         return Tensor(found.data[part].copy(), undef.copy() if undef.any() else None)
+
+    def local_window(
+        self, op: Any, buffer: Tensor, slot: Tensor, row: Tensor, column: Tensor
+    ) -> Tensor:
+        """Elements of a slot at rows and columns that are affine in the element's place."""
+        found, number = self._slot(op, buffer, slot)
+        places = np.indices(shape_of(op.type))
+        at = [
+            np.tensordot(steps, places, 1) + int(start.data)
+            for steps, start in ((op.rows, row), (op.columns, column))
+        ]
+        limits = found.data.shape[1:]
+        if any(where.min() < 0 or where.max() >= n for where, n in zip(at, limits, strict=True)):
+            raise fail("TIR0501", op, f"the window leaves a slot of {limits}", self)
+        undef = found.undef[number][tuple(at)]
+        return Tensor(found.data[number][tuple(at)], undef if undef.any() else None)
 
     def _put(self, op: Any, buffer: Tensor, slot: Tensor, data: Any, undef: Any) -> None:
         found, number = self._slot(op, buffer, slot)
         if found.data.shape[1:] != data.shape:
             message = f"the tile is {data.shape}, a slot {found.data.shape[1:]}"
             raise fail("TIR0501", op, message, self)
-        found.data[number] = data
-        found.undef[number] = False if undef is None else undef
+        self._write_slot(buffer, (number,), data, undef)
+
+    def _write_slot(self, buffer: Tensor, part: tuple[Any, ...], data: Any, undef: Any) -> None:
+        found = self.buffers[int(buffer.data)]
+        found.data[part] = data
+        found.undef[part] = False if undef is None else undef
+
+    def _slot_part(
+        self, op: Any, buffer: Tensor, slot: Tensor, shape: tuple[int, ...]
+    ) -> tuple[Any, ...]:
+        """Where in the buffer the part of `shape` is that begins at the offsets of `op`."""
+        found, number = self._slot(op, buffer, slot)
+        extents = zip(op.offsets, shape, strict=True)
+        part = (number, *(slice(start, start + count) for start, count in extents))
+        if found.data[part].shape != shape:
+            message = f"the part ends outside a slot of {found.data.shape[1:]}"
+            raise fail("TIR0501", op, message, self)
+        return part
 
     def _slot(self, op: Any, buffer: Tensor, slot: Tensor) -> tuple[Buffer, int]:
         found = self.buffers.get(int(buffer.data))

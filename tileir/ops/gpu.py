@@ -170,8 +170,7 @@ class LocalLoad(Op):
     def verify(self) -> None:
         _check_buffer(self, self.buffer.type)
         _check_element(self, element_of(self.type))
-        if len(shape_of(self.type)) != 2 or len(self.offsets) != 2 or min(self.offsets) < 0:
-            raise self.fail("TIR0112", "a slot has two dimensions, and so have offsets", "offsets")
+        _check_offsets(self, shape_of(self.type))
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         return (self.type,)
@@ -180,22 +179,59 @@ class LocalLoad(Op):
         return machine.local_load(self, buffer, slot)
 
 
+@op("gpu.local_window")
+class LocalWindow(Op):
+    """A tile of elements of a slot of `buffer`, which need be neither neighbours nor different
+    ones: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` + ... and column
+    `column` + i `columns[0]` + j `columns[1]` + ....
+
+    `%x = gpu.local_window f32<8, 16> %b, 0, %r, %c {rows = [2, 0], columns = [0, 2]}`, given `f32 addrspace(3)* %b, i32 %r, i32 %c`
+    """  # noqa: E501 - an example is one line
+
+    buffer: Operand = operand(BUFFER)
+    slot: Operand = operand(Exactly(I32))
+    row: Operand = operand(Exactly(I32))
+    column: Operand = operand(Exactly(I32))
+    type: Type = result_type(T)
+    rows: tuple[int, ...] = attribute(INTS)
+    columns: tuple[int, ...] = attribute(INTS)
+    effects_ = Effects.READ
+    predicable = False
+
+    def verify(self) -> None:
+        _check_buffer(self, self.buffer.type)
+        _check_element(self, element_of(self.type))
+        rank = len(shape_of(self.type))
+        for name in ("rows", "columns"):
+            if len(steps := getattr(self, name)) != rank or min(steps, default=0) < 0:
+                message = f"{name} must be {rank} steps of 0 or more, not {list(steps)}"
+                raise self.fail("TIR0112", message, name)
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        return (self.type,)
+
+    def evaluate(self, machine: Any, buffer: Any, slot: Any, row: Any, column: Any) -> Any:
+        return machine.local_window(self, buffer, slot, row, column)
+
+
 @op("gpu.local_store")
 class LocalStore(Op):
-    """Write `value` to a slot of `buffer`.
+    """Write `value` to the part of a slot of `buffer` that begins at `offsets`.
 
-    `gpu.local_store %x, %b, %i`, given `f16<128, 32> %x, f16 addrspace(3)* %b, i32 %i`
-    """
+    `gpu.local_store %x, %b, %i {offsets = [0, 32]}`, given `f16<128, 32> %x, f16 addrspace(3)* %b, i32 %i`
+    """  # noqa: E501 - an example is one line
 
     value: Operand = operand(T)
     buffer: Operand = operand(BUFFER)
     slot: Operand = operand(Exactly(I32))
+    offsets: tuple[int, ...] = attribute(INTS, default=(0, 0))
     effects_ = Effects.WRITE
     predicable = False
 
     def verify(self) -> None:
         _check_buffer(self, self.buffer.type)
         _check_element(self, element_of(self.value.type))
+        _check_offsets(self, shape_of(self.value.type))
 
     def evaluate(self, machine: Any, value: Any, buffer: Any, slot: Any) -> Any:
         return machine.local_store(self, value, buffer, slot)
@@ -210,3 +246,8 @@ def _check_element(self: Any, element: Any) -> None:
     held = self.buffer.type.pointee
     if element is not held:
         raise self.fail("TIR0101", f"the buffer holds {held}, not {element}", "buffer")
+
+
+def _check_offsets(self: Any, shape: tuple[int, ...]) -> None:
+    if len(shape) != 2 or len(self.offsets) != 2 or min(self.offsets) < 0:
+        raise self.fail("TIR0112", "a slot has two dimensions, and so have offsets", "offsets")
