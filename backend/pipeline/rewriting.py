@@ -106,7 +106,7 @@ class Rewriting:
             if index == first:
                 passed = self.begun(write, ops)
                 passed += [self._next(read, ops), self._next(write, ops)]
-            if isinstance(op, Dot):
+            if isinstance(op, Dot) and index > first:
                 passed += self.dot(op, (read, passed[-2]), ops)
             elif op not in taken and not self._transposes(op):
                 ops.append(op)

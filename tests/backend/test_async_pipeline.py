@@ -90,6 +90,26 @@ def test_threads_agree(case, stages, prefetch):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
+def test_a_product_before_the_loads_of_another():
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
+    with b.kernel("matmul", **kinds, c=pointer(F32), n=arg(I32)) as (x, y, z, n):
+        at = b.arange(16)[:, None] * 16 + b.arange(16)[None, :]
+        left, fixed = b.var(x + at), (y + at).load()
+        first, second = b.var(b.full((16, 16), 0.0, F32)), b.var(b.full((16, 16), 0.0, F32))
+        with b.for_(0, n, stages=2):
+            first.set(b.dot(fixed, fixed, first.get()))
+            second.set(b.dot(left.get().load(), (y + at).load(), second.get()))
+            left.set(left.get() + 256)
+        (z + at).store(first.get() + second.get())
+    random = np.random.default_rng(0)
+    given = [random.normal(size=s).astype(np.float16) for s in ((48, 16), (16, 16))]
+    given += [np.zeros((16, 16), np.float32), 3]
+    expected = run(tileir.interpret, b.module(), (1,), given)
+    found = run(SimtExecutor().launch, b.module(), (1,), given, num_warps=1, prefetch=False)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}-{c[4]}")
 def test_the_pass_keeps_the_meaning_and_prints(case):
     element, total, block, (m, n, k), transposed = case
