@@ -175,7 +175,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     _check_warps(pipelined, num_warps, machine)
     notes += chosen_warps(pipelined, num_warps, options.num_warps)
     function = _result(vectorize(windows, threads=num_warps * machine.lanes), notes)
-    if registers is not None:
+    if registers is not None and registers < machine.max_registers:
         function = cast(Function, recompute(function).ir)
     contiguity = Contiguity.of(function)
     laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))

@@ -41,19 +41,19 @@ GROUP = 8
 
 
 class Config(NamedTuple):
-    """Tile extents, warps, slots of the buffers, whether fragments are read a step ahead, and the
-    most registers of a thread."""
+    """Tile extents, warps, slots of the buffers, whether fragments are read a step ahead (None: as
+    the compiler chooses), and the most registers of a thread."""
 
     m: int
     n: int
     k: int
     warps: int
     stages: int
-    prefetch: bool = True
+    prefetch: bool | None = None
     registers: int | None = None
 
     def __str__(self) -> str:
-        way = "" if self.prefetch else " plain"
+        way = {None: "", True: " ahead", False: " plain"}[self.prefetch]
         way += f" r{self.registers}" if self.registers else ""
         return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.stages}{way}"
 
@@ -78,23 +78,24 @@ CASES = {
 }
 
 _HALF = (
-    Config(128, 256, 64, 8, 3), Config(128, 256, 64, 8, 3, False), Config(128, 256, 64, 8, 4),
-    Config(128, 256, 32, 8, 4), Config(128, 256, 32, 8, 4, False), Config(256, 128, 64, 8, 3),
-    Config(128, 128, 32, 4, 3), Config(128, 128, 32, 4, 4), Config(128, 128, 32, 4, 4, False),
-    Config(128, 128, 64, 4, 3), Config(128, 128, 64, 4, 3, False), Config(128, 128, 64, 8, 3),
-    Config(64, 128, 64, 4, 3), Config(64, 64, 64, 4, 4),
+    Config(128, 256, 64, 8, 3), Config(256, 128, 64, 8, 3), Config(256, 128, 64, 8, 4),
+    Config(128, 128, 64, 4, 3), Config(128, 128, 64, 4, 2), Config(128, 128, 32, 4, 3),
+    Config(128, 128, 32, 4, 3, True), Config(128, 128, 32, 4, 3, False),
+    Config(128, 128, 32, 4, 4, False), Config(128, 128, 64, 8, 3), Config(64, 128, 64, 4, 3),
+    Config(64, 64, 64, 4, 4), Config(64, 64, 128, 4, 3), Config(64, 64, 64, 8, 4),
 )  # fmt: skip
 CONFIGS: dict[str, tuple[Config, ...]] = {
     "f16": _HALF,
-    "bf16": (_HALF[0], _HALF[7], _HALF[-2], _HALF[-1]),
+    "bf16": _HALF,
     "tf32": (
         Config(128, 128, 32, 8, 3), Config(128, 128, 32, 8, 3, False), Config(64, 128, 32, 4, 3),
         Config(64, 64, 32, 4, 3),
     ),
     "f32": (
-        Config(128, 128, 32, 8, 3), Config(128, 128, 32, 8, 3, True, 144),
-        Config(128, 128, 64, 8, 2), Config(64, 128, 16, 4, 3), Config(64, 64, 32, 4, 3),
-        Config(64, 32, 32, 4, 3), Config(32, 32, 32, 2, 4),
+        Config(128, 128, 32, 8, 3), Config(128, 128, 32, 8, 4), Config(128, 128, 64, 8, 2),
+        Config(64, 128, 32, 4, 2, None, 168), Config(64, 128, 16, 4, 4, None, 168),
+        Config(128, 64, 16, 4, 4, None, 168), Config(64, 64, 32, 4, 3), Config(64, 32, 32, 4, 3),
+        Config(32, 32, 32, 2, 4),
     ),
     "i8": (Config(128, 128, 64, 8, 3, False), Config(64, 64, 64, 4, 4)),
 }  # fmt: skip

@@ -104,29 +104,29 @@ def async_pipeline(
           %sum = phi f32<16, 16> [0.0, entry], [%total, loop]
           %step.1 = phi i32 [%next, entry], [%next.1, loop]
           %qa = phi f16*<16, 16> [%qa.next, entry], [%qa.next.1, loop]
-          %valid = phi i1 [%more, entry], [%12, loop]
-          %read = phi i32 [0, entry], [%4, loop]
-          %write = phi i32 [1, entry], [%7, loop]
+          %valid = phi i1 [%more, entry], [%4, loop]
+          %read = phi i32 [0, entry], [%7, loop]
+          %write = phi i32 [1, entry], [%10, loop]
           gpu.async_wait
           gpu.barrier
-          %2 = add i32 %read, 1
-          %3, _ = icmp (i1, i1) %2, 2 {predicate = eq}
-          %4 = select i32 %3, 0, %2
-          %5 = add i32 %write, 1
-          %6, _ = icmp (i1, i1) %5, 2 {predicate = eq}
-          %7 = select i32 %6, 0, %5
-          %8 = gpu.local_load f16<16, 16> %0, %read
-          %9 = gpu.local_load f16<16, 16> %1, %read
           %qa.next.1 = getelementptr f16*<16, 16> %qa, i32<16, 16> 256
           %next.1 = add i32 %step.1, 1
           %more.1, _ = icmp (i1, i1) %next.1, %n {predicate = slt}
-          %10 = splat i1<16, 16> %valid
-          gpu.async_copy %qa, %0, %write, %10
-          %11 = splat i1<16, 16> %valid
-          gpu.async_copy %pb, %1, %write, %11
+          %2 = splat i1<16, 16> %valid
+          gpu.async_copy %qa, %0, %write, %2
+          %3 = splat i1<16, 16> %valid
+          gpu.async_copy %pb, %1, %write, %3
           gpu.async_commit
-          %12 = and i1 %valid, %more.1
-          %total = dot f32<16, 16> %8, %9, %sum
+          %4 = and i1 %valid, %more.1
+          %5 = add i32 %read, 1
+          %6, _ = icmp (i1, i1) %5, 2 {predicate = eq}
+          %7 = select i32 %6, 0, %5
+          %8 = add i32 %write, 1
+          %9, _ = icmp (i1, i1) %8, 2 {predicate = eq}
+          %10 = select i32 %9, 0, %8
+          %11 = gpu.local_load f16<16, 16> %0, %read
+          %12 = gpu.local_load f16<16, 16> %1, %read
+          %total = dot f32<16, 16> %11, %12, %sum
           %next.2 = add i32 %step, 1
           %more.2, _ = icmp (i1, i1) %next.2, %n {predicate = slt}
           cond_br %more.2, loop, done {stages = 1}

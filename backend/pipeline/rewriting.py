@@ -133,10 +133,11 @@ class Rewriting:
         return ()
 
     def begun(self, write: Value, ops: list[Op]) -> list[Operand]:
-        """Wait for this iteration's slots; what the next iteration gets. Free slots are filled
-        once the first fragments are on their way, which the dot waits for."""
+        """Wait for this iteration's slots and begin to fill those that are free; what the next
+        iteration gets. Multiply-adds, of which there are many, get their first factors before."""
         self.waited(ops)
-        return self.issued(write, self.late)
+        by_mma = any(mma_of(dot) is not None for load in self.loads for dot in load.dots)
+        return self.issued(write, ops if by_mma else self.late)
 
     def waited(self, ops: list[Op]) -> None:
         """Wait for the oldest slots under way, of all threads."""
@@ -255,4 +256,4 @@ def step_of(dot: Dot) -> int:
     found = mma_of(dot)
     if found is not None:
         return found.k
-    return 8
+    return 16
