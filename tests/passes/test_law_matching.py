@@ -1,0 +1,220 @@
+"""Every law applies to its own left side, the operands of a commutative root in either order, and
+to nothing that differs; how laws are written."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from tests.passes import test_laws as laws
+from tileir.field import FieldKind
+from tileir.op import Op
+from tileir.ops.arith import Add, And, Or, Sub, Xor
+from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.floats import FAdd
+from tileir.ops.shape import GetElementPtr
+from tileir.passes.laws.law import Law, rules
+from tileir.passes.laws.terms import Apply, Name, Number, names, parse_equation
+from tileir.passes.simplify import LAWS
+from tileir.rewrite import Replace
+from tileir.types import F32, I1, I8, I32, I64, pointer, tile
+from tileir.values import Constant, Value, constant
+
+X, Y, Z = Value(I32, "x"), Value(I32, "y"), Value(I32, "z")
+
+
+def instances(law: Law) -> Iterator[laws.Instance]:
+    """Instances of a law to which it applies, one for every way of giving it types."""
+    for element, root, inner in laws._typings(law):
+        for literals, attributes in itertools.product(
+            laws._literals(law, element), list(laws._attributes(law.left))
+        ):
+            made = laws._instance(law, element, root, inner, literals, attributes)
+            if made is None or (law.where and not law.where(dict(made.bound))):
+                continue
+            if law.build(made.root, dict(made.bound), laws._Definitions(made.ops)) is not None:
+                yield made
+                break
+
+
+def swapped(made: laws.Instance) -> Iterator[laws.Instance]:
+    """The instance with the operands of a commutative root exchanged, where no literals."""
+    op = made.root
+    first, second, *_ = (*op.inputs, None, None)
+    values = isinstance(first, Value) and isinstance(second, Value)
+    if op.commutative and values and _made_by(made, first) != _made_by(made, second):
+        left, right = op.schema[0].name, op.schema[1].name
+        other = op.evolve(**{left: second, right: first})
+        yield laws.Instance(made.bound, (*made.ops[:-1], other), other)
+
+
+def _made_by(made: laws.Instance, value: Value) -> Op | None:
+    return laws._Definitions(made.ops).definition(value)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.text.replace(" ", ""))
+def test_a_law_applies_to_its_left_side(law: Law) -> None:
+    rule, count = rules([law]), 0
+    for made in instances(law):
+        for each in (made, *swapped(made)):
+            assert rule(each.root, laws._Definitions(each.ops)) is not each.root, each.ops
+            assert law(each.root, laws._Definitions(each.ops)) is not None
+            count += 1
+    assert count
+
+
+@pytest.mark.parametrize(
+    "law", [each for each in LAWS if "add(x, 0)" not in each.text], ids=lambda law: law.text
+)
+def test_a_law_does_not_apply_without_what_it_asks_for(law: Law) -> None:
+    """Ops inside the left side are taken away, literals made unknown, equal operands told apart."""
+    made = next(iter(instances(law)))
+    inner = [op for op in made.ops if op is not made.root]
+    for op in inner:
+        rest = tuple(other for other in made.ops if other is not op)
+        assert law(made.root, laws._Definitions(rest)) is None
+    for changed in _told_apart(made.root):
+        assert law(changed, laws._Definitions((*inner, changed))) is None, changed
+
+
+def _told_apart(op: Op) -> Iterator[Op]:
+    """`op` with one of its literals unknown, or one of two equal operands another value."""
+    for field in op.schema:
+        if field.kind is not FieldKind.OPERAND:
+            continue
+        old = getattr(op, field.name)
+        twice = sum(other is old for other in op.inputs) > 1
+        if isinstance(old, Constant) or twice:
+            yield op.evolve(**{field.name: Value(old.type, "other")}, results=())
+
+
+def applied(law: str, op: Op, *before: Op) -> object:
+    return Law(law)(op, laws._Definitions(before))
+
+
+def test_names_met_twice() -> None:
+    assert applied("sub(x, x) = 0", Sub(X, X)) == Replace((constant(I32, 0),))
+    assert applied("sub(x, x) = 0", Sub(X, Y)) is None
+    seven = constant(I32, 7)
+    assert applied("add(C, C) = 0", Add(seven, constant(I32, 7))) is not None
+    assert applied("add(C, C) = 0", Add(seven, constant(I32, 8))) is None
+    assert applied("add(C, D) = 0", Add(seven, X)) is None
+
+
+def test_a_law_tries_both_orders_and_forgets_the_first() -> None:
+    inner = And(X, Y)
+    z = inner.result
+    for op in (Or(z, Y), Or(Y, z)):
+        assert applied("or(and(x, y), y) = y", op, inner) == Replace((Y,))
+    assert applied("or(and(x, y), y) = y", Or(z, Z), inner) is None
+
+
+def test_results_by_their_number() -> None:
+    test = ICmp(X, Y, predicate_=IntegerPredicate.SLT)
+    first, second = test.results
+    law = "and(p: icmp(x, y){predicate = *}, p#1) = false"
+    assert applied(law, And(first, second), test) == Replace((constant(I1, False),))
+    assert applied(law, And(first, first), test) is None
+    other = ICmp(X, Y, predicate_=IntegerPredicate.SLT)
+    assert applied(law, And(first, other.results[1]), test, other) is None
+    second_alone = "xor(icmp#1(x, y){predicate = *}, true) = true"
+    assert applied(second_alone, Xor(second, constant(I1, True)), test) is not None
+    assert applied(second_alone, Xor(first, constant(I1, True)), test) is None
+
+
+def test_literals_match_their_own_kind() -> None:
+    f, p = Value(F32, "f"), Value(pointer(F32), "p")
+    assert applied("fadd(x, 1.0) = x", FAdd(f, constant(F32, 1.0)))
+    assert applied("fadd(x, 1) = x", FAdd(f, constant(F32, 1.0))) is None
+    assert applied("add(x, 1.0) = x", Add(X, constant(I32, 1))) is None
+    assert applied("and(x, true) = x", And(X, constant(I32, 1))) is None
+    flag = Value(I1, "c")
+    assert applied("and(x, true) = x", And(flag, constant(I1, True)))
+    assert applied("add(x, 300) = x", Add(Value(I8, "b"), constant(I8, 44))) is None
+    assert applied("getelementptr(x, 0) = x", GetElementPtr(p, constant(I64, 0)))
+
+
+def test_a_null_pointer_is_zero() -> None:
+    null = Constant(pointer(I32), 0)
+    test = ICmp(Value(pointer(I32), "p"), null, predicate_=IntegerPredicate.EQ)
+    assert applied("icmp(x, 0){predicate = eq} = false, true", test) is not None
+    for word in ("0.0", "1", "false"):
+        assert applied(f"icmp(x, {word}){{predicate = eq}} = false, true", test) is None
+    other = ICmp(
+        Value(pointer(I32), "p"), Constant(pointer(I32), 8), predicate_=IntegerPredicate.EQ
+    )
+    assert applied("icmp(x, 0){predicate = eq} = false, true", other) is None
+
+
+def test_what_is_put_in_carries_the_predicate() -> None:
+    flag, law = Value(I1, "c"), "sub(x, y) = add(x, neg(y))"
+    assert [op.predicate for op in _ops(law, Sub(X, Y, predicate=flag))] == [flag, flag]
+    assert [op.predicate for op in _ops(law, Sub(X, Y))] == [None, None]
+
+
+def _ops(law: str, op: Op) -> tuple[Op, ...]:
+    found = applied(law, op)
+    assert isinstance(found, tuple)
+    return found
+
+
+def test_literals_on_the_right_take_the_type_of_what_stands_beside_them() -> None:
+    wide = Value(tile(I8, (4,)), "t")
+    (made,) = _ops("add(x, y) = sub(3, x)", Add(wide, Value(wide.type, "u")))
+    assert made.inputs == (Constant(wide.type, 3), wide)
+    (made,) = _ops("add(x, y) = sub(x, 3)", Add(wide, Value(wide.type, "u")))
+    assert made.inputs == (wide, Constant(wide.type, 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = y", "must be an op"),
+        ("0 = y", "must be an op"),
+        ("add(x, y) = x y", "unexpected 'y'"),
+        ("add(x, y) = x)", r"unexpected '\)'"),
+        ("add(x, $) = x", "malformed"),
+        ("add(x, y)", "expected '='"),
+        ("add(x, y) =", "expected None, not ''"),
+        ("add(x, y", "expected None, not ''"),
+        ("add#0 x = y", "expected '='|must be an op"),
+        ("p: (x) = y", r"expected '\('"),
+    ],
+)
+def test_malformed_laws(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_equation(text)
+
+
+def test_the_notation() -> None:
+    left, right = parse_equation("f{a = b, c = *} = x".replace("f{", "f(x, -1, 2.5, y#1, inf){"))
+    arguments = (Name("x"), Number(-1), Number(2.5), Name("y", 1), Number(float("inf")))
+    assert left == Apply("f", arguments, {"a": "b", "c": None}, 0, None)
+    assert right == (Name("x"),)
+    left, right = parse_equation("p: g#1(h(x), true) = p#1, y, 0")
+    assert left == Apply("g", (Apply("h", (Name("x"),)), Number(True)), {}, 1, "p")
+    assert right == (Name("p", 1), Name("y"), Number(0))
+    assert [n.name for n in names(left)] == ["x"]
+    assert (Name("C").literal, Name("c").literal) == (True, False)
+
+
+def test_general_rules_go_first_then_those_named_then_laws() -> None:
+    law = Law("sub(x, y) = x")
+
+    def first(op: Op, _: object) -> object:
+        return Y if op.inputs[0] is Z else op
+
+    def named(op: Op, _: object) -> object:
+        return Z if op.inputs[1] is Z else op
+
+    rule = rules([law], first=(first,), named={"sub": named})  # type: ignore[arg-type]
+    walk = laws._Definitions(())
+    assert rule(Sub(Z, Z), walk) is Y
+    assert rule(Sub(X, Z), walk) is Z
+    assert rule(Sub(X, Y), walk) == Replace((X,))
+    plain = Add(X, Y)
+    assert rule(plain, walk) is plain
+    assert attrs.evolve(law, where=lambda _: False)(Sub(X, Y), walk) is None
