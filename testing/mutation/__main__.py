@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--jobs", type=int, default=1, help="changes tried at the same time")
     parser.add_argument("--minutes", type=float, help="stop after so long; run again to go on")
-    parser.add_argument("--seconds", type=float, default=90.0, help="of tests for one change")
+    parser.add_argument("--seconds", type=float, default=300.0, help="of tests for one change")
     parser.add_argument("--retry", action="store_true", help="try again what survived")
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository")
     parser.add_argument("--results", type=Path, help="default: a file in tests/mutation")

@@ -25,6 +25,12 @@ _PROGRAMS = tuple(
 )  # fmt: skip
 _TESTING = ("tests/testing/test_programs.py", "tests/testing/test_round_trip.py", *_PROGRAMS)
 
+_LAWS = tuple(
+    f"tests/passes/test_{name}.py"
+    for name in ("law_conditions", "law_matching", "folding", "laws", "files", "laws_exhaustive",
+                 "documentation", "promises")
+)  # fmt: skip
+
 TESTS: dict[str, tuple[str, ...]] = {
     "tileir": ("tests/core", "tests/ops", "tests/verify", "tests/interp"),
     "tileir/analysis": ("tests/analysis", "tests/passes", *_TESTING),
@@ -36,6 +42,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tileir/machine": ("tests/ops", "tests/interp", *_TESTING),
     "tileir/ops": ("tests/ops", "tests/textual", "tests/passes", "tests/interp"),
     "tileir/passes": ("tests/passes", *_TESTING),
+    "tileir/passes/fold": _LAWS,
+    "tileir/passes/laws": _LAWS,
+    "tileir/passes/simplify": _LAWS,
     "tileir/passmanager": ("tests/passes", "tests/tools"),
     "tileir/render": ("tests/textual", "tests/tools"),
     "tileir/verify": ("tests/verify", "tests/textual", "tests/builder"),
