@@ -10,7 +10,7 @@ from tileir.backend.layouts.halves import origin, stays
 from tileir.backend.lower.conversion import Placement, placement
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.lower.passage import both
-from tileir.layout import Vector
+from tileir.layout import Layout, Vector
 from tileir.types import I1, I32, Element, Tile
 
 Coordinates: TypeAlias = list[str]
@@ -273,7 +273,8 @@ def _histogram(lowering: Lowering, op: Any) -> list[Fragment]:
     place = dense(Tile(I32, tile.shape, tile.layout), base)
     zeros = [thread.constant(I32, 0)] * registers(tile)
     scatter(lowering, zeros, Tile(I32, tile.shape, tile.layout), place, list)
-    thread.barrier()
+    if not (_by_thread_0(tile.layout) and _by_thread_0(source.layout)):
+        thread.barrier()
     masks = None if op.mask is None else lowering.fragment(op.mask)
     held = None if op.predicate is None else lowering.fragment(op.predicate)
     for register, handle in enumerate(lowering.fragment(op.value)):
@@ -301,6 +302,14 @@ def _histogram(lowering: Lowering, op: Any) -> list[Fragment]:
         return [found]
     name = "zext" if kind.bits > I32.bits else "trunc"
     return [[thread.convert(name, I32, kind, x) for x in found]]
+
+
+def _by_thread_0(layout: Layout) -> bool:
+    """Whether thread 0 is the first to hold any element."""
+    return all(
+        not any(map(any, layout.atom(axis))) and not any(any(d.step) for d in layout.digits(axis))
+        for axis in ("lane", "warp")
+    )
 
 
 def _count(lowering: Lowering, source: Tile, handle: str, counts: str, base: int) -> None:

@@ -9,8 +9,8 @@ the program are uniform, and `when` computes under a mask. Shared memory is one 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 import attrs
@@ -95,6 +95,13 @@ class SimtThread(Accesses, Matrices, Copies, Numbers):
 
     def advance_here(self, kind: Pointer, pointer: Lanes, index: Lanes, width: Element) -> Lanes:
         return self.advance(kind, pointer, index, width)
+
+    @contextmanager
+    def running(self, execution: Any, op: Op) -> Iterator[None]:
+        """Around the rule of `op`."""
+        self.op, self.runs = op, self.runs + 1
+        self.memory.begin(self.runs)
+        yield
 
     # Where threads are, and where they meet ---------------------------------------------------
 
@@ -232,10 +239,9 @@ class _Execution(Lowering):
     def _done(self, op: Op) -> list[Any]:
         """What the rule of `op` does; a defect is reported at its place."""
         machine: Any = self.thread
-        machine.op, machine.runs = op, machine.runs + 1
-        machine.memory.begin(machine.runs)
         try:
-            return self.lower(op)
+            with machine.running(self, op):
+                return self.lower(op)
         except AssertionError as error:
             place = "" if op.location is None else f"{op.location}: "
             raise type(error)(f"{place}{op.mnemonic}: {error}") from error

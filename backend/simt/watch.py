@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import attrs
+import numpy as np
 
 from tileir.backend.simt.counts import Counted, Counts
 from tileir.backend.simt.machine import SimtThread
 from tileir.backend.simt.memory import Memory
 from tileir.op import Op
+from tileir.types import I1, Element, element_of, shape_of
+from tileir.values import Operand, Value
 
 Site: TypeAlias = tuple[Op, int]
 """A barrier: the op whose rule waits, and how many barriers of that rule come before."""
@@ -35,27 +39,54 @@ def counting(counts: Counts) -> Make:
 
 @attrs.define
 class Barriers:
-    """The barriers that a kernel waited at, in order, but for `without`, which does nothing."""
+    """The barriers that a kernel waited at, in order, but for `without`, which does nothing.
+
+    With `chance`, ops whose accesses depend on data get other data, drawn anew each time: bins,
+    offsets and indices anywhere within their bounds. So what is no race on the data there is may
+    be one."""
 
     without: Site | None = None
+    chance: np.random.Generator | None = None
     sites: dict[Site, None] = attrs.field(factory=dict)
+    events: list[Op | Site | None] = attrs.field(factory=list)
+    """What ran and where threads met, in order; None where a block begins."""
 
     def make(self, *operands: Any) -> SimtThread:
         """Threads that meet at all barriers but one."""
-        made = _SkippingThread(*operands)
+        self.events.append(None)
+        made = _WatchedThread(*operands)
         made.found = self
         return made
 
 
-class _SkippingThread(SimtThread):
+class _WatchedThread(SimtThread):
     found: Barriers
     _at: tuple[Any, int] = (None, 0)
 
     def barrier(self) -> None:
+        if self._waits():
+            super().barrier()
+
+    def warp_barrier(self) -> None:
+        if self._waits():
+            super().warp_barrier()
+
+    @contextmanager
+    def running(self, execution: Any, op: Op) -> Iterator[None]:
+        chance = self.found.chance
+        self.found.events.append(op)
+        drawn = {} if chance is None else _drawn(op, self, chance)
+        kept = {value: execution.values[value] for value in drawn}
+        execution.values.update(drawn)
+        with super().running(execution, op):
+            yield
+        execution.values.update(kept)
+
+    def _waits(self) -> bool:
         site = self._site()
         self.found.sites[site] = None
-        if site != self.found.without:
-            super().barrier()
+        self.found.events.append(site)
+        return site != self.found.without
 
     def _site(self) -> Site:
         """The barrier of the rule that runs; counting begins anew whenever a rule does."""
@@ -64,3 +95,37 @@ class _SkippingThread(SimtThread):
         self._at = (self.runs, index)
         assert self.op is not None
         return self.op, index
+
+
+def _drawn(op: Any, thread: SimtThread, chance: np.random.Generator) -> dict[Value, list[Any]]:
+    """Other data for the operands that say where `op` goes."""
+    if op.mnemonic == "histogram":
+        always = [(x, 1, 2) for x in (op.mask, op.predicate)]
+        wanted = [(op.value, 0, op.result.type.shape[0]), *always]
+    elif op.mnemonic == "gather":
+        wanted = [(op.index, 0, op.source.type.shape[op.axis])]
+    elif op.mnemonic in ("insert_slice", "extract_slice"):
+        whole = shape_of(op.value.type)
+        part = shape_of((op.small if op.mnemonic == "insert_slice" else op.result).type)
+        strides = op.strides or (1,) * len(whole)
+        most = [n - (m - 1) * by for n, m, by in zip(whole, part, strides, strict=True)]
+        wanted = [(x, 0, n) for x, n in zip(op.offsets, most, strict=True)]
+    else:
+        wanted = []
+    return {
+        x: _numbers(x, low, high, thread, chance) for x, low, high in wanted if isinstance(x, Value)
+    }
+
+
+def _numbers(
+    operand: Operand, low: int, high: int, thread: SimtThread, chance: np.random.Generator
+) -> list[Any]:
+    """Handles for `operand`, of numbers from `low` to `high` - 1; a scalar is the same in all
+    threads."""
+    element = element_of(operand.type)
+    assert isinstance(element, Element)
+    most = high if element is I1 else min(high, 1 << min(element.bits - 1, 31))
+    layout = getattr(operand.type, "layout", None)
+    count, size = (1, 1) if layout is None else (layout.size("register"), thread.threads)
+    return [thread.made(chance.integers(low, max(most, low + 1), size), element)
+            for _ in range(count)]  # fmt: skip
