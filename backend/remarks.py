@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from tileir.backend.layouts.anchors import fastest, is_access, run
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.layouts.idle import idle
 from tileir.errors import Diagnostic
 from tileir.ir import Function
 from tileir.op import Op
@@ -23,8 +24,9 @@ _BYTES = 16
 
 
 def described(function: Function) -> Iterator[Diagnostic]:
-    """Remarks about `function`, whose tiles have layouts: TIR0755 for its accesses to global
-    memory, TIR0756 for its pipelined loads."""
+    """Remarks about `function`, whose tiles have layouts: TIR0754 for threads without work,
+    TIR0755 for its accesses to global memory, TIR0756 for its pipelined loads."""
+    yield from idle(function)
     yield from dict.fromkeys(_pipelined(function))
     yield from dict.fromkeys(_accesses(function))
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
-from tileir.errors import Diagnostic
+from tileir.backend.layouts.idle import idle
 from tileir.ir import Function, Module
-from tileir.layout import Layout
-from tileir.layout_algebra import holders
-from tileir.passmanager.registry import Outcome, pass_, remark
-from tileir.types import Tile
+from tileir.passmanager.registry import Outcome, pass_
 
 
 @pass_("coalesce")
@@ -64,24 +59,7 @@ def coalesce(module: Module, *, warps: int = 0) -> Outcome:
     if all(f is module.functions[name] for name, f in kernels.items()):
         return Outcome(module)
     laid_out = module.evolve(functions={**module.functions, **kernels}, stage="layouts")
-    return Outcome(laid_out, tuple(r for f in kernels.values() for r in _idle(f)))
-
-
-def _idle(function: Function) -> Iterator[Diagnostic]:
-    """A remark at the op with the most elements, if threads are left over there."""
-    tiles = [(v.type, op) for op in function.ops for v in op.results if isinstance(v.type, Tile)]
-    busy = [(_busy(tile.layout), op) for tile, op in tiles if tile.layout is not None]
-    threads = [tile.layout.size("lane") * tile.layout.size("warp") for tile, _ in tiles]
-    if busy:
-        most, op = max(busy, key=lambda pair: pair[0])
-        if most < threads[0]:
-            message = f"{threads[0] - most} of {threads[0]} threads hold what others hold"
-            yield remark("TIR0754", message, op.location)
-
-
-def _busy(it: Layout) -> int:
-    """Threads that hold elements that no thread before them holds."""
-    return it.size("lane") * it.size("warp") // holders(it)
+    return Outcome(laid_out, tuple(r for f in kernels.values() for r in idle(f)))
 
 
 def _laid_out(function: Function, warps: int) -> Function:

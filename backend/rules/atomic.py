@@ -108,7 +108,7 @@ def _when(
     body: Callable[[], list[str]],
 ) -> list[str]:  # fmt: skip
     thread = lowering.thread
-    mask = combined(lowering, op, register, stores=True)
+    mask = combined(lowering, op, register, once=True)
     if mask == "false":
         return [thread.constant(e, 0) for e in elements]
     return list(body()) if mask is None else thread.when(mask, elements, body)

@@ -63,7 +63,7 @@ def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:
     where = addresses(lowering, window, kind.layout)
     size, held = window.place.element.bytes, lowering.first_holder(kind.layout)
     for group in groups(lowering, op):
-        mask = combined(lowering, op, group.start, stores=False)
+        mask = combined(lowering, op, group.start, once=False)
         inside = lowering.inside(kind.layout, kind.shape, group.start)
         if inside == "false":
             continue

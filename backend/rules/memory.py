@@ -7,6 +7,7 @@ from typing import Any
 
 from tileir.backend.layouts.anchors import run
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.lower.replicas import loaded_once
 from tileir.backend.lower.thread import Access
 from tileir.types import I1, Tile, shape_of
 
@@ -18,8 +19,9 @@ def _load(lowering: Lowering, op: Any) -> list[Fragment]:
     pointers, access = lowering.fragment(op.pointer), _access(op)
     others = None if op.other is None else lowering.fragment(op.other)
     found: Fragment = []
+    once = op in loaded_once(lowering.function)
     for group in groups(lowering, op):
-        mask = combined(lowering, op, group.start, stores=False)
+        mask = combined(lowering, op, group.start, once=once)
         other = None if others is None else [others[r] for r in group]
         if mask == "false":
             found += other or [thread.constant(element, 0)] * len(group)
@@ -35,7 +37,7 @@ def _store(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, element = lowering.thread, scalar_of(op.value.type)
     pointers, values = lowering.fragment(op.pointer), lowering.fragment(op.value)
     for group in groups(lowering, op):
-        mask = combined(lowering, op, group.start, stores=True)
+        mask = combined(lowering, op, group.start, once=True)
         if mask != "false":
             stored = [values[r] for r in group]
             space = _space(op)
@@ -56,14 +58,14 @@ def groups(lowering: Lowering, op: Any) -> Iterator[range]:
     return (range(start, start + width) for start in range(0, count, width))
 
 
-def combined(lowering: Lowering, op: Any, register: int, *, stores: bool) -> str | None:
+def combined(lowering: Lowering, op: Any, register: int, *, once: bool) -> str | None:
     """The condition under which a register's access is made, as an i1: the op's mask and
-    predicate, the tile's extent, and for stores that no other thread makes it. None: always."""
+    predicate, the tile's extent, and with `once` that no other thread makes it. None: always."""
     thread, kind = lowering.thread, op.pointer.type
     terms: list[str | None] = []
     if isinstance(kind, Tile):
         terms.append(lowering.inside(kind.layout, kind.shape, register))
-    if stores:
+    if once:
         terms.append(lowering.first_holder(kind.layout if isinstance(kind, Tile) else None))
     if op.mask is not None:
         terms.append(lowering.fragment(op.mask)[register])
