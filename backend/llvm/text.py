@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import TypeAlias
 
@@ -140,7 +140,7 @@ class Body:
         return found
 
     @contextmanager
-    def recomputing(self) -> Iterator[None]:
+    def recomputing(self) -> Generator[None, None, None]:
         """What `once` computes within is computed here, and forgotten behind."""
         place, here = len(self.lines), ([], {}, {})
         self._written.clear()
@@ -150,13 +150,13 @@ class Body:
         self.lines[place] = "\n".join(here[0])
 
     @contextmanager
-    def keeping(self) -> Iterator[None]:
+    def keeping(self) -> Generator[None, None, None]:
         """What `once` computes within is computed at the function's entry, as it is elsewhere."""
         with self._computing(self._outer) if self._outer else nullcontext():
             yield
 
     @contextmanager
-    def _computing(self, where: _Known) -> Iterator[None]:
+    def _computing(self, where: _Known) -> Generator[None, None, None]:
         """Let `once` compute in `where`."""
         before, outer = (self.at_entry, self._known, self._written_at_entry), self._outer
         self.at_entry, self._known, self._written_at_entry = where

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.conversion import convert
@@ -103,7 +103,7 @@ def _pointers(lowering: Lowering, operand: Any) -> Callable[[int], Any]:
     """The pointer of a register; where all lanes start from one pointer, computed anew from it."""
     made = definitions(lowering.function)
     step: Any = made.get(operand)
-    base: Any = made.get(step.pointer) if isinstance(step, GetElementPtr) else None
+    base: Any = made.get(cast(Any, step.pointer)) if isinstance(step, GetElementPtr) else None
     if not isinstance(base, Splat):
         return lowering.fragment(operand).__getitem__
     kind, width = scalar_of(operand.type), scalar_of(step.index.type)
