@@ -24,6 +24,19 @@ class Effects(Flag):
     TRAP = auto()
     """Has no meaning for some operands (division by zero): must not be executed early."""
 
+    def __and__(self, other: Effects) -> Effects:
+        return _BY_BITS[self._value_ & other._value_]
+
+    def __or__(self, other: Effects) -> Effects:
+        return _BY_BITS[self._value_ | other._value_]
+
+    def __bool__(self) -> bool:
+        return self._value_ != 0
+
+
+_BY_BITS = tuple(Effects(bits) for bits in range(1 << 6))
+"""Every set of effects: looked up, since passes ask for intersections all the time."""
+
 
 @attrs.frozen(slots=True)
 class Numerics:

@@ -11,6 +11,10 @@ from tileir.errors import CompileError, Diagnostic
 _LARGE = 1 << 20
 """Characters of text above which passes that take more than linear time are left out."""
 
+_SELECTION = 2
+"""Highest level of the code generator. Level 3 numbers values once more, which finds nothing
+after the pipeline before it and takes a tenth of the time."""
+
 _ready = threading.Lock()
 _initialised: list[bool] = []
 
@@ -46,7 +50,7 @@ def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
 def _machine(llvm: Any, target: Target, optimize: int) -> Any:
     triple = llvm.Target.from_triple("nvptx64-nvidia-cuda")
     return triple.create_target_machine(
-        cpu=target.processor, features=target.features, opt=optimize
+        cpu=target.processor, features=target.features, opt=min(optimize, _SELECTION)
     )
 
 

@@ -206,6 +206,8 @@ def _prefetches(function: Function, loop: Loop, loads: list[Staged]) -> bool:
 
 def _staged_loads(function: Function, loop: Loop) -> Iterator[Staged]:
     """Loads of the loop's own blocks: one in a loop within is made more than once a round."""
+    if not any(isinstance(op, Dot) for label in loop.blocks for op in function.blocks[label].ops):
+        return
     contiguity, innermost = Contiguity.of(function), loops(function).innermost
     for label in function.blocks:
         if innermost.get(label) != loop.header:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -19,17 +20,56 @@ Bound: TypeAlias = tuple[str, Operand]
 """A relation (`slt`, `ule`, `eq`, ...) and what a value is in that relation to."""
 
 
+_NEAREST = 32
+"""Blocks around a place that are asked what they guard, the innermost first."""
+
+
+@attrs.frozen(slots=True, weakref_slot=False)
+class Guarded:
+    """The blocks that guard one value, in the order in which the dominator tree `enters` them,
+    their bounds, and the index of the next one around each (-1 for none): those around a place
+    are found without a look at all others."""
+
+    labels: Sequence[str]
+    enters: Sequence[int]
+    outer: Sequence[int]
+    bounds: Mapping[str, Sequence[Bound]]
+
+    @staticmethod
+    def of(tree: Dominance, bounds: Mapping[str, Sequence[Bound]]) -> Guarded:
+        """Bounds by block, ready to be asked for."""
+        labels = sorted(bounds, key=tree.enter.__getitem__)
+        outer: list[int] = []
+        for index, label in enumerate(labels):
+            above = index - 1
+            while above >= 0 and not tree.dominates(labels[above], label):
+                above = outer[above]
+            outer.append(above)
+        return Guarded(labels, [tree.enter[x] for x in labels], outer, bounds)
+
+    def around(self, tree: Dominance, label: str) -> list[Bound]:
+        """The bounds that hold in block `label`, the outermost first."""
+        index = bisect_right(self.enters, tree.enter[label]) - 1
+        while index >= 0 and not tree.dominates(self.labels[index], label):
+            index = self.outer[index]
+        found: list[str] = []
+        while index >= 0 and len(found) < _NEAREST:
+            found.append(self.labels[index])
+            index = self.outer[index]
+        return [bound for block in reversed(found) for bound in self.bounds[block]]
+
+
 @attrs.frozen(slots=True, weakref_slot=False)
 class Guards:
     """The comparisons known to hold in blocks and on edges.
 
-    `blocks[value]` lists blocks, in all of whose dominated blocks a bound on `value` holds;
-    `edges[value]` lists edges (source, target) that are taken only where it holds.
+    `blocks[value]` are the blocks in all of whose dominated blocks bounds on `value` hold;
+    `edges[value]` the edges (source, target) that are taken only where they hold.
     """
 
     tree: Dominance | None
-    blocks: Mapping[Value, Sequence[tuple[str, Bound]]]
-    edges: Mapping[Value, Sequence[tuple[tuple[str, str], Bound]]]
+    blocks: Mapping[Value, Guarded]
+    edges: Mapping[Value, Mapping[tuple[str, str], Sequence[Bound]]]
 
     def concerns(self, operand: Operand) -> bool:
         """Whether any condition bounds `operand`."""
@@ -43,12 +83,12 @@ class Guards:
         `target`, if given). An empty intersection, in code that never runs, leaves it alone."""
         if not isinstance(operand, Value) or self.tree is None:
             return fact
-        for block, (relation, other) in self.blocks.get(operand, ()):
-            if self.tree.dominates(block, label):
-                fact = bounded(fact, relation, read(other))
-        for edge, (relation, other) in self.edges.get(operand, ()):
-            if edge == (label, target):
-                fact = bounded(fact, relation, read(other))
+        guarded, taken = self.blocks.get(operand), self.edges.get(operand)
+        bounds = [] if guarded is None else guarded.around(self.tree, label)
+        if taken is not None and target is not None:
+            bounds = [*bounds, *taken.get((label, target), ())]
+        for relation, other in bounds:
+            fact = bounded(fact, relation, read(other))
         return fact
 
 
@@ -79,17 +119,18 @@ def guards(function: Function) -> Guards:
     if function.is_declaration:
         return Guards(None, {}, {})
     graph, tree = cfg(function), dominance(function)
-    blocks: dict[Value, list[tuple[str, Bound]]] = {}
-    edges: dict[Value, list[tuple[tuple[str, str], Bound]]] = {}
+    blocks: dict[Value, dict[str, list[Bound]]] = {}
+    edges: dict[Value, dict[tuple[str, str], list[Bound]]] = {}
     for label in graph.order:
         block = function.blocks[label]
         for value, bound in _assumed(function, block):
-            blocks.setdefault(value, []).append((label, bound))
+            blocks.setdefault(value, {}).setdefault(label, []).append(bound)
         for target, value, bound in _branched(function, block):
-            edges.setdefault(value, []).append(((label, target), bound))
+            edges.setdefault(value, {}).setdefault((label, target), []).append(bound)
             if graph.predecessors[target] == (label,):
-                blocks.setdefault(value, []).append((target, bound))
-    return Guards(tree, blocks, edges)
+                blocks.setdefault(value, {}).setdefault(target, []).append(bound)
+    guarded = {value: Guarded.of(tree, bounds) for value, bounds in blocks.items()}
+    return Guards(tree, guarded, edges)
 
 
 def _assumed(function: Function, block: Block) -> list[tuple[Value, Bound]]:

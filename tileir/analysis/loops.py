@@ -145,7 +145,7 @@ def _loop(
 ) -> Loop:  # fmt: skip
     outside = [p for p in graph.predecessors[header] if p not in body]
     alone = len(outside) == 1 and graph.successors[outside[0]] == (header,)
-    order = tuple(label for label in graph.order if label in body)
+    order = tuple(sorted(body, key=graph.number.__getitem__))
     exits = tuple(
         (label, target)
         for label in order for target in graph.successors[label] if target not in body

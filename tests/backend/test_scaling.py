@@ -1,0 +1,93 @@
+"""Work grows with the size of a program, not with its square.
+
+Counted in calls of Python functions, so that a busy machine changes nothing: of our passes,
+analyses, layouts, plan, barriers and text. LLVM and the assembler are measured by
+`benchmarks/compile_time.py`.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tileir.backend.compile import Options, staged
+from tileir.backend.llvm.emit import Unit, emit
+from tileir.backend.target import target
+from tileir.builder import F32, I32, Builder, pointer
+from tileir.ir import Module
+
+
+def accesses(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
+    place = b.arange(128) + i * 128
+    value.set(value + (x + place).load(place < n, 0.0) * 2.0)
+
+
+def branches(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
+    with b.if_(n > i):
+        value.set(value * 1.5 + float(i))
+
+
+def loops(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
+    with b.for_(0, n, 1 + i % 7):
+        value.set(value * 1.5 + float(i))
+
+
+def reductions(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
+    value.set(value * 0.5 + value.sum(axis=0))
+
+
+def arithmetic(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
+    value.set(value * 0.5 + float(i))
+
+
+Part = Callable[[Builder, Any, Any, Any, int], None]
+
+
+def module(part: Part, count: int) -> Module:
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
+        lanes = b.arange(128)
+        value = b.var((x + lanes).load(), name="value")
+        for i in range(count):
+            part(b, value, x, n, i)
+        (y + lanes).store(value)
+    return b.module()
+
+
+def text(module: Module) -> str:
+    machine = target("sm_90")
+    done = staged(module, machine, Options(num_warps=4), None)
+    unit = Unit(done.stages["barriers"], done.kernel, done.memory, done.num_warps)
+    return emit(unit, machine)
+
+
+def calls(part: Part, count: int) -> int:
+    """Python and C functions that are called while a program of `count` parts is lowered."""
+    given, total = module(part, count), 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal total
+        total += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        text(given)
+    finally:
+        sys.setprofile(None)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("part", "small", "times"),
+    [
+        (arithmetic, 40, 8),
+        (accesses, 40, 8),
+        (branches, 40, 8),
+        (loops, 40, 8),
+        (reductions, 40, 8),
+    ],
+)
+def test_lowering_is_linear(part: Part, small: int, times: int) -> None:
+    calls(part, 4)
+    assert calls(part, small * times) <= 9 / 8 * times * calls(part, small)
