@@ -9,9 +9,10 @@ import attrs
 
 from tileir.analysis.buffers import WAIT, alive
 from tileir.analysis.cfg import cfg
+from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import definitions
 from tileir.backend.memory.affine import Addresses, addresses
-from tileir.backend.memory.meeting import Access, Base, Scope, Who, alone, scope
+from tileir.backend.memory.meeting import Access, Base, Scope, Who, alone, scope, spans_apart
 from tileir.backend.memory.overlap import apart, reaches
 from tileir.backend.memory.roots import roots
 from tileir.backend.memory.scratch import BUFFERS, Plan
@@ -199,6 +200,8 @@ class Hazards:
     def _scope(self, entry: Entry, access: Access) -> Scope:
         if self._apart(entry.access, access):
             return Scope.NONE
+        if not entry.step and self._terms_apart(self._at(entry.access), self._at(access)):
+            return Scope.NONE
         found = scope(self._at(entry.access), self._at(access), self.warps, entry.step or 0)
         return Scope.BLOCK if found is Scope.WARP and self.warps is None else found
 
@@ -248,6 +251,21 @@ class Hazards:
         places = [self.uses.pointers[x] for x in (a, b)]
         first, second = (near.get(p) if isinstance(p, Value) else None for p in places)
         return apart(first, second)
+
+
+    def _terms_apart(self, a: Access, b: Access) -> bool:
+        """Whether what one address has added and the other has not keeps them apart: pieces of a
+        tile before a loop over its other pieces."""
+        if a.base is None or a.base is not b.base or a.form is None or b.form is None:
+            return False
+        bounds, low, high = ranges(self.function), 0, 0
+        for terms, sign in ((b.form.terms - a.form.terms, 1), (a.form.terms - b.form.terms, -1)):
+            for value, factor in terms:
+                if isinstance(value.type, Pointer):
+                    return False
+                ends = [sign * factor * bound for bound in bounds.of(value)]
+                low, high = low + min(ends), high + max(ends)
+        return spans_apart(a, b, (low, high))
 
 
 def releases(op: Any) -> bool:

@@ -85,7 +85,7 @@ def alone(a: Access) -> bool:
 
 
 def _at_once(a: Access, b: Access, warps: int) -> Scope:
-    if _spans_apart(a, b):
+    if spans_apart(a, b):
         return Scope.NONE
     if Who.ANY in (a.who, b.who) or max(_count(a, warps), _count(b, warps)) > _MOST:
         return Scope.BLOCK
@@ -100,9 +100,11 @@ def _behind(a: Access, b: Access, step: int) -> bool:
     return (step > 0 and a_high <= b_low) or (step < 0 and a_low >= b_high)
 
 
-def _spans_apart(a: Access, b: Access) -> bool:
-    """Whether the bytes from the first to the last of one are apart from those of the other."""
+def spans_apart(a: Access, b: Access, moved: tuple[int, int] = (0, 0)) -> bool:
+    """Whether the bytes from the first to the last of one are apart from those of the other, at
+    forms but for their terms; `b` is `moved` by something between these two numbers."""
     (a_low, a_high), (b_low, b_high) = _span(a), _span(b)
+    b_low, b_high = b_low + moved[0], b_high + moved[1]
     if max(a_high, b_high) - min(a_low, b_low) > _APART:
         return False
     return a_high <= b_low or b_high <= a_low

@@ -94,6 +94,22 @@ def test_rounds_of_a_loop_that_moves_on(step, barriers):
         SimtExecutor().launch(looped(step, 128).module(), None, 1, [*arrays, 3], num_warps=4)
 
 
+def piecewise(first, gap=0):
+    """`first` elements before a loop over those behind, in place; the loop begins `gap` early."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        row = b.program_id(axis=0) * 1024
+        (x + (row + b.arange(first))).store(b.zeros((first,), F32))
+        with b.for_(first - gap, 1024, 128) as start:
+            (x + (row + start + b.arange(128))).store(b.zeros((128,), F32))
+    return b
+
+
+@pytest.mark.parametrize(("first", "gap", "barriers"), [(256, 0, []), (256, 1, ["block"])])
+def test_pieces_before_a_loop_over_the_others(first, gap, barriers):
+    assert placed(piecewise(first, gap)) == barriers
+
+
 def test_a_pointer_that_goes_round_keeps_its_parameter():
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):

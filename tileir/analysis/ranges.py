@@ -1,7 +1,8 @@
 """Integer ranges: the least and the greatest number an integer can be, as a signed one.
 
 Branch conditions and `assume` narrow what they compare, in the blocks they guard and for the
-arguments of the edges they choose. Loops widen to the bounds of the type and are then narrowed.
+arguments of the edges they choose. Loops widen to numbers that are compared with, then to the
+bounds of the type, and are then narrowed.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from tileir.analysis.range_rules import RULES, Range, full, hull, of_literal
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, element_of
-from tileir.values import Operand, Value
+from tileir.values import Constant, Operand, Value
 
 __all__ = ["Range", "Ranges", "ranges"]
 
 _PATIENCE = 3
-"""Changes of a block parameter before its moving bounds are given up."""
+"""Changes of a block parameter before its moving bounds go where they may stop."""
+_MOST_STOPS = 48
+"""Numbers at which a bound may stop on its way to the end of its type."""
 _NARROWINGS = 2
 
 
@@ -54,7 +57,7 @@ class Ranges:
 @cached
 def ranges(function: Function) -> Ranges:
     """The ranges of every integer value of `function`."""
-    solver = _Solver(guards(function))
+    solver = _Solver(guards(function), _stops(function))
     integers = [p.value for p in function.parameters if _is_integer(p.value)]
     known: dict[Value, Range | None] = {value: full(value.type) for value in integers}
     facts = solver.solve(function, known)
@@ -71,6 +74,8 @@ class _Solver:
     """One run over a function: how often parameters moved, and which ops do not wrap."""
 
     guards: Guards
+    stops: tuple[int, ...] = ()
+    """Where bounds that keep moving may come to rest, in order."""
     exact: set[Op] = attrs.Factory(set[Op])
     moves: dict[Value, int] = attrs.Factory(dict[Value, int])
 
@@ -119,7 +124,24 @@ class _Solver:
         if self.moves[value] < _PATIENCE:
             return new
         least, greatest = full(value.type)
-        return (least if new[0] < old[0] else old[0], greatest if new[1] > old[1] else old[1])
+        below = (n for n in reversed(self.stops) if least <= n <= new[0])
+        above = (n for n in self.stops if new[1] <= n <= greatest)
+        return (
+            next(below, least) if new[0] < old[0] else old[0],
+            next(above, greatest) if new[1] > old[1] else old[1],
+        )
+
+
+def _stops(function: Function) -> tuple[int, ...]:
+    """Numbers that comparisons name, and their neighbours: a loop that counts to one of them
+    stays within it."""
+    found: set[int] = set()
+    for op in function.ops:
+        if op.mnemonic == "icmp":
+            for bound in (v for v in op.inputs if isinstance(v, Constant)):
+                number = int(of_literal(bound)[0])
+                found |= {number - 1, number, number + 1}
+    return tuple(sorted(found)) if len(found) <= _MOST_STOPS else ()
 
 
 def _narrow(value: Value, old: Range | None, facts: Sequence[Range | None]) -> Any:
