@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tileir.backend.llvm.operators import hinted, operators, pointer_class
 from tileir.backend.llvm.text import Body, llvm_type, memory_type
 from tileir.backend.lower.thread import Access, Order
-from tileir.types import I8, I16, I32, I64, AddressSpace, Element
+from tileir.types import I8, I16, I32, I64, Element
 
 Handle = str
 
 _CLASSES = {"i1": "b", "i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h", "bfloat": "h",
             "float": "f", "double": "d"}  # fmt: skip
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
-_SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const"}
 _SCOPES = {"cta": ' syncscope("block")', "gpu": ' syncscope("device")', "sys": ""}
-
 
 _UNSET = 16
 """Registers that masked loads may leave as they are, at the start of a kernel."""
@@ -89,7 +88,7 @@ class LlvmMemory(Body):
         moved = f"mov.b{max(size, 16)}"
         names = [f"${i}" for i in range(number)]
         operands = [f"ptr addrspace({space}) {pointer}"]
-        constraints = [_pointer_class(space)]
+        constraints = [pointer_class(space)]
         text, guard = "", ""
         if mask not in (None, "true"):
             operands.append(f"i1 {mask}")
@@ -99,9 +98,11 @@ class LlvmMemory(Body):
             text = "".join(f"{moved} {names[i]}, ${number + 2 + i}; " for i in range(number))
             operands += [f"{kind} {self._in_register(word, x)}" for x in other]
             constraints += ["h" if size < 16 else self.register_class(word)] * number
+        hint = self._hint(access, space, number, operands, constraints)
         vector = f".v{number}" if number > 1 else ""
         target = f"{{{', '.join(names)}}}" if number > 1 else names[0]
-        text += f"{guard}ld{_operators(access, space)}{vector}.b{size} {target}, [${number}];"
+        where = f"[${number}]{hint}"
+        text += f"{guard}ld{operators(access, space)}{vector}.b{size} {target}, {where};"
         results = ",".join(["=" + ("h" if size < 16 else self.register_class(word))] * number)
         kinds = kind if number == 1 else f"{{{', '.join([kind] * number)}}}"
         whole = self.emit(
@@ -111,6 +112,20 @@ class LlvmMemory(Body):
         if number == 1:
             return [whole if kind == llvm_type(word) else self.pure(f"trunc i16 {whole} to i8")]
         return [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
+
+    def _hint(
+        self, access: Access, space: int, results: int, operands: list[str],
+        constraints: list[str],
+    ) -> str:  # fmt: skip
+        """The operand that is the second level cache's policy, added to those of an access after
+        `results` results; nothing where the access has none."""
+        if not hinted(access, space):
+            return ""
+        text = f"createpolicy.fractional.L2::{access.eviction}.b64 $0, 1.0;"
+        policy = self.once(text, lambda: self.emit(f'call i64 asm "{text}", "=l"() #2'))
+        operands.append(f"i64 {policy}")
+        constraints.append("l")
+        return f", ${results + len(operands) - 1}"
 
     def _in_register(self, word: Element, x: Handle) -> Handle:
         """`x` as inline assembly takes it: there are no 8-bit registers."""
@@ -134,15 +149,16 @@ class LlvmMemory(Body):
         masked = mask not in (None, "true")
         guard = f"@${number + 1} " if masked else ""
         vector = f".v{number}" if number > 1 else ""
-        text = f"{guard}st{_operators(access, space)}{vector}.b{size} [$0], {source};"
         operands = [
             f"ptr addrspace({space}) {pointer}",
             *(f"{_register_type(word)} {self._in_register(word, x)}" for x in packed),
         ]
-        constraints = [_pointer_class(space), *[constraint] * number]
+        constraints = [pointer_class(space), *[constraint] * number]
         if masked:
             operands.append(f"i1 {mask}")
             constraints.append("b")
+        hint = self._hint(access, space, 0, operands, constraints)
+        text = f"{guard}st{operators(access, space)}{vector}.b{size} [$0], {source}{hint};"
         self.line(
             f'call void asm sideeffect "{text}", "{",".join(constraints)}"'
             f"({', '.join(operands)}) #1"
@@ -366,20 +382,3 @@ def _words(size: int, count: int) -> tuple[Element, int]:
 
 def _register_type(word: Element) -> str:
     return "i16" if word is I8 else llvm_type(word)
-
-
-def _operators(access: Access, space: int) -> str:
-    """State space and operators of an access, in PTX's order. Constant memory has no policy."""
-    if space == AddressSpace.CONSTANT:
-        return ".const"
-    where = _SPACES[space]
-    if access.volatile:
-        return f".volatile{where}"
-    eviction = f".L1::{access.eviction}" if access.eviction else ""
-    return where + (f".{access.cache}" if access.cache else "") + eviction
-
-
-def _pointer_class(space: int) -> str:
-    """The inline assembly constraint of a pointer: those to shared and constant memory are of 32
-    bits (LLVM's option `nvptx-short-ptr`)."""
-    return "l" if space in (AddressSpace.GENERIC, AddressSpace.GLOBAL) else "r"

@@ -27,11 +27,13 @@ Handle: TypeAlias = Any
 @attrs.frozen
 class Access:
     """How a global access is made: `cache` and `eviction` are PTX operators without the dot, ''
-    for the default; `volatile` accesses are neither removed nor merged."""
+    for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
+    what nothing writes while the kernel runs."""
 
     cache: str = ""
     eviction: str = ""
     volatile: bool = False
+    constant: bool = False
 
 
 @attrs.frozen

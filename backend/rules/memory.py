@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tileir.analysis.uses import definitions
 from tileir.backend.layouts.anchors import run
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.lower.replicas import loaded_once
 from tileir.backend.lower.thread import Access
 from tileir.types import I1, Tile, shape_of
+from tileir.values import Value
 
 _BYTES = 16
 
 
 def _load(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, element = lowering.thread, scalar_of(op.result.type)
-    pointers, access = lowering.fragment(op.pointer), _access(op)
+    pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
     others = None if op.other is None else lowering.fragment(op.other)
     found: Fragment = []
     once = op in loaded_once(lowering.function)
@@ -82,10 +84,26 @@ def combined(lowering: Lowering, op: Any, register: int, *, once: bool) -> str |
     return found
 
 
-def _access(op: Any) -> Access:
+def _access(op: Any, constant: bool = False) -> Access:
     cache = "" if op.cache.value == "none" else op.cache.value
     eviction = "" if op.eviction.value == "normal" else f"evict_{op.eviction.value}"
-    return Access(cache, eviction, op.volatile)
+    return Access(cache, eviction, op.volatile, constant)
+
+
+def _constant(lowering: Lowering, op: Any) -> bool:
+    """Whether a load is from a parameter that says that nothing writes what it points to."""
+    made, pointer = definitions(lowering.function), op.pointer
+    while type(pointer) is Value and (source := made.get(pointer)) is not None:
+        if source.effects or source.mnemonic not in _MOVES:
+            return False
+        pointer = source.inputs[0]
+    given = (p.attributes for p in lowering.function.parameters if p.value is pointer)
+    return lowering.function.kernel and any(p.noalias and p.readonly for p in given)
+
+
+_MOVES = frozenset({"getelementptr", "splat", "broadcast", "expand_dims", "reshape", "trans",
+                    "gpu.convert_layout"})  # fmt: skip
+"""Ops whose first operand points into the same array as their result."""
 
 
 def _space(op: Any) -> int:
