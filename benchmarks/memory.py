@@ -2,6 +2,9 @@
 
     python benchmarks/memory.py [--out FILE.json] [--only NAME ...] [--tune] [--no-compile]
 
+`--only` takes names, or names with a shape: `softmax:128x65536`. Lines that `--out` has from before
+stay there, each with the commit it was measured on.
+
 Every variant runs in random order in five rounds; a round's figure is the median of its launches,
 each with a cold L2; the result is the mean of the rounds. A line is printed only after outputs,
 poisoned before, agreed with a float64 reference on fresh random inputs. `peer` is the fastest of
@@ -19,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,9 @@ from tileir.builder import BF16, F32
 from tileir.ir import Module
 
 ROUNDS, LAUNCHES = 5, 20
+WAVE = 132 * 64
+"""Warps that an H200 runs at once."""
+STREAMED, KEPT = ours.Policy("first", "first"), ours.Policy("last")
 SQUARE, WIDE = (16384, 16384), (128, 65536)
 SOFTMAXES = ((583, 931), (1823, 781), (4096, 1024), (16384, 512), (2048, 32768), (8192, 4096))
 ELEMENTS = {torch.float32: F32, torch.bfloat16: BF16}
@@ -44,10 +50,20 @@ ELEMENTS = {torch.float32: F32, torch.bfloat16: BF16}
 
 @attrs.frozen
 class Config:
-    """How one instance of ours works: `size` rows or elements, `warps` per instance."""
+    """How one instance of ours works: `size` rows or elements, `warps` per instance, at most
+    `registers` a thread; rows read and written with `policy`, and where `width` is not 0 by loops
+    over as many elements."""
 
     size: int
     warps: int
+    registers: int | None = None
+    policy: ours.Policy = ours.USUAL
+    width: int = 0
+
+    def __str__(self) -> str:
+        limit = f" r{self.registers}" if self.registers else ""
+        policy = "" if self.policy == ours.USUAL else f" {self.policy.read}/{self.policy.write}"
+        return f"{self.size} w{self.warps}{limit}{policy}{f' in {self.width}' * bool(self.width)}"
 
 
 @attrs.frozen
@@ -90,8 +106,8 @@ def table() -> Iterator[Row]:
 def flat_rows(shape: tuple[int, int]) -> Iterator[Row]:
     rows, columns = shape
     count = rows * columns
-    few = Config(1024, 2), Config(1024, 4)
-    configs = [*(few if count < 1 << 26 else few[::-1]), Config(2048, 4), Config(4096, 8)]
+    small = Config(1024, 2), Config(512, 2), Config(1024, 4)
+    configs = [*small] if count < 1 << 26 else [Config(1024, 8), Config(512, 4), Config(1024, 4)]
     for name in ("geglu", "swiglu"):
         make = getattr(ours, name)
         yield Row(
@@ -107,7 +123,7 @@ def flat_rows(shape: tuple[int, int]) -> Iterator[Row]:
         )  # fmt: skip
     yield Row(
         "dyt", shape, lambda: [normal(*shape), normal(columns), normal(columns)], shape,
-        [Config(4, 4), Config(8, 4), Config(2, 4), Config(4, 8)],
+        [Config(4, 4), Config(2, 4)] if count < 1 << 26 else [Config(2, 4), Config(1, 4)],
         lambda c: (
             ours.dyt(rows, columns, c.size, 256 * c.warps),
             (-(-columns // (256 * c.warps)), rows // c.size),
@@ -137,8 +153,10 @@ def norm_rows(shape: tuple[int, int]) -> Iterator[Row]:
         yield Row(
             name, shape,
             lambda bias=bias: [normal(*shape), *(normal(columns) for _ in range(bias))], shape,
-            row_configs(rows, columns),
-            lambda c, make=make: (make(rows, columns, c.size), (-(-rows // c.size),)),
+            norm_configs(rows, columns, centred),
+            lambda c, make=make, centred=centred: (
+                ours.norm_looped(rows, columns, c.width, centred) if c.width
+                else make(rows, columns, c.size, c.policy), (-(-rows // c.size),)),
             {f"triton w{w}": lambda *a, call=call, w=w: call(*a, warps=w) for w in (16, 32)},
             getattr(peers, name),
         )  # fmt: skip
@@ -154,8 +172,8 @@ def loss_rows(shape: tuple[int, int]) -> Iterator[Row]:
             return [p.log(), q] if name == "kl_div" else [p, q]
 
         yield Row(
-            name, shape, inputs, (rows,), row_configs(rows, columns),
-            lambda c, make=make: (make(rows, columns, c.size), (-(-rows // c.size),)),
+            name, shape, inputs, (rows,), row_configs(rows, columns, writes=False),
+            lambda c, make=make: (make(rows, columns, c.size, c.policy), (-(-rows // c.size),)),
             {
                 f"triton {block} w{w}": lambda y, a, c, block=block, w=w, name=name: (
                     peers.triton_loss[(rows,)](
@@ -173,9 +191,10 @@ def softmax_row(shape: tuple[int, int], dtype: torch.dtype) -> Row:
     block = 8192 if looped else triton.next_power_of_2(columns)
     return Row(
         "softmax", shape, lambda: [normal(*shape, dtype=dtype)], shape,
-        row_configs(rows, columns),
+        row_configs(rows, columns, dtype.itemsize),
         lambda c: (
-            ours.softmax(rows, columns, c.size, ELEMENTS[dtype]), (-(-rows // c.size),),
+            ours.softmax(rows, columns, c.size, c.policy, ELEMENTS[dtype]),
+            (-(-rows // c.size),),
         ),
         {
             f"triton w{w}": lambda y, x, w=w: (
@@ -203,21 +222,38 @@ def group_row(images: int, channels: int, groups: int, area: int) -> Row:
     )  # fmt: skip
 
 
-def row_configs(rows: int, columns: int) -> list[Config]:
-    """Rows and warps per instance, the model's choice first: 32 elements a thread where rows are
-    many, fewer where they are few and latency counts; short rows side by side."""
+def row_configs(rows: int, columns: int, size: int = 4, writes: bool = True) -> list[Config]:
+    """Configurations for rows of elements of `size` bytes, which are written too if `writes`, the
+    model's choice first: 32 elements a thread where rows are many, fewer where they are few and
+    latency counts; short rows side by side.
+
+    Where all rows are read at once, each line is needed once and shall displace no other; where
+    long rows are read and written wave by wave, what is read stays until what was written left."""
     each = 32 if rows >= 4096 else 16 if rows >= 1024 else 8
-    most = 32 if columns > 32768 else 16
-    warps = min(most, max(1, 1 << max(0, round(math.log2(columns / (32 * each))))))
+    warps = min(4 * size, max(1, 1 << max(0, round(math.log2(columns / (32 * each))))))
     block = 2 if columns <= 512 and rows >= 4096 else 1
-    found = [Config(block, block * warps)]
-    for factor in (2, 0.5):
-        other = int(warps * factor)
+    policy = ours.USUAL
+    if rows * warps <= WAVE:
+        policy = STREAMED
+    elif columns >= 16384 and writes:
+        policy = KEPT
+    found = [Config(block, block * warps, policy=policy), Config(block, block * warps)]
+    for other in (2 * warps, warps // 2):
         if 1 <= other <= 32:
-            found.append(Config(1, other))
-    if columns <= 1024:
-        found += [Config(4, 4), Config(2, 4)]
+            found.append(Config(1, other, policy=policy))
     return list(dict.fromkeys(found))
+
+
+def norm_configs(rows: int, columns: int, centred: bool) -> list[Config]:
+    """As `row_configs`; many rows of 16384 are read again in loops of two blocks at a time."""
+    if rows * 16 <= WAVE:
+        return row_configs(rows, columns)
+    looped = [Config(1, 32, 32, width=4096), Config(1, 32, 32, width=8192),
+              Config(1, 16, width=8192), Config(1, 32, width=4096)]  # fmt: skip
+    limit = 64 if centred else None
+    whole = [Config(1, 16, limit), Config(1, 16, limit, KEPT)]
+    first = looped[1] if centred else looped[0]
+    return list(dict.fromkeys([first, *looped, *whole]))
 
 
 # How it is measured -----------------------------------------------------------------------------
@@ -227,7 +263,7 @@ def variants(row: Row, tune: bool, compiled: bool) -> dict[str, Callable[..., to
     """name -> a function of (output, inputs) that returns the output it filled."""
     found: dict[str, Callable[..., torch.Tensor]] = {}
     for place, config in enumerate(row.configs if tune else row.configs[:1]):
-        name = f"tileir {config.size} w{config.warps}" if place else "tileir"
+        name = f"tileir {config}" if place else "tileir"
         try:
             found[name] = _mine(row, config)
         except tileir.TileirError as error:
@@ -244,7 +280,8 @@ def variants(row: Row, tune: bool, compiled: bool) -> dict[str, Callable[..., to
 
 def _mine(row: Row, config: Config) -> Callable[..., torch.Tensor]:
     module, grid = row.ours(config)
-    compiled = tileir.backend.compile(module, options=Options(num_warps=config.warps))
+    options = Options(num_warps=config.warps, registers=config.registers)
+    compiled = tileir.backend.compile(module, options=options)
     launch = Kernel(compiled)[grid]
 
     def call(y: torch.Tensor, *a: torch.Tensor) -> torch.Tensor:
@@ -339,23 +376,34 @@ def versions() -> dict[str, str]:
     }  # fmt: skip
 
 
+def key(name: str, shape: Sequence[int]) -> str:
+    return f"{name}:{'x'.join(map(str, shape))}"
+
+
+def write(path: Path, where: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+    """`lines` to `path`, in the order of the table among those it has from before."""
+    old = json.loads(path.read_text())["lines"] if path.exists() else []
+    every = {(key(x["name"], x["shape"]), x["dtype"]): x for x in (*old, *lines)}
+    path.write_text(json.dumps({**where, "lines": [*every.values()]}, indent=1) + "\n")
+
+
 def main() -> int:
     """Run the table; the exit status says whether every result of ours was right."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="write every figure there, as JSON")
-    parser.add_argument("--only", nargs="*", help="names of the lines to run")
+    parser.add_argument("--only", nargs="*", help="lines to run")
     parser.add_argument("--tune", action="store_true", help="try every configuration")
     parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
     options = parser.parse_args()
     copy = copy_bandwidth()
     print(f"copy: {copy:.2f} TB/s")
     print(f"{'':10} {'shape':>16} {'us':>8} {'TB/s':>5} {'of copy':>7} {'/peer':>6} {'best':>6}")
-    lines = []
+    lines, where = [], {**versions(), "copy": copy}
     for row in table():
-        if options.only and row.name not in options.only:
+        if options.only and not {row.name, key(row.name, row.shape)}.intersection(options.only):
             continue
         found = line(row, copy, options.tune, not options.no_compile)
-        lines.append(found)
+        lines.append({**found, **{k: where[k] for k in ("commit", "copy")}})
         shape = "x".join(map(str, row.shape)) + " " + found["dtype"].replace("float", "f")
         print(
             f"{row.name:10} {shape:>16} {found['microseconds'].get('tileir', float('nan')):8.2f} "
@@ -364,8 +412,7 @@ def main() -> int:
             flush=True,
         )
         if options.out:
-            with open(options.out, "w") as file:
-                json.dump({**versions(), "copy": copy, "lines": lines}, file, indent=1)
+            write(Path(options.out), where, lines)
     return any(name.startswith("tileir") for found in lines for name in found["wrong"])
 
 

@@ -81,11 +81,24 @@ def dyt(rows: int, columns: int, block: int, width: int) -> Module:
 
 
 @attrs.frozen
+class Policy:
+    """Which of the lines that rows come from and go to the caches give up first: `normal`, `first`
+    for what nobody needs again, `last`."""
+
+    read: str = "normal"
+    write: str = "normal"
+
+
+USUAL = Policy()
+
+
+@attrs.frozen
 class Rows:
     """The rows of one program instance: `place` of their elements, `column` numbers, `row`
     numbers, `mask` where the last rows are missing."""
 
     b: Builder
+    policy: Policy
     place: Any
     column: Any
     row: Any
@@ -93,18 +106,18 @@ class Rows:
     axis: int
 
     @staticmethod
-    def of(b: Builder, rows: int, columns: int, block: int) -> Rows:
-        row = b.program_id(axis=0) * block
+    def of(b: Builder, rows: int, columns: int, block: int, policy: Policy) -> Rows:
+        row, column = b.program_id(axis=0) * block, b.arange(columns)
         if block == 1:
-            return Rows(b, row * columns + b.arange(columns), b.arange(columns), row, None, 0)
+            return Rows(b, policy, row * columns + column, column, row, None, 0)
         row = row + b.arange(block)
         mask = row < rows if rows % block else None
-        column = b.arange(columns)[None, :]
         inside = None if mask is None else mask[:, None]
-        return Rows(b, row[:, None] * columns + column, column, row, inside, 1)
+        column = column[None, :]
+        return Rows(b, policy, row[:, None] * columns + column, column, row, inside, 1)
 
     def load(self, base: Any) -> Any:
-        return (base + self.place).load(self.mask).to(F32)
+        return (base + self.place).load(self.mask, eviction=self.policy.read).to(F32)
 
     def sum(self, value: Any) -> Any:
         return self.along(value.sum(axis=self.axis))
@@ -118,7 +131,7 @@ class Rows:
 
     def store(self, base: Any, value: Any) -> None:
         """To every element of the rows."""
-        (base + self.place).store(value, self.mask)
+        (base + self.place).store(value, self.mask, eviction=self.policy.write)
 
     def store_each(self, base: Any, value: Any) -> None:
         """One number per row."""
@@ -126,33 +139,39 @@ class Rows:
         (base + self.row).store(value, mask)
 
 
-def softmax(rows: int, columns: int, block: int, element: Any = F32) -> Module:
+def softmax(
+    rows: int, columns: int, block: int, policy: Policy = USUAL, element: Any = F32
+) -> Module:
     """y = softmax of each row of x. Grid: (⌈rows / block⌉,)."""
     b = Builder()
     with b.kernel("softmax", **buffers("y", "x", element)) as (y, x):
-        r = Rows.of(b, rows, columns, block)
+        r = Rows.of(b, rows, columns, block, policy)
         value = r.load(x)
         top = (value - r.max(value)).exp(fast="approx")
         r.store(y, (top * (1.0 / r.sum(top))).to(element))
     return b.module()
 
 
-def rms_norm(rows: int, columns: int, block: int, epsilon: float = 1e-6) -> Module:
+def rms_norm(
+    rows: int, columns: int, block: int, policy: Policy = USUAL, epsilon: float = 1e-6
+) -> Module:
     """y = x w / sqrt(mean(x²) + epsilon). Grid: (⌈rows / block⌉,)."""
     b = Builder()
     with b.kernel("rms_norm", **buffers("y", "x w")) as (y, x, w):
-        r = Rows.of(b, rows, columns, block)
+        r = Rows.of(b, rows, columns, block, policy)
         value = r.load(x)
         scale = (r.sum(value * value) * (1 / columns) + epsilon).rsqrt(fast="approx")
         r.store(y, value * scale * (w + r.column).load())
     return b.module()
 
 
-def layer_norm(rows: int, columns: int, block: int, epsilon: float = 1e-5) -> Module:
+def layer_norm(
+    rows: int, columns: int, block: int, policy: Policy = USUAL, epsilon: float = 1e-5
+) -> Module:
     """y = (x - mean) w / sqrt(variance + epsilon) + v. Grid: (⌈rows / block⌉,)."""
     b = Builder()
     with b.kernel("layer_norm", **buffers("y", "x w v")) as (y, x, w, v):
-        r = Rows.of(b, rows, columns, block)
+        r = Rows.of(b, rows, columns, block, policy)
         value = r.load(x)
         centred = value - r.sum(value) * (1 / columns)
         variance = r.sum(centred * centred) * (1 / columns)
@@ -161,22 +180,49 @@ def layer_norm(rows: int, columns: int, block: int, epsilon: float = 1e-5) -> Mo
     return b.module()
 
 
-def tvd(rows: int, columns: int, block: int) -> Module:
+def norm_looped(rows: int, columns: int, width: int, centred: bool) -> Module:
+    """`layer_norm` if `centred`, else `rms_norm`, by loops over `width` elements that read a row
+    again, from the caches as far as they hold it. Grid: (rows,)."""
+    b, epsilon = Builder(), 1e-5 if centred else 1e-6
+    with b.kernel("norm", **buffers("y", "x w v" if centred else "x w")) as (y, x, w, *v):
+        row, lane = b.program_id(axis=0) * columns, b.arange(width)
+
+        def mean(term: Callable[[Any], Any]) -> Any:
+            total = b.var(b.zeros((width,), F32), name="total")
+            with b.for_(0, columns, width) as start:
+                place = row + start + lane
+                total.set(total + term((x + place).load(eviction="last")))
+            return total.sum(axis=0) * (1 / columns)
+
+        middle = mean(lambda value: value) if centred else 0.0
+        variance = mean(lambda value: (value - middle) * (value - middle))
+        scale = (variance + epsilon).rsqrt(fast="approx")
+        with b.for_(0, columns, width) as start:
+            column = start + lane
+            value = ((x + (row + column)).load(eviction="first") - middle) * scale
+            value *= (w + column).load(eviction="last")
+            for bias in v:
+                value += (bias + column).load(eviction="last")
+            (y + (row + column)).store(value)
+    return b.module()
+
+
+def tvd(rows: int, columns: int, block: int, policy: Policy = USUAL) -> Module:
     """loss[row] = Σ |p - q| / 2. Grid: (⌈rows / block⌉,)."""
     b = Builder()
     with b.kernel("tvd", **buffers("loss", "p q")) as (loss, p, q):
-        r = Rows.of(b, rows, columns, block)
+        r = Rows.of(b, rows, columns, block, policy)
         total = abs(r.load(p) - r.load(q)).sum(axis=r.axis)
         r.store_each(loss, total * 0.5)
     return b.module()
 
 
-def kl_div(rows: int, columns: int, block: int) -> Module:
+def kl_div(rows: int, columns: int, block: int, policy: Policy = USUAL) -> Module:
     """loss[row] = Σ t (log t - x), x being logarithms of probabilities and 0 log 0 = 0. Grid:
     (⌈rows / block⌉,)."""
     b = Builder()
     with b.kernel("kl_div", **buffers("loss", "x t")) as (loss, x, t):
-        r = Rows.of(b, rows, columns, block)
+        r = Rows.of(b, rows, columns, block, policy)
         found, true = r.load(x), r.load(t)
         log = b.maximum(true, 1e-37).log(fast="approx")
         r.store_each(loss, (true * (log - found)).sum(axis=r.axis))
