@@ -201,6 +201,13 @@ def test_the_notation() -> None:
     assert (Name("C").literal, Name("c").literal) == (True, False)
 
 
+def test_a_right_side_of_another_type_does_not_stand() -> None:
+    test = ICmp(X, Y, predicate_=IntegerPredicate.EQ)
+    for right in ("x, true", "true, x", "x, y"):
+        assert applied(f"icmp(x, y){{predicate = eq}} = {right}", test) is None
+    assert applied("icmp(x, y){predicate = eq} = true, false", test) is not None
+
+
 def test_general_rules_go_first_then_those_named_then_laws() -> None:
     law = Law("sub(x, y) = x")
 
