@@ -37,7 +37,7 @@ _HOLDERS = {
 }
 """Which threads make the access of an op."""
 
-_MEETING = frozenset({"gpu.barrier", "barrier", "fence"})
+_MEETING = frozenset({"gpu.barrier", "barrier"})
 """Ops whose rules wait for all threads themselves, before they do anything."""
 
 
@@ -55,21 +55,24 @@ class Entry:
 @attrs.define(eq=False)
 class Since:
     """What has happened since the last barrier of the block. `threads`: whether global memory
-    was accessed by no thread, by thread 0 alone, or by others."""
+    was accessed by no thread, by thread 0 alone, or by others. `fenced`: threads passed a fence."""
 
     shared: set[Room] = attrs.field(factory=set)
     touched: dict[Base, set[Entry]] = attrs.field(factory=dict)
     threads: int = 0
+    fenced: bool = False
 
     def copy(self) -> Since:
         """The same, to be changed."""
         touched = {base: set(held) for base, held in self.touched.items()}
-        return Since(set(self.shared), touched, self.threads)
+        return Since(set(self.shared), touched, self.threads, self.fenced)
 
     def join(self, other: Since) -> bool:
         """Add what happened on another path; whether that is anything new."""
         new = not other.shared <= self.shared or other.threads > self.threads
+        new = new or other.fenced > self.fenced
         self.shared |= other.shared
+        self.fenced |= other.fenced
         self.threads = max(self.threads, other.threads)
         for base, entries in other.touched.items():
             held = self.touched.setdefault(base, set())
@@ -83,7 +86,7 @@ class Since:
         if scope is Scope.BLOCK:
             self.shared.clear()
             self.touched.clear()
-            self.threads = 0
+            self.threads, self.fenced = 0, False
         elif scope is Scope.WARP:
             for base, entries in self.touched.items():
                 self.touched[base] = {attrs.evolve(e, met=True) for e in entries}
@@ -141,7 +144,7 @@ class Hazards:
     def enter(self, since: Since, source: str, label: str) -> Since:
         """What `since`, at the end of `source`, is when block `label` begins, which gives values
         anew."""
-        made = Since(set(since.shared), {}, since.threads)
+        made = Since(set(since.shared), {}, since.threads, since.fenced)
         for base, entries in since.touched.items():
             made.touched[base] = {self._entered(e, source, label) for e in entries}
         return made
@@ -152,6 +155,8 @@ class Hazards:
         if room is not None and any(_overlap(op, room, other) for other in since.shared):
             return Scope.BLOCK
         mine = self.uses.accesses.get(op, ())
+        if since.fenced and (mine or releases(op)):
+            return Scope.BLOCK
         if releases(op) and since.threads > (bool(mine) and all(map(alone, mine))):
             return Scope.BLOCK
         found = Scope.NONE
@@ -166,6 +171,7 @@ class Hazards:
         if op.mnemonic in _MEETING:
             since.wait(Scope.WARP if getattr(op, "warp", False) else Scope.BLOCK)
             return
+        since.fenced |= op.mnemonic == "fence"
         since.shared.update(self.uses.landing.get(op, ()))
         if op.mnemonic in BUFFERS:
             return

@@ -6,7 +6,8 @@ own. What remains are hazards between ops, found by data flow:
 - write after read: an op may overwrite shared bytes that a thread has not yet read;
 - through global memory: what one thread stored another may load, and what one has not yet loaded
   another may overwrite, in one program instance;
-- an atomic that releases comes after what other threads did.
+- an atomic that releases comes after what other threads did, and a fence between what threads did
+  before and what any does behind.
 
 Which threads an access of global memory brings together is decided byte by byte where addresses
 are known (`tileir.backend.memory.meeting`): nobody waits where a thread meets but itself, and
@@ -35,8 +36,8 @@ from tileir.types import Tile
 Placed: TypeAlias = "dict[Op, Scope]"
 """Who waits before an op."""
 
-_MOST_TRIED = 32
-"""Barriers that are looked at once more, whether those behind them made them needless."""
+_MOST_TRIED = 16384
+"""Ops to walk over for barriers to be looked at once more, whether others make them needless."""
 
 
 def place_barriers(function: Function, memory: Plan, num_warps: int | None = None) -> Function:
@@ -50,7 +51,7 @@ def place_barriers(function: Function, memory: Plan, num_warps: int | None = Non
     while more := dict(_missing(function, hazards, placed)):
         for op, scope in more.items():
             placed[op] = max(scope, placed.get(op, Scope.NONE))
-    if len(placed) <= _MOST_TRIED:
+    if len(placed) * sum(map(len, uses.relevant.values())) <= _MOST_TRIED:
         _thin(function, hazards, placed)
     blocks = {label: _with(block, placed) for label, block in function.blocks.items()}
     return function.with_blocks(blocks) if placed else function

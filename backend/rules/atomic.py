@@ -136,10 +136,9 @@ def _told(lowering: Lowering, op: Any, found: Fragment) -> Fragment:
 
 
 def _fence(lowering: Lowering, op: Any) -> list[Fragment]:
-    """What every thread of the block did before comes before what any does after."""
-    lowering.thread.barrier()
+    """By every thread. What others did comes before it, and after it what they do: they meet
+    there (`tileir.backend.memory.sync`)."""
     lowering.thread.fence(_order(op))
-    lowering.thread.barrier()
     return []
 
 
