@@ -137,6 +137,13 @@ def test_literals_match_their_own_kind() -> None:
     assert applied("getelementptr(x, 0) = x", GetElementPtr(p, constant(I64, 0)))
 
 
+def test_literals_are_looked_for_on_the_right_alone() -> None:
+    zero = constant(I32, 0)
+    assert applied("add(x, 0) = x", Add(X, zero)) == Replace((X,))
+    assert applied("add(x, 0) = x", Add(zero, X)) is None
+    assert applied("add(x, C) = C", Add(zero, X)) is None
+
+
 def test_a_null_pointer_is_zero() -> None:
     null = Constant(pointer(I32), 0)
     test = ICmp(Value(pointer(I32), "p"), null, predicate_=IntegerPredicate.EQ)
