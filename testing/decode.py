@@ -100,6 +100,7 @@ _OTHERS: dict[str, _Write] = {
     "loop": lambda p, a, b, c: p.open(open_loop, a, b, c),
     "choice": lambda p, a, b, c: p.open(open_choice, a, b, c),
     "escape": lambda p, a, b, _: escape(p.writer, p.frames, a, b),
+    "taps": lambda p, a, b, c: walks.taps(p.writer, p.inputs["x"], a, b, c),
 }
 """What a statement can do besides one elementwise op."""
 

@@ -13,13 +13,16 @@ SIMT = ("simt", *WARPS)
 _USUAL = 4.0
 """How much more often anything else is drawn than one given elementwise op."""
 
+_ONLY_FAVOURED = frozenset({"taps"})
+"""What one pass alone has work in."""
+
 
 @attrs.frozen(eq=False)
 class Policy:
     """Relative weights of statements by name (`tileir.testing.names`): 1 for an elementwise op
-    and 4 for anything else where `favoured` says nothing. `undef` is the share of programs whose
-    values may have undefined lanes, `length` the usual number of statements, `pipeline` how a
-    campaign runs the pass, "" by its name."""
+    and 4 for anything else where `favoured` says nothing, 0 for `taps`. `undef` is the share of
+    programs whose values may have undefined lanes, `length` the usual number of statements,
+    `pipeline` how a campaign runs the pass, "" by its name."""
 
     favoured: Mapping[str, float] = attrs.field(factory=dict, hash=False)
     undef: float = 0.0
@@ -42,7 +45,8 @@ class Policy:
 
     def weight(self, name: str, other: bool) -> float:
         """Of the statement `name`, which is one elementwise op or some `other`."""
-        return self.favoured.get(name, _USUAL if other else 1.0)
+        usual = 0.0 if name in _ONLY_FAVOURED else _USUAL if other else 1.0
+        return self.favoured.get(name, usual)
 
 
 PLAIN = Policy()
@@ -85,6 +89,7 @@ _POLICIES: dict[str, Policy] = {
     "barriers": Policy(
         {"call": 0}, _UNDEF, stage="allocated", before="coalesce,allocate", idempotent=True
     ),
+    "stage-windows": Policy({"taps": 40}, _UNDEF, stage="windows", idempotent=True),
     "vectorize": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
     **dict.fromkeys(SIMT, Policy({"poison": 0}, exact=True, length=12)),
     "cpu": _EXECUTED,

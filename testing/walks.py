@@ -4,7 +4,7 @@ passes that move memory traffic look for."""
 from __future__ import annotations
 
 from tileir.op import Successor
-from tileir.ops.arith import Add, Mul
+from tileir.ops.arith import Add, Mul, Overflow
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.dot import Dot
@@ -43,6 +43,35 @@ def walk(writer: Writer, base: Base, trips: int, how: int, start: int) -> None:
 
     last = _loop(writer, 1 + trips % 4, start % 2 == 0, (pointer, total), (first, initial), body)
     writer.reveal(last[1])
+
+
+def taps(writer: Writer, base: Base, trips: int, how: int, back: int) -> None:
+    """A loop over the taps of a filter: rows of an input that begin 1 or 2 elements apart, for an
+    even `how` up to a live number of elements, weighted alike and added."""
+    step = 1 + how // 2 % 2
+    numbers = tile(I32, (8,))
+    start = Mul(base.instance, constant(I32, REGION), overflow=Overflow.NSW)
+    place = writer.hide(GetElementPtr(base.pointer, writer.hide(start)))
+    line = writer.hide(MakeRange(numbers, start=how % 8))
+    everywhere = writer.hide(Splat(place, tile(base.pointer.type, (8,))))  # type: ignore[arg-type]
+    first = writer.hide(GetElementPtr(everywhere, line))
+    limit = writer.hide(Splat(writer.of_type(I32, back, clean=True), numbers))
+    index = writer.hide(MakeRange(numbers, start=0))
+    pointer, at, total = Value(first.type, "p"), Value(numbers, "i"), Value(_ROW, "t")
+
+    def body() -> tuple[Operand, ...]:
+        inside = ICmp(at, limit, predicate_=IntegerPredicate.SLT)
+        writer.append(inside)
+        masked = (inside.results[0], constant(_ROW, 0.0)) if how % 2 == 0 else ()
+        row = writer.hide(Load(pointer, *masked))
+        new = writer.hide(FAdd(total, writer.hide(FMul(row, constant(_ROW, 0.5)))))
+        further = Add(at, constant(numbers, step), overflow=Overflow.NSW)
+        ahead = writer.hide(GetElementPtr(pointer, constant(numbers, step)))
+        return ahead, writer.hide(further), new
+
+    initial = (first, index, constant(_ROW, 0.0))
+    last = _loop(writer, 2 + trips % 4, how // 4 % 2 == 0, (pointer, at, total), initial, body)
+    writer.reveal(last[2])
 
 
 def product_loop(writer: Writer, left: Base, right: Base, trips: int, how: int) -> None:

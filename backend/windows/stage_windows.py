@@ -304,7 +304,7 @@ def _groups(region: Region, inside: Sequence[tuple[str, Load]]) -> Iterator[list
 
 
 def _updates(function: Function) -> frozenset[Op]:
-    """Ops that move induction variables and do not wrap, since the loop ends before."""
+    """Ops that move induction variables and do not wrap."""
     exact = ranges(function).exact
     found: list[Op] = []
     for loop in loops(function).by_header.values():
@@ -312,7 +312,8 @@ def _updates(function: Function) -> frozenset[Op]:
         for variable in induction_variables(function, loop):
             op = variable.update
             promised = "nsw" in getattr(getattr(op, "overflow", None), "value", "")
-            if promised or op in exact or (counted is not None and counted.count is not None):
+            ended = counted is not None and counted.count is not None and counted.of == variable
+            if promised or op in exact or ended:
                 found.append(op)
     return frozenset(found)
 
