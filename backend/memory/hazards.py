@@ -11,6 +11,7 @@ from tileir.analysis.buffers import WAIT, alive
 from tileir.analysis.cfg import cfg
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import definitions
+from tileir.backend.lower.replicas import loaded_once
 from tileir.backend.memory.affine import Addresses, addresses
 from tileir.backend.memory.meeting import Access, Base, Scope, Who, alone, scope, spans_apart
 from tileir.backend.memory.overlap import apart, reaches
@@ -303,7 +304,8 @@ def _accesses(function: Function, op: Op, pointers: dict[Access, Operand]) -> tu
     for operand in op.inputs:
         if _is_global(operand):
             base = roots(function).get(operand) if isinstance(operand, Value) else None
-            who = _HOLDERS.get(op.mnemonic, Who.ANY)
+            once = op.mnemonic == "load" and op in loaded_once(function)
+            who = Who.FIRST if once else _HOLDERS.get(op.mnemonic, Who.ANY)
             made = Access(base, operand.type, None, writes, who)
             pointers[made] = operand
             found.append(made)

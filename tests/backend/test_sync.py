@@ -44,14 +44,21 @@ def test_elements_of_one_thread_need_no_barrier(move, barriers):
 
 
 def test_lanes_of_one_warp_wait_for_each_other():
-    """8 elements are held by 4 lanes each, and by every warp."""
-    b = Builder()
-    with b.kernel("k", x=pointer(F32)) as (x,):
-        small = b.arange(8)
-        value = (x + small).load()
-        (x + small).store(value + 1.0)
-    assert placed(b, 1) == ["warp"]
-    assert placed(b, 4) == ["block"]
+    """8 elements are held by 4 lanes each, and by every warp; where they are all that need them."""
+
+    def made(summed):
+        b = Builder()
+        with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
+            small = b.arange(8)
+            value = (x + small).load()
+            (x + small).store(value + 1.0)
+            if summed:
+                y.store(value.sum(axis=0))
+        return b
+
+    assert placed(made(True), 1) == ["warp"]
+    assert placed(made(True), 4) == ["block"]
+    assert placed(made(False), 1) == []
 
 
 def test_two_places_of_one_program_are_apart():
@@ -166,3 +173,18 @@ def test_sums_of_addresses():
     assert (form.start, form.strides) == (12, (64, -4))
     assert form.terms == {(x, 1), (n, 8)}
     assert form.interval((4, 8)) == (12 - 28, 12 + 192)
+
+
+def test_a_fence_stands_between_what_threads_did_and_do():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), flag=pointer(I32)) as (x, flag):
+        (x + b.arange(128)).store(b.arange(128))
+        b.fence(sem="release")
+        b.atomic_rmw(flag, 1, op="add", sem="relaxed")
+    assert placed(b) == ["block", "block"]
+    b = Builder()
+    with b.kernel("k", x=pointer(I32)) as (x,):
+        b.fence(sem="acquire")
+        (x + b.arange(128)).store(b.arange(128))
+        b.fence(sem="release")
+    assert placed(b) == ["block", "block"]
