@@ -3,6 +3,7 @@ to nothing that differs; how laws are written."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 
@@ -10,13 +11,15 @@ import attrs
 import pytest
 
 from tests.passes import test_laws as laws
+from tileir.errors import VerifyError
 from tileir.field import FieldKind
 from tileir.op import Op
 from tileir.ops.arith import Add, And, Or, Sub, Xor
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.floats import FAdd
-from tileir.ops.shape import GetElementPtr
-from tileir.passes.laws.law import Law, rules
+from tileir.ops.memory import Load
+from tileir.ops.shape import ExpandDims, GetElementPtr
+from tileir.passes.laws.law import PERMISSIONS, Law, rules
 from tileir.passes.laws.terms import Apply, Name, Number, names, parse_equation
 from tileir.passes.simplify import LAWS
 from tileir.rewrite import Replace
@@ -78,6 +81,44 @@ def test_a_law_does_not_apply_without_what_it_asks_for(law: Law) -> None:
         assert law(made.root, laws._Definitions(rest)) is None
     for changed in _told_apart(made.root):
         assert law(changed, laws._Definitions((*inner, changed))) is None, changed
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.text)
+def test_a_law_does_not_apply_to_other_attributes(law: Law) -> None:
+    for made in instances(law):
+        inner = tuple(op for op in made.ops if op is not made.root)
+        for changed in _with_other_attributes(law, made.root):
+            assert law.match(changed, laws._Definitions((*inner, changed))) is None, changed  # type: ignore[arg-type]
+
+
+def _with_other_attributes(law: Law, op: Op) -> Iterator[Op]:
+    """`op` with another value of an attribute that the law states or has at its default."""
+    for field in op.fields(FieldKind.ATTRIBUTE):
+        kind, old = field.attribute, getattr(op, field.name)
+        if field.name in PERMISSIONS or laws._free(law.left, field) or kind is None:
+            continue
+        others = kind.enum or ((False, True) if kind.form == "bool" else ())
+        for other in others:
+            if other != old:
+                with contextlib.suppress(VerifyError):
+                    yield op.evolve(**{field.name: other})
+
+
+def test_attributes_that_a_law_states() -> None:
+    def matches(law: str, op: Op) -> bool:
+        return Law(law).match(op, laws._Definitions(())) is not None  # type: ignore[arg-type]
+
+    pointer_, row = Value(pointer(F32), "p"), Value(tile(I32, (4,)), "r")
+    for stated in (True, False):
+        law = f"load(x){{volatile = {str(stated).lower()}}} = x"
+        for given in (True, False):
+            assert matches(law, Load(pointer_, volatile=given)) is (stated is given)
+    for axis in (0, 1):
+        assert matches("expand_dims(x){axis = 1} = x", ExpandDims(row, axis=axis)) is (axis == 1)
+    law = "icmp(x, y){predicate = slt} = true, false"
+    for word in ("slt", "sle", "eq"):
+        test = ICmp(X, Y, predicate_=IntegerPredicate(word))
+        assert matches(law, test) is (word == "slt")
 
 
 def _told_apart(op: Op) -> Iterator[Op]:
