@@ -85,21 +85,22 @@ class Memory:
             at = (index[:, None] + np.arange(size)).reshape(-1)
             data, wanted = self.buffers[number][1].data, raw[where].reshape(-1)
             threads = np.repeat(np.flatnonzero(where), size)
-            self._touch(number, at, threads, atomic, writes=True)
+            self._touch(number, at, threads, atomic, data[at] == wanted)
             data[at] = wanted
             if not atomic:
                 self.shadows[number].landed(at, threads, data[at], wanted)
 
     def _touch(
-        self, number: int, at: Array, threads: Array, atomic: bool, writes: bool = False
+        self, number: int, at: Array, threads: Array, atomic: bool, same: Array | None = None
     ) -> None:
+        """A read, or a write of what is the `same` as lies there or not."""
         shadow = self.shadows[number]
         if self.fenced:
             raise RaceError(f"race: thread {threads[0]} goes on before all have passed the fence")
         if atomic:
             shadow.change(at, threads, self.run)
-        elif writes:
-            shadow.write(at, threads)
+        elif same is not None:
+            shadow.write(at, threads, self.run, same)
         else:
             shadow.read(at, threads)
         self.present[threads] = True

@@ -53,7 +53,8 @@ class Clock:
 @attrs.define(eq=False)
 class Shadow:
     """`size` bytes with their last writer, reader and atomic access: stamps of an epoch and a
-    thread, and which op made the last atomic access. `where` names the memory in messages."""
+    thread, and which op made the last atomic access and the last other write. `where` names the
+    memory in messages."""
 
     size: int
     where: str
@@ -62,10 +63,11 @@ class Shadow:
     reader: Array = attrs.field(init=False)
     changer: Array = attrs.field(init=False)
     run: Array = attrs.field(init=False)
+    stored: Array = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.writer, self.reader, self.changer, self.run = (
-            np.zeros(self.size, np.int64) for _ in range(4)
+        self.writer, self.reader, self.changer, self.run, self.stored = (
+            np.zeros(self.size, np.int64) for _ in range(5)
         )
 
     def read(self, at: Array, threads: Array) -> None:
@@ -74,12 +76,14 @@ class Shadow:
         self._meet(self.changer, at, threads, "reads", "changed")
         self._join(self.reader, at, threads)
 
-    def write(self, at: Array, threads: Array) -> None:
-        """`threads[i]` writes byte `at[i]`. Raises `RaceError`."""
+    def write(self, at: Array, threads: Array, run: int = -1, same: Array | None = None) -> None:
+        """`threads[i]` writes byte `at[i]`, in a `run` of an op, of which others may have written
+        it already where that is the `same`. Raises `RaceError`."""
         self._meet(self.reader, at, threads, "writes", "read")
-        self._meet(self.writer, at, threads, "writes", "wrote")
         self._meet(self.changer, at, threads, "writes", "changed")
-        self.writer[at] = self.clock.epoch << _BITS | threads
+        other = np.ones(len(at), bool) if same is None else ~same | (self.stored[at] != run)
+        self._meet(self.writer, at[other], threads[other], "writes", "wrote")
+        self.writer[at], self.stored[at] = self.clock.epoch << _BITS | threads, run
 
     def landed(self, at: Array, threads: Array, found: Array, wanted: Array) -> None:
         """After `threads` wrote `wanted`: `found` lies there. Raises `RaceError`."""

@@ -175,6 +175,22 @@ def test_a_release_comes_after_what_others_did(memory):
     memory.check_released("acq_rel", first)
 
 
+def test_lanes_of_one_store_may_write_the_same(memory):
+    """Even with several registers; those of another store may not."""
+    base = memory.place(np.zeros(THREADS, np.int32))
+    same = np.full(THREADS, 7, np.int32)
+    memory.begin(1)
+    memory.store(base + OWN, same, EVERY)
+    memory.store(base + NEXT, same, EVERY)
+    with pytest.raises(RaceError, match="which thread 0 wrote"):
+        memory.store(base + OWN * 0 + 4, same + 1, np.arange(THREADS) == 5)
+    memory.synchronize()
+    memory.store(base + OWN, same, EVERY)
+    memory.begin(2)
+    with pytest.raises(RaceError, match="which thread 1 wrote"):
+        memory.store(base + NEXT, same, EVERY)
+
+
 def test_a_barrier_of_warps_orders_lanes_alone(memory):
     write(memory)
     memory.synchronize_warps()
