@@ -9,10 +9,11 @@ from typing import Any, cast
 
 from tileir.errors import VerifyError
 from tileir.op import Effects, Field, FieldKind, Op, all_ops
+from tileir.ops.cast import FPCast
 from tileir.ops.compare import FCmp, FloatPredicate, Select
 from tileir.signature import Pattern, Var
 from tileir.testing.writer import Writer, literal
-from tileir.types import SCALARS, Scalar, Type, element_of, with_element
+from tileir.types import F32, SCALARS, Scalar, Type, element_of, with_element
 from tileir.values import Operand, constant
 
 _TYPES = tuple(SCALARS[name] for name in (
@@ -54,7 +55,12 @@ def _without_nans(writer: Writer, op: Op) -> Op:
     value: Operand | None = None if name is None else getattr(op, name)
     if name is None or value is None or not _is_float(value.type):
         return op
-    number = FCmp(value, value, predicate_=FloatPredicate.ORD)
+    compared: Operand = value
+    if _bits(value.type) < 16:
+        wide = FPCast(value, with_element(value.type, F32))
+        writer.append(wide)
+        compared = wide.results[0]
+    number = FCmp(compared, compared, predicate_=FloatPredicate.ORD)
     writer.append(number)
     held = writer.hide(Select(number.results[0], value, constant(value.type, 1.0)))
     return op.evolve(**{name: held, "results": ()})
@@ -62,6 +68,12 @@ def _without_nans(writer: Writer, op: Op) -> Op:
 
 _SHOWN = {"bitcast": "value", "copysign": "rhs"}
 """Ops whose results show the bits of a NaN in an operand, which are not defined."""
+
+
+def _bits(type: Type) -> int:
+    element = element_of(type)
+    assert isinstance(element, Scalar)
+    return element.bits
 
 
 def _is_float(type: Type) -> bool:

@@ -14,7 +14,7 @@ from tileir.backend.cpu.lanes import WIDTH, scalar_type
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.rules.cast import float_to_float
 from tileir.ir import Function
-from tileir.ops.dot import Dot
+from tileir.ops.dot import Dot, Precision
 from tileir.rewrite import Walk, rewrite
 from tileir.types import F16, F32, F64, I32, AddressSpace, Element, Pointer, Tile
 
@@ -71,6 +71,8 @@ def _dot(lowering: Lowering, op: Any) -> list[Fragment]:
         matrix.allocate(thread)
         element = scalar_of(operand.type)
         values = [_widened(thread, element, work, signed, x) for x in lowering.fragment(operand)]
+        if op.precision is Precision.TF32 and operand is not op.c:
+            values = [thread.round_tf32(x) for x in values]
         _put(lowering, operand.type, values, matrix)
         parts.append(matrix)
     _multiply(thread, parts)

@@ -208,7 +208,7 @@ class Memory(Numbers):
         space: int, volatile: bool,
     ) -> None:  # fmt: skip
         kind, size, count = stored_type(element), element.bytes, len(values)
-        raw = [self._to_memory(element, x) for x in values]
+        raw = [self.to_memory(element, x) for x in values]
         if isinstance(pointer, str):
             self._store_one(element, pointer, raw, held, space, volatile)
             return
@@ -305,7 +305,8 @@ class Memory(Numbers):
             return x
         return self.cast("trunc", "i8", scalar_type(element), I8, x)
 
-    def _to_memory(self, element: Element, x: Lanes) -> str | Wide:
+    def to_memory(self, element: Element, x: Lanes) -> str | Wide:
+        """`x` as it is to lie in memory."""
         if element.bits < 8:
             x = self.cast("zext", scalar_type(element), "i8", element, x)
         return x if isinstance(x, (str, Wide)) else Wide(self.wide(element, x))

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 
 from tileir.backend.cpu.atomics import Atomics
 from tileir.backend.cpu.host import Hosted
-from tileir.backend.cpu.lanes import WIDTH, Lanes, Linear, Wide, scalar_type, vector_type
+from tileir.backend.cpu.lanes import (
+    WIDTH,
+    Lanes,
+    Linear,
+    Wide,
+    scalar_type,
+    stored_type,
+    vector_type,
+)
 from tileir.backend.llvm.text import global_name
 from tileir.types import F32, I1, I32, AddressSpace, Element, Pointer, Type
 
@@ -60,12 +68,12 @@ class CpuThread(Atomics, Hosted):
         if isinstance(a, str) or isinstance(lane, str):
             index = lane if isinstance(lane, str) else "0"
             return self.lane_of(element, a, str(self.binary("and", I32, index, "31")))
-        kind, place = vector_type(element), self.fresh()
-        generic = Pointer(element, AddressSpace.GENERIC)
-        self.at_entry.append(f"  {place} = alloca {kind}, align 64")
-        self.line(f"store {kind} {self.wide(element, a)}, ptr {place}, align 64")
         if element is I1:
             return self._picked(a, lane)
+        kind, place = f"<{WIDTH} x {stored_type(element)}>", self.fresh()
+        generic = Pointer(element, AddressSpace.GENERIC)
+        self.at_entry.append(f"  {place} = alloca {kind}, align 64")
+        self.line(f"store {kind} {self.to_memory(element, a)}, ptr {place}, align 64")
         at = self.advance(generic, place, self.binary("and", I32, lane, "31"), I32)
         (found,) = self._load(element, 1, at, None, 0, False)
         return found
