@@ -99,8 +99,8 @@ def _by_mma(shape: _Shape, mma: Mma) -> DotLayouts:
 
 def _by_fma(shape: _Shape, bits: int) -> DotLayouts:
     """Lanes 8 by 4; a nano-tile is 16 bytes of a row of C (at most 4 elements). Neighbouring lanes
-    differ in their column, those two apart in their row: half a warp then takes 16 bytes a lane of
-    either factor at once, for of such pairs one reads what the other reads."""
+    differ in their column and read the same of A, those two apart in their row and read the same
+    of B."""
     width = max(1, min(4, 128 // bits))
     nano = tuple((0, 1 << i) for i in range(width.bit_length() - 1))
     lanes = ((0, width), (1, 0), (2, 0), (4, 0), (0, 2 * width))
