@@ -245,15 +245,15 @@ def row_configs(rows: int, columns: int, size: int = 4, writes: bool = True) -> 
 
 
 def norm_configs(rows: int, columns: int, centred: bool) -> list[Config]:
-    """As `row_configs`; many rows of 16384 are read again in loops of two blocks at a time."""
+    """As `row_configs`; where there are many rows of 16384, one that needs one sum is read again
+    in loops, and one that needs two stays in registers, of as many threads as let two run."""
     if rows * 16 <= WAVE:
         return row_configs(rows, columns)
-    looped = [Config(1, 32, 32, width=4096), Config(1, 32, 32, width=8192),
-              Config(1, 16, width=8192), Config(1, 32, width=4096)]  # fmt: skip
     limit = 64 if centred else None
-    whole = [Config(1, 16, limit), Config(1, 16, limit, KEPT)]
-    first = looped[1] if centred else looped[0]
-    return list(dict.fromkeys([first, *looped, *whole]))
+    looped = [Config(1, 16, width=8192), Config(1, 32, 32, width=4096),
+              Config(1, 32, 32, width=8192), Config(1, 32, width=4096)]  # fmt: skip
+    whole = [Config(1, 16, limit, KEPT), Config(1, 16, limit)]
+    return whole + looped if centred else looped + whole
 
 
 # How it is measured -----------------------------------------------------------------------------
