@@ -14,13 +14,13 @@ from tileir.ir import Module
 from tileir.passmanager import all_passes, run as optimise
 from tileir.testing.decode import Freedom, Statement, decode, drawn
 from tileir.testing.executors import Found, interpreter, launcher, violation
-from tileir.testing.policies import WARPS, Policy, policy_of
+from tileir.testing.policies import GPU, WARPS, Policy, policy_of
 from tileir.testing.program import Program
 
 SIMT, CPU, RANDOM, TEXT = "simt", "cpu", "random", "text"
 """What can be checked besides passes: the backend's threads, on any number of warps (on a given
 one by the names of `WARPS`), its code for this machine's CPU, pipelines at random, and the reader
-on malformed text."""
+on malformed text. A GPU is asked for by the names of `GPU`."""
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ def check(made: Case) -> Verdict:
     if made.name == TEXT:
         return _read(text_of(made))
     program = made.program
-    if made.name in (*WARPS, SIMT, CPU):
+    if made.name in (*WARPS, *GPU, SIMT, CPU):
         return _executed(made.name, program, made.seed)
     policy = policy_of(made.name)
     try:
@@ -152,10 +152,11 @@ def _executed(name: str, program: Program, seed: int) -> Verdict:
     wanted = _meaning(program, "ieee", seed)
     if wanted is None:
         return Verdict(True, discarded=True)
-    warps = WARPS.get(name, tuple(WARPS.values())[seed % len(WARPS)])
-    options: dict[str, Any] = {} if name == CPU else {"num_warps": warps}
+    kind = name if name == CPU else "gpu" if name in GPU else SIMT
+    warps = {**WARPS, **GPU}.get(name, tuple(WARPS.values())[seed % len(WARPS)])
+    options: dict[str, Any] = {} if kind == CPU else {"num_warps": warps}
     try:
-        found = launcher(_executor(CPU if name == CPU else SIMT), **options)(program, seed)
+        found = launcher(_executor(kind), **options)(program, seed)
     except Exception as error:
         return _failed(f"{options}: {type(error).__name__}: {error}")
     text = violation(found, wanted)

@@ -8,6 +8,8 @@ import attrs
 
 WARPS = {"simt-1": 1, "simt-2": 2, "simt-4": 4, "simt-8": 8}
 """Warps of a block, by what programs are checked by when they run on the backend's threads."""
+GPU = {"gpu-1": 1, "gpu-4": 4, "gpu-8": 8}
+"""The same, when they run on a GPU."""
 SIMT = ("simt", *WARPS)
 
 _USUAL = 4.0
@@ -91,7 +93,7 @@ _POLICIES: dict[str, Policy] = {
     ),
     "stage-windows": Policy({"taps": 40}, _UNDEF, stage="windows", idempotent=True),
     "vectorize": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
-    **dict.fromkeys(SIMT, Policy({"poison": 0}, exact=True, length=12)),
+    **dict.fromkeys((*SIMT, *GPU), Policy({"poison": 0}, exact=True, length=12)),
     "cpu": _EXECUTED,
 }
 
