@@ -7,10 +7,11 @@
 
 Every pass has its own numbered programs; a campaign goes on where the last one in FILE ended, so
 totals add up and no program is counted twice. `simt` runs programs by the backend's threads,
-`cpu` by its code for this machine's CPU (a tenth as many), `gpu-1`, `gpu-4` and `gpu-8` on a GPU, `random` sends them through random
-pipelines, `default` through the default one, `text` is malformed text; `all` is everything but a GPU. A
-failing program is made smaller and written as `.tir` to FAILURES, and its number stays in FILE
-until `--retry` finds it mended. The exit code is 1 while one is open.
+`cpu` by its code for this machine's CPU (a tenth as many), `gpu-1`, `gpu-4` and `gpu-8` on a GPU;
+`random` sends them through random pipelines, `default` through the default one, `text` is
+malformed text; `all` is everything but a GPU. A failing program is made smaller and written as
+`.tir` to FAILURES, and its number stays in FILE until `--retry` finds it mended. The exit code is
+1 while one is open.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ _TESTING = ("tests/testing/test_programs.py", "tests/testing/test_round_trip.py"
 
 _LAWS = tuple(
     f"tests/passes/test_{name}.py"
-    for name in ("law_conditions", "law_matching", "folding", "simplifying", "laws", "files", "laws_exhaustive",
-                 "documentation", "promises")
+    for name in ("law_conditions", "law_matching", "folding", "simplifying", "laws", "files",
+                 "laws_exhaustive", "documentation", "promises")
 )  # fmt: skip
 
 TESTS: dict[str, tuple[str, ...]] = {
