@@ -10,6 +10,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.backend.assembler import Assembled, assemble
+from tileir.backend.collector import collector_paused
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
@@ -125,6 +126,7 @@ class Compiled:
         return attrs.evolve(self.plan, registers=found.registers, spills=found.spills)
 
 
+@collector_paused()
 def compile(
     module: Module,
     target: str = "sm_90a",
@@ -161,6 +163,7 @@ class Staged:
     """The most a thread may use; None for no limit."""
 
 
+@collector_paused()
 def staged(module: Module, machine: Target, options: Options, kernel: str | None) -> Staged:
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
     name, notes = _kernel(module, kernel).name, list[Diagnostic]()

@@ -29,9 +29,9 @@ from typing import Any
 
 from compile_time_kernels import KERNELS, LONG
 
-from tileir.backend import Options
-from tileir.backend.assembler import assemble
-from tileir.backend.compile import staged
+from tileir.backend import Compiled, Options
+from tileir.backend.collector import collector_paused
+from tileir.backend.compile import metadata, staged
 from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.llvm.optimise import to_ptx
 from tileir.backend.target import target as target_named
@@ -54,6 +54,7 @@ def seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
+@collector_paused()
 def once(make: Callable[[], Module], target: str, warps: int = 4) -> dict[str, float]:
     """Milliseconds per stage from the builder on, their sum, that of the clock, and registers."""
     machine, times, start = target_named(target), [seconds()], time.perf_counter()
@@ -61,11 +62,14 @@ def once(make: Callable[[], Module], target: str, warps: int = 4) -> dict[str, f
     times.append(seconds())
     done = staged(module, machine, Options(num_warps=warps), None)
     times.append(seconds())
-    text = emit(Unit(done.stages["barriers"], done.kernel, done.memory, done.num_warps), machine)
+    last, limit = done.stages["barriers"], done.registers
+    text = emit(Unit(last, done.kernel, done.memory, done.num_warps, limit), machine)
     times.append(seconds())
-    ptx, _ = to_ptx(text, machine)
+    ptx, optimized = to_ptx(text, machine)
     times.append(seconds())
-    assembled = assemble(ptx, done.kernel, machine)
+    plan, limited = metadata(done, machine), limit is not None
+    whole = Compiled(done.stages, text, optimized, ptx, plan, limited=limited)
+    assembled = whole.assembled
     times.append(seconds())
     parts = (1000 * (b - a) for a, b in itertools.pairwise(times))
     return {

@@ -152,7 +152,7 @@ class Else:
             raise mistake("TIR0806", "else_ must directly follow the body of an if_")
         self.function, self.join = f, before.join
         f.pending = None
-        f.graph.blocks.remove(self.join)
+        del f.graph.blocks[self.join]
         otherwise = f.new_block("else")
         skipped, edges = before.branch.edges["otherwise"], before.branch.edges
         self.join.entering[:] = [e for e in self.join.entering if e is not skipped]

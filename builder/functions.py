@@ -85,8 +85,7 @@ class OpenFunction:
         self.settle()
         if block.end is not None:
             raise mistake("TIR0806", f"block {block.label} has already ended")
-        if block not in self.graph.blocks:
-            self.graph.blocks.append(block)
+        self.graph.blocks.setdefault(block)
         self.block = block
 
     def finish(
@@ -132,7 +131,7 @@ class OpenFunction:
         self.settle()
         if self.block is not None:
             self._end_at(self.block)
-        for block in reachable(self.graph.blocks[0]):
+        for block in reachable(self.graph.entry):
             if block.end is None:
                 message = f"a branch leads to block {block.label}, which has no terminator"
                 raise mistake("TIR0806", message)
@@ -143,10 +142,10 @@ class OpenFunction:
             raise mistake("TIR0810", f"function {self.header.name} ends without b.ret(...)")
         self.finish(Return, {"values": ()}, {}, None)
         if self.header.results:
-            self.graph.blocks.remove(block)
+            del self.graph.blocks[block]
 
     def _is_reached(self, block: OpenBlock) -> bool:
-        return block is self.graph.blocks[0] or bool(block.entering)
+        return block is self.graph.entry or bool(block.entering)
 
 
 def parameters_of(given: Mapping[str, Type | Argument], location: Location | None) -> Any:

@@ -79,9 +79,15 @@ class Graph:
     """The blocks of one function: adding edges, sealing, reading and writing variables."""
 
     def __init__(self) -> None:
-        self.blocks: list[OpenBlock] = []
+        self.blocks: dict[OpenBlock, None] = {}
+        """Those that were entered, in order."""
         self._replaced: dict[Value, Operand] = {}
         self._phis: dict[Value, Phi] = {}
+
+    @property
+    def entry(self) -> OpenBlock:
+        """The first block."""
+        return next(iter(self.blocks))
 
     def write(self, variable: Variable, block: OpenBlock, value: Operand) -> None:
         """From here on in `block`, `variable` is `value`."""
@@ -110,7 +116,7 @@ class Graph:
         """The finished blocks, in order; those that no path reaches are left out."""
         for block in self.blocks:
             self.seal(block)
-        kept = reachable(self.blocks[0])
+        kept = reachable(self.entry)
         self._forget_edges_from_others(kept)
         env = {phi: self.resolve(phi) for phi in self._replaced}
         return {b.label: self._closed(b, env) for b in self.blocks if b in kept}

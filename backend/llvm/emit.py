@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from tileir.backend.collector import collector_paused
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.text import global_name, literal, llvm_type, memory_type
 from tileir.backend.llvm.thread import LlvmThread
@@ -52,6 +53,7 @@ class Written:
     definitions: tuple[str, ...]
 
 
+@collector_paused()
 def written(unit: Unit, target: Target, index: int) -> Written:
     """The text of kernel number `index` of a module, whose names no other number has.
 

@@ -5,6 +5,7 @@ analyses, layouts, plan, barriers and text. LLVM and the assembler are measured 
 `benchmarks/compile_time.py`.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from tileir.backend.compile import Options, staged
 from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, pointer
+from tileir.errors import CompileError
 from tileir.ir import Module
 
 
@@ -91,3 +93,20 @@ def calls(part: Part, count: int) -> int:
 def test_lowering_is_linear(part: Part, small: int, times: int) -> None:
     calls(part, 4)
     assert calls(part, small * times) <= 9 / 8 * times * calls(part, small)
+
+
+def test_the_collector_of_cycles_runs_again_afterwards() -> None:
+    text(module(arithmetic, 1))
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        text(module(arithmetic, 1))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_the_collector_of_cycles_runs_again_after_an_error() -> None:
+    with pytest.raises(CompileError):
+        staged(module(arithmetic, 1), target("sm_90"), Options(num_warps=99), None)
+    assert gc.isenabled()
