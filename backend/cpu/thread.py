@@ -84,6 +84,10 @@ class CpuThread(Atomics, Hosted):
         shifted = self.binary("lshr", I32, bits, self.binary("and", I32, lane, "31"))
         return self.cast("trunc", "i32", "i1", I32, shifted)
 
+    def warp_barrier(self) -> None:
+        """The lanes of the block are those of its one warp."""
+        self.barrier()
+
     def barrier(self) -> None:
         """Lanes are in lockstep."""
 

@@ -13,6 +13,8 @@ from tileir.backend.lower.lowering import Fragment, Lowering
 from tileir.backend.lower.passage import both, pass_through, shuffled
 from tileir.backend.memory.staging import Staging, staging
 from tileir.layout import Layout, Vector
+from tileir.layout_algebra import flat_columns
+from tileir.layout_bits import Span
 from tileir.op import Op
 from tileir.types import I32, Element, Tile
 
@@ -26,7 +28,8 @@ def convert(
         return [fragment[r] for r in plan]
     if isinstance(plan, Exchange):
         return shuffled(lowering, fragment, source.element, plan, _blocks(source.layout))
-    return pass_through(lowering, fragment, source.element, plan, lowering.scratch[op])
+    near = within_warps(source, target)
+    return pass_through(lowering, fragment, source.element, plan, lowering.scratch[op], near)
 
 
 def conversion_bytes(source: Tile, target: Layout) -> int:
@@ -48,6 +51,28 @@ def conversion(source: Tile, target: Layout) -> tuple[int, ...] | Exchange | Sta
     if found is not None and _shuffling(found, source) <= staged.cost() + _WAITING:
         return found
     return staged
+
+
+@cache
+def within_warps(source: Tile, target: Layout) -> bool:
+    """Whether a conversion goes through shared memory, where every one of several warps reads what
+    its own lanes wrote and nothing else: it waits for no other, nor overwrites what others read."""
+    plan, held = conversion(source, target), source.layout
+    if not isinstance(plan, Staging) or plan.rounds > 1 or held.repeats != target.repeats:
+        return False
+    if held.atom_extents != target.atom_extents or any(r.axis != "register" for r in held.repeats):
+        return False
+    if any(n > covered for n, covered in zip(held.extents, plan.covered, strict=True)):
+        return False
+    mine, theirs = (flat_columns(it, ("register", "lane")) for it in (held, target))
+    alone = Span.of(mine)
+    if any(v not in alone for v in theirs) or len(Span.of(theirs)) < len(alone):
+        return False
+    warps = [flat_columns(it, ("warp",)) for it in (held, target)]
+    several = 0 < len(warps[0]) == len(warps[1])
+    if not several or not all(map(alone.copy().add, warps[0])):
+        return False
+    return all(a ^ b in alone for a, b in zip(*warps, strict=True))
 
 
 _WAITING = 24

@@ -16,16 +16,20 @@ from tileir.types import I1, I8, I16, I32, Element, Scalar
 
 
 def pass_through(
-    lowering: Lowering, fragment: Fragment, element: Element, staged: Staging, base: int
-) -> Fragment:
+    lowering: Lowering, fragment: Fragment, element: Element, staged: Staging, base: int,
+    near: bool = False,
+) -> Fragment:  # fmt: skip
     """The handles of a tile in the target's layout, by way of shared memory from byte `base`.
-    Of threads that hold the same element one writes it."""
-    found: Fragment = [lowering.thread.constant(element, 0)] * _registers(staged.target)
+    Of threads that hold the same element one writes it. `near`: warps keep to themselves, and
+    each waits for its own lanes."""
+    thread = lowering.thread
+    found: Fragment = [thread.constant(element, 0)] * _registers(staged.target)
+    meet = thread.warp_barrier if near else thread.barrier
     for number in range(staged.rounds):
         if number:
-            lowering.thread.barrier()
+            meet()
         store_staged(lowering, fragment, element, staged, base, number)
-        lowering.thread.barrier()
+        meet()
         load_staged(lowering, found, element, staged, base, number)
     return found
 

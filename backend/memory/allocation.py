@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import attrs
 
-from tileir.analysis.buffers import ALLOT, alive
+from tileir.analysis.buffers import ALLOT, WAIT, alive
 from tileir.analysis.loops import loops
 from tileir.backend.memory.colouring import Room, colour, first_fit
 from tileir.backend.memory.liveness import Rooms, rooms
@@ -206,7 +206,14 @@ def _undrained(function: Function) -> tuple[str, int] | None:
     for label, block in function.blocks.items():
         for index, op in enumerate(block.ops):
             copying = found.copying.get(op)
-            if copying and op in needed and op.mnemonic != ALLOT and not copying & found.needed[op]:
+            waited = index > 0 and block.ops[index - 1].mnemonic == WAIT
+            if (
+                copying
+                and not waited
+                and op in needed
+                and op.mnemonic != ALLOT
+                and not copying & found.needed[op]
+            ):
                 return label, index
     return None
 

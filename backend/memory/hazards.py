@@ -16,7 +16,7 @@ from tileir.backend.memory.affine import Addresses, addresses
 from tileir.backend.memory.meeting import Access, Base, Scope, Who, alone, scope, spans_apart
 from tileir.backend.memory.overlap import apart, reaches
 from tileir.backend.memory.roots import roots
-from tileir.backend.memory.scratch import BUFFERS, Plan
+from tileir.backend.memory.scratch import BUFFERS, Plan, within_warps
 from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Function
@@ -59,6 +59,8 @@ class Since:
     was accessed by no thread, by thread 0 alone, or by others. `fenced`: threads passed a fence."""
 
     shared: set[Room] = attrs.field(factory=set)
+    near: set[Op] = attrs.field(factory=set)
+    """Ops in whose rooms lanes may still read what their own warp wrote."""
     touched: dict[Base, set[Entry]] = attrs.field(factory=dict)
     threads: int = 0
     fenced: bool = False
@@ -66,14 +68,15 @@ class Since:
     def copy(self) -> Since:
         """The same, to be changed."""
         touched = {base: set(held) for base, held in self.touched.items()}
-        return Since(set(self.shared), touched, self.threads, self.fenced)
+        return Since(set(self.shared), set(self.near), touched, self.threads, self.fenced)
 
     def join(self, other: Since) -> bool:
         """Add what happened on another path; whether that is anything new."""
         new = not other.shared <= self.shared or other.threads > self.threads
-        new = new or other.fenced > self.fenced
-        self.shared |= other.shared
+        new |= not other.near <= self.near or other.fenced > self.fenced
         self.fenced |= other.fenced
+        self.shared |= other.shared
+        self.near |= other.near
         self.threads = max(self.threads, other.threads)
         for base, entries in other.touched.items():
             held = self.touched.setdefault(base, set())
@@ -84,6 +87,8 @@ class Since:
 
     def wait(self, scope: Scope) -> None:
         """A barrier."""
+        if scope is not Scope.NONE:
+            self.near.clear()
         if scope is Scope.BLOCK:
             self.shared.clear()
             self.touched.clear()
@@ -145,7 +150,7 @@ class Hazards:
     def enter(self, since: Since, source: str, label: str) -> Since:
         """What `since`, at the end of `source`, is when block `label` begins, which gives values
         anew."""
-        made = Since(set(since.shared), {}, since.threads, since.fenced)
+        made = Since(set(since.shared), set(since.near), {}, since.threads, since.fenced)
         for base, entries in since.touched.items():
             made.touched[base] = {self._entered(e, source, label) for e in entries}
         return made
@@ -160,7 +165,7 @@ class Hazards:
             return Scope.BLOCK
         if releases(op) and since.threads > (bool(mine) and all(map(alone, mine))):
             return Scope.BLOCK
-        found = Scope.NONE
+        found = Scope.WARP if op in since.near else Scope.NONE
         for access in mine:
             for entry in _near(access.base, since):
                 if access.writes or entry.access.writes:
@@ -179,7 +184,9 @@ class Hazards:
         room = self.uses.rooms.get(op)
         own = room is not None and room[2] is op
         if own:
-            since.wait(Scope.BLOCK)
+            near = within_warps(op)
+            since.wait(Scope.WARP if near else Scope.BLOCK)
+            since.near |= {op} if near else set()
         if room is not None:
             since.shared.add(room)
         for access in () if own else self.uses.accesses.get(op, ()):
@@ -291,9 +298,11 @@ def _near(base: Base, since: Since) -> Iterator[Entry]:
 
 def _overlap(op: Op, mine: Room, other: Room) -> bool:
     """Whether `op` must wait for who uses `other`. Accesses of one buffer come with the barriers
-    they need, but for who had its bytes before it was allotted, itself on an earlier round."""
-    of_one_buffer = mine[2] is other[2] and mine[2] is not op
-    return not of_one_buffer and mine[0] < other[1] and other[0] < mine[1]
+    they need, but for who had its bytes before it was allotted, itself on an earlier round. Of an
+    op that stays within warps no other warp has the bytes."""
+    if mine[2] is other[2] and (mine[2] is not op or within_warps(op)):
+        return False
+    return mine[0] < other[1] and other[0] < mine[1]
 
 
 def _accesses(function: Function, op: Op, pointers: dict[Access, Operand]) -> tuple[Access, ...]:

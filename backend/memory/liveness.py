@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import attrs
 
 from tileir.analysis.buffers import ALLOT, READS, WAIT, Alive, accessed, alive, forward
-from tileir.backend.memory.scratch import Need, needs
+from tileir.backend.memory.scratch import Need, needs, within_warps
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.gpu import Barrier
@@ -63,7 +63,9 @@ def _unmet(
         if op.mnemonic == Barrier.mnemonic:
             return nothing
         if op in needed:
-            return state if op.mnemonic == ALLOT else frozenset({op})
+            if op.mnemonic == ALLOT:
+                return state
+            return state | {op} if within_warps(op) else frozenset({op})
         touched = found.copying[op] if op.mnemonic == WAIT and op in found.copying else accessed(op)
         return state.union(allots[v] for v in touched if v in allots) if touched else state
 

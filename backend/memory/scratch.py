@@ -12,7 +12,11 @@ import attrs
 
 from tileir.analysis.buffers import ALLOT
 from tileir.backend.layouts.halves import stays
-from tileir.backend.lower.conversion import conversion_bytes, placement
+from tileir.backend.lower.conversion import (
+    conversion_bytes,
+    placement,
+    within_warps as stays_in_warps,
+)
 from tileir.backend.lower.reduction import reduction_bytes
 from tileir.backend.lower.scan import scan_bytes
 from tileir.backend.memory.dot_staging import staging
@@ -21,6 +25,7 @@ from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
 from tileir.layout import differs_in_units
 from tileir.op import Op
+from tileir.ops.gpu import ConvertLayout
 from tileir.types import Tile, element_of
 
 STATIC_LIMIT = 49152
@@ -84,6 +89,12 @@ def needs(function: Function) -> dict[Op, Need]:
 
 ATOMICS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load"})
 """Ops whose old values nobody needs to be told where nobody reads them."""
+
+
+def within_warps(op: Any) -> bool:
+    """Whether what goes through the room of `op` stays with the warp that wrote it; others wait
+    for all threads in between."""
+    return op.mnemonic == ConvertLayout.mnemonic and stays_in_warps(op.source.type, op.layout)
 
 
 def _check_layouts(op: Op) -> None:

@@ -96,7 +96,8 @@ class Program:
         elif kind == "load":
             self.lines.append(f"  {self.name()} = gpu.local_load f32<64, 16, #a> {buffer}, 0")
         else:
-            self.lines += [f"  gpu.async_copy %p, {buffer}, 0", "  gpu.async_commit"]
+            self.lines.append(f"  gpu.async_copy %p, {buffer}, 0")
+            self.lines += ["  gpu.async_commit"] * (self.chance.random() < 0.8)
 
 
 @attrs.define(eq=False)
