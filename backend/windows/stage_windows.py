@@ -28,7 +28,7 @@ from tileir.ops.memory import Load
 from tileir.passes.dce import dce
 from tileir.passes.edges import add_preheader
 from tileir.passmanager.registry import Outcome, pass_, remark
-from tileir.types import Element, Scalar, Tile, element_of
+from tileir.types import Element, Scalar, Tile, element_of, shape_of
 from tileir.values import Value
 
 
@@ -273,8 +273,14 @@ def _regions(
         if counted and counted.count:
             yield Region(function, header, loop), inside
     for label, found in loads.items():
-        if len(found) > 1:
+        if len(found) > 1 or any(map(_may_overlap, found)):
             yield Region(function, label), [(label, op) for op in found]
+
+
+def _may_overlap(op: Load) -> bool:
+    """Whether elements of a tile may be the same element of the buffer, as those of a window for
+    each output are."""
+    return sum(extent > 1 for extent in shape_of(op.pointer.type)) > 1
 
 
 def _from(region: Region, group: Sequence[Read]) -> Region:
@@ -297,9 +303,8 @@ def _groups(region: Region, inside: Sequence[tuple[str, Load]]) -> Iterator[list
         if read is not None:
             by_base.setdefault(form.base, []).append(read)
     for found in by_base.values():
-        if region.loop is not None or len(found) > 1:
-            yield found
-        if region.loop is not None and len(found) > 1:
+        yield found
+        if len(found) > 1:
             yield from ([read] for read in found)
 
 
@@ -343,7 +348,10 @@ def _work(region: Region, group: Sequence[Read], shared: int, gain: int) -> Work
     """The union of `group`, if there is one that is worth staging and may be staged."""
     function, first = region.function, group[0].op
     found = union(group)
-    if found is None or found.loaded < gain * found.height * found.width:
+    if found is None:
+        return None
+    covered = found.height * found.width
+    if found.loaded <= covered or found.loaded < gain * covered:
         return None
     element = cast(Element, element_of(first.results[0].type))
     sizes = (found.width, room(found, element))

@@ -197,6 +197,59 @@ def test_masks_that_differ_stay():
     assert stage_windows(module).ir is module
 
 
+TOEPLITZ = """tir 1.0
+define kernel void @filter(f32* noalias %x, f32* noalias %k, f32* noalias %y, i32 %n) {
+entry:
+  %pid = program_id i32
+  %first = mul i32 %pid, 64 {overflow = nsw}
+  %r = make_range i32<64>
+  %firsts = splat i32<64> %first
+  %i = add i32<64> %firsts, %r {overflow = nsw}
+  %t = make_range i32<8>
+  %column = expand_dims i32<64, 1> %i {axis = 1}
+  %row = expand_dims i32<1, 8> %t {axis = 0}
+  %down = broadcast i32<64, 8> %column
+  %across = broadcast i32<64, 8> %row
+  %at = add i32<64, 8> %down, %across {overflow = nsw}
+  %ns = splat i32<64, 8> %n
+  %in, _ = icmp (i1<64, 8>, i1<64, 8>) %at, %ns {predicate = slt}
+  %xs = splat f32*<64, 8> %x
+  %px = getelementptr f32*<64, 8> %xs, %at
+  %windows = load f32<64, 8> %px, %in, 0.0
+  %ks = splat f32*<1, 8> %k
+  %pk = getelementptr f32*<1, 8> %ks, %row
+  %taps = load f32<1, 8> %pk
+  %wide = broadcast f32<64, 8> %taps
+  %products = fmul f32<64, 8> %windows, %wide
+  %sums = reduce f32<64> %products {axis = 1, combiner = fadd}
+  %ys = splat f32*<64> %y
+  %py = getelementptr f32*<64> %ys, %i
+  store %py, %sums
+  ret
+}
+"""
+
+
+def test_a_tile_of_windows_is_staged_as_what_it_holds_once():
+    """The whole window of every output in one load: 71 elements, 64 x 8 times."""
+    module, n = parse(TOEPLITZ), 150
+    x, k = image((1, n))[0], image((1, 8))[0]
+    expected = np.convolve(np.pad(x, (0, 200)), k[::-1], "valid")[:192]
+    found: list[int] = []
+    for windows in (False, True):
+        y, counts = np.full(192, np.nan, np.float32), Counts()
+        options = {"counts": counts, "num_warps": 2, "windows": windows}
+        SimtExecutor().launch(module, None, (3,), [x, k, y, n], **options)
+        assert (y == expected).all()
+        found.append(total(counts, "sectors"))
+    assert found[1] < found[0]
+    y = np.full(192, np.nan, np.float32)
+    staged_ = stage_windows(module)
+    assert staged_.remarks[0].message.startswith("load: 1 x 71 elements are staged")
+    tileir.interpret(staged_.ir, "filter", (3,), [x, k, y, n])  # type: ignore[arg-type]
+    assert (y == expected).all()
+
+
 @pytest.mark.parametrize("width", range(1, 140))
 def test_parts_cover_the_width(width):
     parts = list(parts_of(width))
