@@ -88,8 +88,8 @@ CONFIGS: dict[str, tuple[Config, ...]] = {
     "f16": _HALF,
     "bf16": _HALF,
     "tf32": (
-        Config(128, 128, 32, 8, 3), Config(128, 128, 32, 8, 3, False), Config(64, 128, 32, 4, 3),
-        Config(64, 64, 32, 4, 3),
+        Config(128, 256, 32, 8, 3), Config(128, 128, 32, 4, 3, True), Config(128, 128, 32, 8, 3),
+        Config(64, 128, 32, 4, 3), Config(64, 64, 32, 4, 3),
     ),
     "f32": (
         Config(128, 128, 32, 8, 3), Config(128, 128, 32, 8, 4), Config(128, 128, 64, 8, 2),

@@ -13,7 +13,17 @@ from tileir.interp.arguments import dtype_of
 from tileir.textual import parse, print_module
 
 
-def matmul(element, total, block, *, transposed=False, tested_last=False, stages=None, multiple=4):
+def matmul(
+    element,
+    total,
+    block,
+    *,
+    transposed=False,
+    tested_last=False,
+    stages=None,
+    multiple=4,
+    precision="ieee",
+):
     """C = A B, or A B^T, with masks at every edge."""
     (bm, bn, bk), b = block, Builder()
     kinds = {name: arg(pointer(element), aligned=16, readonly=True) for name in "ab"}
@@ -42,7 +52,7 @@ def matmul(element, total, block, *, transposed=False, tested_last=False, stages
                 low = (columns < n).broadcast_to(bk, bn)
                 mask = low & inside[:, None].broadcast_to(bk, bn)
                 vb = right.get().load(mask, 0 if element.is_integer else 0.0)
-            sums.set(b.dot(va, vb, sums.get()))
+            sums.set(b.dot(va, vb, sums.get(), precision=precision))
             left.set(left.get() + bk)
             right.set(right.get() + (bk if transposed else n * bk))
         mask = (rows < m).broadcast_to(bm, bn) & (columns < n).broadcast_to(bm, bn)
@@ -162,3 +172,14 @@ def test_a_limit_of_registers_reaches_the_assembler():
     assert ".maxnreg" not in free.ptx
     assert ".maxnreg 80" in limited.ptx
     assert limited.metadata.registers <= 80 < free.metadata.registers
+
+
+@pytest.mark.parametrize("precision", ["tf32", "tf32x3", "bf16x3"])
+@pytest.mark.parametrize("prefetch", [True, False])
+@pytest.mark.parametrize("columns", [64, 16])
+def test_f32_by_matrix_instructions(precision, prefetch, columns):
+    module = matmul(F32, F32, (32, columns, 16), precision=precision)
+    given = arrays(F32, F32, 36, 2 * columns - 4, 52, False)
+    expected = run(tileir.interpret, module, (2, 2), given)
+    found = run(SimtExecutor().launch, module, (2, 2), given, num_warps=2, prefetch=prefetch)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
