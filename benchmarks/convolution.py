@@ -1,0 +1,114 @@
+"""Seed 004's convolutions on one GPU: windows staged with their halo, and read one by one.
+
+    python benchmarks/convolution.py [--size N] [--out FILE.json]
+
+An image of N x N (4096 unless told) in f32 and one window, as the document has it. Printed are
+microseconds of the median launch, each with a cold L2, of the kernels of `tests/corpus/seed004`
+with `windows` off and on, and of `torch.nn.functional.conv2d` (cuDNN, without TF32). A line is
+printed only if both kernels agree with a float64 convolution.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+
+import tileir.backend
+from tileir.backend.driver.launch import Kernel
+from tileir.textual import parse
+
+FOLDER = Path(__file__).parents[1] / "tests" / "corpus" / "seed004"
+BLOCK = (16, 32)
+LAUNCHES = 30
+
+
+@attrs.frozen
+class Shape:
+    """What a kernel of the folder computes."""
+
+    window: int
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+
+    def torch(self, x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        """The same by torch, rows and columns alone."""
+        steps = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation}
+        return torch.nn.functional.conv2d(x[None, None], k[None, None], **steps)[0, 0]
+
+
+SHAPES = {
+    "conv2d": Shape(3),
+    "conv2d_strided": Shape(3, stride=2),
+    "conv2d_padded": Shape(5, padding=2),
+    "conv2d_dilated": Shape(3, padding=2, dilation=2),
+}
+
+
+def kernel(name: str, windows: bool) -> Kernel:
+    """A kernel of the folder, for this GPU."""
+    module = parse((FOLDER / f"{name}.tir").read_text(), f"{name}.tir")
+    target = "sm_" + "".join(map(str, torch.cuda.get_device_capability()))
+    return Kernel(tileir.backend.compile(module, target, {"windows": windows}))
+
+
+def line(name: str, size: int) -> dict[str, Any]:
+    """Microseconds by variant; raises AssertionError for a wrong result."""
+    shape = SHAPES[name]
+    x = torch.randn(size, size, device="cuda")
+    k = torch.randn(shape.window, shape.window, device="cuda")
+    expected = shape.torch(x.double(), k.double())
+    y = torch.empty(expected.shape, device="cuda")
+    grid = tuple(-(-n // b) for n, b in zip(y.shape, BLOCK, strict=True))
+    found: dict[str, Any] = {"name": name, "size": size}
+    for label, windows in (("one by one", False), ("staged", True)):
+        made = kernel(name, windows)
+        y.fill_(float("nan"))
+        made[grid](x, k, y, size, size, *y.shape)
+        torch.testing.assert_close(y.double(), expected, rtol=1e-4, atol=1e-4)
+        found[label] = measured(lambda made=made: made[grid](x, k, y, size, size, *y.shape))
+    found["cudnn"] = measured(lambda: shape.torch(x, k))
+    return found
+
+
+def measured(call: Callable[[], Any]) -> float:
+    """Microseconds of the median launch with a cold L2."""
+    flush = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
+    times: list[float] = []
+    for _ in range(LAUNCHES):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        flush.zero_()
+        start.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) * 1000)
+    return statistics.median(times)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=int, default=4096)
+    parser.add_argument("--out", help="write every figure there, as JSON")
+    options = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = False
+    lines = [line(name, options.size) for name in SHAPES]
+    print(f"{'':16} {'one by one':>11} {'staged':>9} {'cudnn':>9} {'ratio':>6}")
+    for x in lines:
+        ratio = x["one by one"] / x["staged"]
+        row = f"{x['one by one']:11.1f} {x['staged']:9.1f} {x['cudnn']:9.1f} {ratio:6.2f}"
+        print(f"{x['name']:16} {row}")
+    if options.out:
+        Path(options.out).write_text(json.dumps(lines, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
