@@ -68,18 +68,26 @@ def write(path: Path, totals: dict[str, Total]) -> None:
 
 
 def add(totals: dict[str, Total], path: Path) -> list[str]:
-    """Add what was done elsewhere; its names. Raises SystemExit where `path` does not go on from
-    `totals`: programs would be left out or counted twice."""
+    """Add what was done elsewhere; its names. What began with the first program and went further
+    stands for what is known. Raises SystemExit where `path` does not go on from `totals`: programs
+    would be left out or counted twice."""
     made = read(path)
     for name, more in made.items():
         total = totals.setdefault(name, Total())
-        if more.first != total.programs:
+        if more.first != total.programs and not _covers(more, total):
             raise SystemExit(
                 f"{path}: {name} goes on from program {more.first}, not from {total.programs}"
             )
     for name, more in made.items():
-        totals[name].add(more)
+        if _covers(more, totals[name]):
+            totals[name] = more
+        else:
+            totals[name].add(more)
     return list(made)
+
+
+def _covers(more: Total, total: Total) -> bool:
+    return more.first == 0 and more.programs >= total.programs
 
 
 def line(name: str, total: Total) -> str:

@@ -19,7 +19,7 @@ from tileir.testing import (
     single,
     violation,
 )
-from tileir.testing.campaign import main, read
+from tileir.testing.campaign import main, read, write
 from tileir.testing.explore import Total, explore
 from tileir.testing.policies import Policy, policy_of
 
@@ -50,6 +50,10 @@ def test_what_was_done_elsewhere_is_added_once(tmp_path):
     assert (found.programs, found.fired) == (40, alone["fold"].fired)
     with pytest.raises(SystemExit, match="from program 5, not from 40"):
         main(["add", str(out), "--file", str(file)])
+    whole = tmp_path / "whole.json"
+    write(whole, {"fold": Total(50, 30)})
+    assert main(["add", str(whole), "--file", str(file)]) == 0
+    assert (read(file)["fold"].programs, read(file)["fold"].fired) == (50, 30)
 
 
 def slow_at_first(name, first, count, failures):
