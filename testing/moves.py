@@ -75,8 +75,9 @@ def product(writer: Writer, back: int, other: int, addend: int) -> None:
 
 
 def _is_factor(type: Type, inexact: bool) -> bool:
-    matrix = isinstance(type, Tile) and len(type.shape) == 2
-    return matrix and (inexact or type.element.is_integer)
+    if not isinstance(type, Tile) or len(type.shape) != 2:
+        return False
+    return inexact or type.element.is_integer
 
 
 def poison(writer: Writer, base: Base, kind: int, back: int, digit: int) -> None:

@@ -9,7 +9,7 @@ the program are uniform, and `when` computes under a mask. Shared memory is one 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
@@ -97,7 +97,7 @@ class SimtThread(Accesses, Matrices, Copies, Numbers):
         return self.advance(kind, pointer, index, width)
 
     @contextmanager
-    def running(self, execution: Any, op: Op) -> Iterator[None]:
+    def running(self, execution: Any, op: Op) -> Generator[None, None, None]:
         """Around the rule of `op`."""
         self.op, self.runs = op, self.runs + 1
         self.memory.begin(self.runs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -72,7 +72,7 @@ class _WatchedThread(SimtThread):
             super().warp_barrier()
 
     @contextmanager
-    def running(self, execution: Any, op: Op) -> Iterator[None]:
+    def running(self, execution: Any, op: Op) -> Generator[None, None, None]:
         chance = self.found.chance
         self.found.events.append(op)
         drawn = {} if chance is None else _drawn(op, self, chance)
