@@ -176,6 +176,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     windows = _result(staged_windows(pipelined), notes) if options.windows else pipelined
     num_warps = options.num_warps or choose_warps(pipelined, machine)
     _check_warps(pipelined, num_warps, machine)
+    _check_registers(pipelined, options.registers, machine)
     notes += chosen_warps(pipelined, num_warps, options.num_warps)
     function = _result(vectorize(windows, threads=num_warps * machine.lanes), notes)
     if registers is not None and registers < machine.max_registers:
@@ -239,6 +240,16 @@ def _check_warps(function: Function, num_warps: int, machine: Target) -> None:
     if not 1 <= num_warps <= most:
         message = f"num_warps must be in 1 to {most}, not {num_warps}"
         raise CompileError(Diagnostic("TIR0708", message, function.location))
+
+
+def _check_registers(function: Function, registers: int | None, machine: Target) -> None:
+    if registers is not None and not _FEWEST <= registers <= machine.max_registers:
+        message = f"registers must be in {_FEWEST} to {machine.max_registers}, not {registers}"
+        raise CompileError(Diagnostic("TIR0708", message, function.location))
+
+
+_FEWEST = 32
+"""Registers that every instruction can do with."""
 
 
 def metadata(done: Staged, machine: Target) -> Metadata:

@@ -19,6 +19,9 @@ _PLAIN, _AHEAD = 8, 24
 """Registers besides sums and fragments: where positions are computed again, and where they and the
 fragments of a step ahead are held."""
 
+_LEAST = 63
+"""What a limit leaves at least: small products are not what takes a thread's registers."""
+
 _GRAIN = 8
 """Registers of a thread are allotted in multiples of that."""
 
@@ -39,7 +42,8 @@ def register_limit(function: Function, warps: int, machine: Target) -> int | Non
     )
     if plain <= ahead or sums + fragments + _PLAIN > machine.max_registers:
         return None
-    return machine.registers_per_processor // (threads * plain) // _GRAIN * _GRAIN - 1
+    limit = machine.registers_per_processor // (threads * plain) // _GRAIN * _GRAIN - 1
+    return limit if limit >= _LEAST else None
 
 
 def _rounded(registers: int) -> int:

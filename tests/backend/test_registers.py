@@ -10,6 +10,7 @@ from tests.backend.test_async_pipeline import arrays, matmul, run
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.builder import BF16, F16, F32
+from tileir.errors import CompileError
 
 BLOCK = (128, 128, 32)
 
@@ -33,6 +34,22 @@ def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, target):
 def test_no_limit_where_no_more_blocks_fit(columns, warps, stages):
     module = matmul(F16, F32, (128, columns, 32), multiple=16)
     assert ".maxnreg" not in compile_kernel(module, "sm_90", Options(warps, stages=stages)).ptx
+
+
+@pytest.mark.parametrize("warps", [1, 4, 8, 16])
+def test_small_products_have_no_limit(warps):
+    """Other values take the registers there, and the assembler refuses fewer than it needs."""
+    for target in ("sm_80", "sm_90"):
+        found = compile_kernel(matmul(F16, F32, (16, 16, 16), multiple=16), target,
+                               Options(num_warps=warps))  # fmt: skip
+        assert ".maxnreg" not in found.ptx and found.metadata.spills == 0
+
+
+def test_a_limit_that_a_target_cannot_keep_is_refused():
+    for registers in (0, 24, 256):
+        with pytest.raises(CompileError, match="registers must be in 32 to 255") as caught:
+            compile_kernel(matmul(F16, F32, BLOCK), "sm_90", Options(registers=registers))
+        assert caught.value.code == "TIR0708"
 
 
 def test_a_limit_that_spills_goes():
