@@ -9,8 +9,7 @@ from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
 _LARGE = 1 << 20
-"""Characters of text above which passes that take more than linear time are left out, and others
-run once."""
+"""Characters of text above which passes that take more than linear time are left out."""
 
 _SELECTION = 2
 """Highest level of the code generator. Level 3 numbers values once more, which finds nothing
@@ -33,9 +32,9 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
     except RuntimeError as error:
         message = f"LLVM refuses the code made for this module: {error}"
         raise CompileError(Diagnostic("TIR0703", message)) from error
-    large = len(text) >= _LARGE
-    machine = _machine(llvm, target, min(optimize, 1) if large else optimize)
-    (_simplify if large and optimize else _optimize)(llvm, module, machine, optimize)
+    level = optimize if len(text) < _LARGE else min(optimize, 1)
+    machine = _machine(llvm, target, level)
+    _optimize(llvm, module, machine, level)
     return machine.emit_assembly(module), str(module)
 
 
@@ -47,24 +46,6 @@ def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
     tuning.loop_interleaving = tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-
-
-def _simplify(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """LLVM's pipeline for functions at its first level, once, for large kernels: that for modules
-    does all of it twice, around an inliner that has nothing to choose."""
-    tuning = llvm.create_pipeline_tuning_options(speed_level=min(level, 1))
-    tuning.slp_vectorization = tuning.loop_vectorization = False
-    tuning.loop_interleaving = tuning.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, tuning)
-    before, after = (llvm.create_new_module_pass_manager() for _ in range(2))
-    before.add_always_inliner_pass()
-    before.add_global_dead_code_eliminate_pass()
-    before.run(module, builder)
-    passes = builder.getFunctionPassManager()
-    for function in [f for f in module.functions if not f.is_declaration]:
-        passes.run(function, builder)
-    after.add_post_order_function_attributes_pass()
-    after.run(module, builder)
 
 
 def _machine(llvm: Any, target: Target, optimize: int) -> Any:
