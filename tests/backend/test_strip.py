@@ -69,10 +69,10 @@ def test_what_is_kept_is_loaded_once(keep, loops, loads):
 
 def test_a_row_that_fits_no_register_file_compiles_in_bounded_time():
     module = softmax(4, 65536)
-    started = time.perf_counter()
+    started = time.process_time()
     compiled = compile_kernel(module, "sm_90")
     assert len(compiled.ptx) < 120_000 and compiled.metadata.spills == 0
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_without_a_promise_a_row_is_not_read_again_after_a_store():
