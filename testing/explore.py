@@ -10,7 +10,7 @@ import math
 import multiprocessing
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -157,7 +157,7 @@ def _checked(made: Case) -> Verdict:
 
 
 @contextmanager
-def _at_most(seconds: int) -> Iterator[None]:
+def _at_most(seconds: int) -> Generator[None, None, None]:
     """Raises TimeoutError inside where it takes longer."""
 
     def stop(*_: Any) -> None:
