@@ -125,9 +125,7 @@ def expanded(function: Function, values: list[Any]) -> list[Any]:
     return found
 
 
-def ordered(
-    module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]
-) -> list[Any]:
+def ordered(module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
     """Arguments by position."""
     if not isinstance(arguments, Mapping):
         return list(arguments)

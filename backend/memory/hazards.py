@@ -266,7 +266,6 @@ class Hazards:
         first, second = (near.get(p) if isinstance(p, Value) else None for p in places)
         return apart(first, second)
 
-
     def _terms_apart(self, a: Access, b: Access) -> bool:
         """Whether what one address has added and the other has not keeps them apart: pieces of a
         tile before a loop over its other pieces."""

@@ -10,7 +10,7 @@ from tileir.testing.checking import RANDOM, SIMT
 from tileir.textual import print_module
 
 PASSES = tuple(found.name for found in all_passes())
-PROGRAMS, PIPELINES, THREADS = 300, 500, 100
+PROGRAMS, PIPELINES, THREADS = 300, 500, 500
 FIRST = 1_000_000
 """Campaigns begin at 0: what runs here is new."""
 

@@ -68,19 +68,19 @@ def _buffer(op: Any, base: int) -> Iterator[Region]:
 
 
 def _tile(place: SharedTile, slots: int) -> Iterator[Region]:
-    """A tile whose chunks are permuted by the row's number, or whose rows are padded."""
-    if place.swizzle or place.padding:
+    """A tile whose chunks are permuted by the row's number."""
+    if place.swizzle:
         start, end = place.base, place.base + slots * place.bytes
         yield Region(start, end, lambda offset: packed(place, offset))
 
 
 def packed(place: SharedTile, offset: int) -> int:
-    """The offset, were chunks in order and rows side by side."""
+    """The offset, were chunks in order."""
     plane, within = divmod(offset - place.base, place.plane)
     row, column = divmod(within, place.pitch)
     phase = row >> (3 - place.swizzle) & ((1 << place.swizzle) - 1)
     rows = plane * place.shape[place.slow] + row
-    return place.base + rows * (place.pitch - place.padding) + (column ^ phase * CHUNK)
+    return place.base + rows * place.pitch + (column ^ phase * CHUNK)
 
 
 def _converted(op: Any, base: int) -> Iterator[Region]:
