@@ -61,6 +61,19 @@ def test_lanes_of_one_warp_wait_for_each_other():
     assert placed(made(False), 1) == []
 
 
+def test_a_warp_that_met_has_not_met_the_others():
+    """Rows are held by a warp each: a row backwards is read after the warp has met, rows from the
+    last to the first after the block has."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
+        row, column = b.arange(4)[:, None], b.arange(32)[None, :]
+        (x + (row * 32 + column)).store(b.full((4, 32), 1.0, F32))
+        backwards = (x + (row * 32 + (31 - column))).load()
+        upwards = (x + ((3 - row) * 32 + column)).load()
+        (y + (row * 32 + column)).store(backwards + upwards)
+    assert placed(b) == ["warp", "block"]
+
+
 def test_two_places_of_one_program_are_apart():
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
