@@ -54,8 +54,8 @@ def page() -> str:
 
 
 def families() -> Iterator[str]:
-    """Names of the families that have a page, in reading order; `gpu` is the compiler's own."""
-    return (name for name in FAMILIES if name != "gpu")
+    """Names of the families that have a page, in reading order; the compiler's own have none."""
+    return (name for name in FAMILIES if name not in ("gpu", "hopper"))
 
 
 def example(op: type[Op]) -> Example | None:

@@ -69,7 +69,8 @@ class SharedAlloc(Op):
     """Room in shared memory for `shape`: slots, each a tile of two dimensions. Rows run along
     dimension `fast` of the tile, and their 16-byte chunks are permuted by the low `swizzle` bits
     of the row's number, so that one column of 8 rows falls into different banks. The pointer is
-    only an operand of the ops below; the room lasts for the whole program instance.
+    only an operand of the ops below; the room lasts for the whole program instance. `panel` breaks
+    rows into panels of so many elements, each as a tile of its own, one behind the other.
 
     `%b = gpu.shared_alloc f16 addrspace(3)* {shape = [3, 128, 32], swizzle = 2}`
     """
@@ -78,6 +79,7 @@ class SharedAlloc(Op):
     shape: tuple[int, ...] = attribute(INTS)
     fast: int = attribute(INT, default=1)
     swizzle: int = attribute(INT, default=0)
+    panel: int = attribute(INT, default=0)
     effects_ = Effects.WRITE
     predicable = False
 
@@ -87,7 +89,9 @@ class SharedAlloc(Op):
             raise self.fail("TIR0112", message, "shape")
         if self.fast not in (0, 1) or self.swizzle not in range(4):
             raise self.fail("TIR0106", "fast must be 0 or 1 and swizzle 0 to 3", "fast")
-        _check_buffer(self, self.type)
+        if self.panel < 0 or (self.panel and self.shape[1 + self.fast] % self.panel):
+            raise self.fail("TIR0106", "rows must be whole panels", "panel")
+        check_buffer(self, self.type)
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         return (self.type,)
@@ -112,7 +116,7 @@ class AsyncCopy(Op):
     predicable = False
 
     def verify(self) -> None:
-        _check_buffer(self, self.buffer.type)
+        check_buffer(self, self.buffer.type)
         _check_element(self, element_of(self.pointer.type).pointee)  # type: ignore[union-attr]
 
     def evaluate(self, machine: Any, pointer: Any, buffer: Any, slot: Any, mask: Any) -> Any:
@@ -168,7 +172,7 @@ class LocalLoad(Op):
     predicable = False
 
     def verify(self) -> None:
-        _check_buffer(self, self.buffer.type)
+        check_buffer(self, self.buffer.type)
         _check_element(self, element_of(self.type))
         _check_offsets(self, shape_of(self.type))
 
@@ -199,7 +203,7 @@ class LocalWindow(Op):
     predicable = False
 
     def verify(self) -> None:
-        _check_buffer(self, self.buffer.type)
+        check_buffer(self, self.buffer.type)
         _check_element(self, element_of(self.type))
         rank = len(shape_of(self.type))
         for name in ("rows", "columns"):
@@ -229,7 +233,7 @@ class LocalStore(Op):
     predicable = False
 
     def verify(self) -> None:
-        _check_buffer(self, self.buffer.type)
+        check_buffer(self, self.buffer.type)
         _check_element(self, element_of(self.value.type))
         _check_offsets(self, shape_of(self.value.type))
 
@@ -237,9 +241,11 @@ class LocalStore(Op):
         return machine.local_store(self, value, buffer, slot)
 
 
-def _check_buffer(self: Any, found: Type) -> None:
+def check_buffer(self: Any, found: Type, name: str = "buffer") -> None:
+    """Raise the error (TIR0101) that `found`, the type of an operand called `name`, is no pointer
+    to shared memory, if so."""
     if not isinstance(found, Pointer) or found.space is not AddressSpace.SHARED:
-        raise self.fail("TIR0101", f"buffer must point to shared memory, not be {found}", "buffer")
+        raise self.fail("TIR0101", f"{name} must point to shared memory, not be {found}", name)
 
 
 def _check_element(self: Any, element: Any) -> None:

@@ -1,0 +1,353 @@
+"""Ops that the backend makes for sm_90: copies by tensor maps, barriers in shared memory that
+count arrivals and bytes, matrix products that run beside the threads, and roles of warps.
+
+They print and parse like any other op, and are outside the stability promise. Buffers are those
+of `gpu.shared_alloc`, with panels as wide as their swizzle (PTX ISA, "Tensor Swizzling Modes").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.effects import Effects
+from tileir.field import (
+    BOOL_ATTRIBUTE,
+    INT,
+    attribute,
+    one_of,
+    operand,
+    pairs,
+    result_type,
+    symbol,
+    variadic,
+)
+from tileir.op import Op, op
+from tileir.ops.descriptor import BASE, EXTENT, D, Padding
+from tileir.ops.dot import FACTORS
+from tileir.ops.gpu import BUFFER, check_buffer
+from tileir.signature import ANYTHING, POINTERS, Bindings, Each, Exactly, Var, elements
+from tileir.types import F16, F32, I32, I64, AddressSpace, Tile, Type, pointer, shape_of
+from tileir.values import Operand
+
+BARRIER = Exactly(pointer(I64, AddressSpace.SHARED))
+INDEX = Exactly(I32)
+SUM = Var("C", elements("accumulator", I32, F16, F32), scalar=False)
+FACTOR = Each(FACTORS | POINTERS)
+
+
+@op("gpu.tensor_map")
+class TensorMap(Op):
+    """A descriptor, as `make_descriptor` makes, that the host encodes before the launch: its
+    operands are computed from the kernel's parameters by scalar ops alone. Rows of the last
+    dimension lie in shared memory in panels of 16 << `swizzle` bytes (whole rows for 0); see
+    "Tensor Map" of the CUDA driver API for what base, extents and strides it can describe.
+
+    `%d = gpu.tensor_map tensor_desc<f16<64, 32>> %p, [%m, %s], [%n, i32 1] {swizzle = 2}`, given `f16* %p, i32 %m, i64 %s, i32 %n`
+    """  # noqa: E501 - an example is one line
+
+    base: Operand = operand(BASE)
+    to: Type = result_type(D)
+    dimensions: tuple[Operand, ...] = pairs(EXTENT, EXTENT)
+    padding: Padding = attribute(one_of(Padding), default=Padding.ZERO)
+    swizzle: int = attribute(INT, default=0)
+    results_ = (D,)
+    predicable = False
+
+    def verify(self) -> None:
+        block: Tile = self.to.block  # type: ignore[union-attr]
+        if block.element is not self.base.type.pointee:  # type: ignore[union-attr]
+            message = f"base must point to {block.element}, not {self.base.type}"
+            raise self.fail("TIR0101", message, "base")
+        if len(self.dimensions) != 2 * len(block.shape):
+            message = f"{len(block.shape)} pairs are needed, not {len(self.dimensions) // 2}"
+            raise self.fail("TIR0117", message, "dimensions")
+        if self.padding is Padding.NAN and not block.element.is_float:
+            raise self.fail("TIR0115", f"{block.element} has no NaN", "padding")
+        if self.swizzle not in range(4):
+            raise self.fail("TIR0106", "swizzle must be 0 to 3", "swizzle")
+
+    def evaluate(self, machine: Any, base: Any, dimensions: tuple[Any, ...]) -> Any:
+        return machine.make_descriptor(base, dimensions, self.to, self.padding.value)
+
+
+@op("gpu.mbarrier_alloc")
+class MBarrierAlloc(Op):
+    """`count` barriers in shared memory, each in its first phase, which ends after `arrivals`
+    arrivals and as many bytes as were expected (PTX ISA, "mbarrier"). The pointer is only an
+    operand of the ops below; what follows sees the barriers ready, in every thread.
+
+    `%b = gpu.mbarrier_alloc i64 addrspace(3)* {count = 4, arrivals = 2}`
+    """
+
+    type: Type = result_type(BARRIER)
+    count: int = attribute(INT, default=1)
+    arrivals: int = attribute(INT, default=1)
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def verify(self) -> None:
+        for name in ("count", "arrivals"):
+            if getattr(self, name) < 1:
+                raise self.fail("TIR0106", f"{name} must be 1 or more", name)
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        return (self.type,)
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.mbarrier_alloc(self)
+
+
+@op("gpu.mbarrier_expect")
+class MBarrierExpect(Op):
+    """One thread arrives at barrier `index` and lets its phase wait for `bytes` more bytes.
+
+    `gpu.mbarrier_expect %b, %i {bytes = 4096}`, given `i64 addrspace(3)* %b, i32 %i`
+    """
+
+    barrier: Operand = operand(BARRIER)
+    index: Operand = operand(INDEX)
+    bytes: int = attribute(INT)
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def verify(self) -> None:
+        if not 0 <= self.bytes < 1 << 20:
+            raise self.fail("TIR0106", "bytes must be in 0 to 2^20 - 1", "bytes")
+
+    def evaluate(self, machine: Any, barrier: Any, index: Any) -> Any:
+        return machine.mbarrier_expect(self, barrier, index)
+
+
+@op("gpu.mbarrier_arrive")
+class MBarrierArrive(Op):
+    """Every warp arrives once at barrier `index`, after all its lanes came here; what they did
+    before, those see that wait for the phase.
+
+    `gpu.mbarrier_arrive %b, %i`, given `i64 addrspace(3)* %b, i32 %i`
+    """
+
+    barrier: Operand = operand(BARRIER)
+    index: Operand = operand(INDEX)
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any, barrier: Any, index: Any) -> Any:
+        return machine.mbarrier_arrive(self, barrier, index)
+
+
+@op("gpu.mbarrier_wait")
+class MBarrierWait(Op):
+    """Wait until the phase of barrier `index` whose parity is `parity`, 0 or 1, has ended. The
+    first phase has parity 0; the one before it, which never was, has ended.
+
+    `gpu.mbarrier_wait %b, %i, %p`, given `i64 addrspace(3)* %b, i32 %i, i32 %p`
+    """
+
+    barrier: Operand = operand(BARRIER)
+    index: Operand = operand(INDEX)
+    parity: Operand = operand(INDEX)
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any, barrier: Any, index: Any, parity: Any) -> Any:
+        return machine.mbarrier_wait(self, barrier, index, parity)
+
+
+@op("gpu.tma_load")
+class TmaLoad(Op):
+    """Begin to copy the block that starts at `indices`, padded where it leaves the tensor, into a
+    slot of `buffer`: rows are all dimensions but the last. Its bytes, padding included, count at
+    barrier `index`. One thread does it.
+
+    `gpu.tma_load %d, %b, %s, %f, %i, %x, %y`, given `tensor_desc<f16<64, 32>> %d, f16 addrspace(3)* %b, i32 %s, i64 addrspace(3)* %f, i32 %i, i32 %x, i32 %y`
+    """  # noqa: E501 - an example is one line
+
+    descriptor: Operand = operand(D)
+    buffer: Operand = operand(BUFFER)
+    slot: Operand = operand(INDEX)
+    barrier: Operand = operand(BARRIER)
+    index: Operand = operand(INDEX)
+    indices: tuple[Operand, ...] = variadic(INDEX)
+    effects_ = Effects.READ | Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        _check_block(self)
+
+    def evaluate(
+        self, machine: Any, descriptor: Any, buffer: Any, slot: Any, barrier: Any, index: Any,
+        indices: tuple[Any, ...],
+    ) -> Any:  # fmt: skip
+        return machine.tma_load(self, descriptor, buffer, slot, (barrier, index), indices)
+
+
+@op("gpu.tma_store")
+class TmaStore(Op):
+    """Begin to copy a slot of `buffer` to the block that starts at `indices`, less what lies
+    outside the tensor. One thread does it, and `gpu.tma_wait` waits for it.
+
+    `gpu.tma_store %d, %b, %s, %x, %y`, given `tensor_desc<f16<64, 32>> %d, f16 addrspace(3)* %b, i32 %s, i32 %x, i32 %y`
+    """  # noqa: E501 - an example is one line
+
+    descriptor: Operand = operand(D)
+    buffer: Operand = operand(BUFFER)
+    slot: Operand = operand(INDEX)
+    indices: tuple[Operand, ...] = variadic(INDEX)
+    effects_ = Effects.READ | Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        _check_block(self)
+
+    def evaluate(
+        self, machine: Any, descriptor: Any, buffer: Any, slot: Any, indices: tuple[Any, ...]
+    ) -> Any:
+        return machine.tma_store(self, descriptor, buffer, slot, indices)
+
+
+@op("gpu.tma_wait")
+class TmaWait(Op):
+    """The thread that begins copies from shared memory waits until at most `pending` of them, the
+    newest, still read it.
+
+    `gpu.tma_wait {pending = 1}`
+    """
+
+    pending: int = attribute(INT, default=0)
+    effects_ = Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        if self.pending < 0:
+            raise self.fail("TIR0106", "pending must not be negative", "pending")
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.tma_wait(self)
+
+
+@op("gpu.async_fence")
+class AsyncFence(Op):
+    """What this thread did to shared memory before comes before what copies by tensor maps and
+    `gpu.wgmma` do that are ordered after it (PTX ISA, "Async proxy").
+
+    `gpu.async_fence`
+    """
+
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return None
+
+
+@op("gpu.wgmma")
+class Wgmma(Op):
+    """Begin `a` times `b` plus `c`, as `dot`, by warpgroups of 4 warps, each of its own rows. `b`
+    is a slot of a buffer, `a` one or a tile; `trans_a` and `trans_b` say that a slot holds the
+    factor with its dimensions exchanged. The sum is there after `gpu.wgmma_wait`; until then only
+    another `gpu.wgmma` may take it, as `c`, and nothing may write the slots.
+
+    `%d = gpu.wgmma f32<64, 8> %a, %i, %b, %j, %c {trans_b}`, given `f16 addrspace(3)* %a, i32 %i, f16 addrspace(3)* %b, i32 %j, f32<64, 8> %c`
+    """  # noqa: E501 - an example is one line
+
+    a: Operand = operand(FACTOR)
+    a_slot: Operand = operand(INDEX)
+    b: Operand = operand(BUFFER)
+    b_slot: Operand = operand(INDEX)
+    c: Operand = operand(SUM)
+    trans_a: bool = attribute(BOOL_ATTRIBUTE, default=False)
+    trans_b: bool = attribute(BOOL_ATTRIBUTE, default=False)
+    lhs_signed: bool = attribute(BOOL_ATTRIBUTE, default=True)
+    rhs_signed: bool = attribute(BOOL_ATTRIBUTE, default=True)
+    results_ = (SUM,)
+    effects_ = Effects.READ
+    predicable = False
+
+    def verify(self) -> None:
+        check_buffer(self, self.b.type, "b")
+        if not isinstance(self.a.type, Tile):
+            check_buffer(self, self.a.type, "a")
+        elif self.trans_a:
+            raise self.fail("TIR0106", "trans_a is for a slot", "trans_a")
+        if len(shape_of(self.c.type)) != 2:
+            raise self.fail("TIR0112", "c must have two dimensions", "c")
+
+    def evaluate(self, machine: Any, a: Any, a_slot: Any, b: Any, b_slot: Any, c: Any) -> Any:
+        return machine.wgmma(self, (a, a_slot), (b, b_slot), c)
+
+
+@op("gpu.wgmma_wait")
+class WgmmaWait(Op):
+    """`value`, once at most `pending` groups of products, the newest, are under way; every
+    `gpu.wgmma` is a group.
+
+    `%y = gpu.wgmma_wait f32<64, 8> %x`, given `f32<64, 8> %x`
+    """
+
+    value: Operand = operand(SUM)
+    pending: int = attribute(INT, default=0)
+    results_ = (SUM,)
+    effects_ = Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        if not 0 <= self.pending < 8:
+            raise self.fail("TIR0106", "pending must be in 0 to 7", "pending")
+
+    def evaluate(self, machine: Any, value: Any) -> Any:
+        return value
+
+
+@op("gpu.role")
+class Role(Op):
+    """Warps from `first` on, `warps` of them, run function `callee` with `arguments`; the others
+    go on at once. They have `registers` each, 0 for as many as the kernel's threads. The next
+    `gpu.join` waits for all roles. Only a kernel starts roles, and every warp of it is free then.
+
+    `gpu.role @f, %x {first = 4, warps = 4, registers = 232}`
+    """
+
+    callee: str = symbol()
+    arguments: tuple[Operand, ...] = variadic(ANYTHING)
+    first: int = attribute(INT, default=0)
+    warps: int = attribute(INT)
+    registers: int = attribute(INT, default=0)
+    effects_ = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE | Effects.TRAP
+    predicable = False
+
+    def verify(self) -> None:
+        if self.first < 0 or self.warps < 1:
+            raise self.fail("TIR0106", "first must be 0 or more and warps 1 or more", "warps")
+        allowed = self.registers in range(24, 257, 8) and not (self.first % 4 or self.warps % 4)
+        if self.registers and not allowed:
+            message = "registers must be a multiple of 8 in 24 to 256, for whole warpgroups"
+            raise self.fail("TIR0106", message, "registers")
+
+    def evaluate(self, machine: Any, arguments: tuple[Any, ...]) -> Any:
+        return machine.start_role(self, arguments)
+
+
+@op("gpu.join")
+class Join(Op):
+    """Wait for the roles that were started.
+
+    `gpu.join`
+    """
+
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.join_roles(self)
+
+
+def _check_block(self: Any) -> None:
+    """One index per dimension of the block, which is what the buffer holds."""
+    check_buffer(self, self.buffer.type, "buffer")
+    block: Tile = self.descriptor.type.block
+    if len(block.shape) != len(self.indices):
+        found = len(self.indices)
+        raise self.fail("TIR0117", f"{len(block.shape)} indices are needed, not {found}", "indices")
+    held = self.buffer.type.pointee
+    if held is not block.element:
+        raise self.fail("TIR0101", f"the buffer holds {held}, not {block.element}", "buffer")
