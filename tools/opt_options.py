@@ -60,6 +60,11 @@ def pass_list() -> str:
         lines.append(f"{found.name} ({found.level})")
         lines.append(f"    {found.summary}")
         lines.extend(
-            f"    {{{o.name}={str(o.default).lower()}}}: {o.type.__name__}" for o in found.options
+            f"    {{{o.name}={str(o.default).lower()}}}: {o.type.__name__}{_tried(o.choices)}"
+            for o in found.options
         )
     return "\n".join([*lines, "", f"default = {','.join(PIPELINE)}", ""])
+
+
+def _tried(choices: tuple[Any, ...]) -> str:
+    return f", tuned over {', '.join(str(c).lower() for c in choices)}" if choices else ""

@@ -10,7 +10,7 @@ from tileir.ir import Function, Module
 from tileir.passmanager.registry import Outcome, pass_
 
 
-@pass_("coalesce")
+@pass_("coalesce", choices={"warps": (1, 2, 4, 8, 16)})
 def coalesce(module: Module, *, warps: int = 0) -> Outcome:
     """Say which thread holds which element of every tile, so that accesses are coalesced.
 

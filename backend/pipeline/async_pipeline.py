@@ -23,7 +23,7 @@ from tileir.types import Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Value
 
 
-@pass_("async-pipeline")
+@pass_("async-pipeline", choices={"stages": (1, 2, 3, 4, 5), "prefetch": (True, False)})
 def async_pipeline(
     module: Module, *, stages: int = 0, shared: int = 98304, prefetch: bool = True
 ) -> Outcome:

@@ -5,8 +5,10 @@
         ...
 
 The keyword arguments are the pass's options, `licm{max-depth=2}`, with the types and defaults of
-their annotations. A pass `two-words` lives in `tileir.passes.two_words`, loaded on first use, or is
-registered by another distribution under the entry point group `tileir.passes`.
+their annotations. `@pass_("licm", choices={"max_depth": (2, 4, 8)})` makes an option a
+meta-parameter, with the values that a tuner tries. A pass `two-words` lives in
+`tileir.passes.two_words`, loaded on first use, or is registered by another distribution under the
+entry point group `tileir.passes`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import inspect
 import pkgutil
 import re
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -32,11 +34,13 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @attrs.frozen
 class Option:
-    """A pass's option: `type` is bool, int, float or str; `name` as written, with dashes."""
+    """A pass's option: `type` is bool, int, float or str; `name` as written, with dashes;
+    `choices` are the values that a tuner tries, none where tuning it makes no sense."""
 
     name: str
     type: type
     default: Any
+    choices: tuple[Any, ...] = ()
 
     @property
     def keyword(self) -> str:
@@ -81,17 +85,24 @@ class Pass:
 _PASSES: dict[str, Pass] = {}
 
 
-def pass_(name: str) -> Callable[[_F], _F]:
-    """Register the decorated function as the pass `name`; it stays an ordinary function."""
+def pass_(name: str, choices: Mapping[str, Sequence[Any]] = {}) -> Callable[[_F], _F]:
+    """Register the decorated function as the pass `name`; it stays an ordinary function.
+
+    `choices` are values worth trying of options, by keyword.
+    """
 
     def define(function: _F) -> _F:
         hints = typing.get_type_hints(function)
         parameters = iter(inspect.signature(function).parameters.values())
         subject = hints[next(parameters).name]
         level = {Function: "function", Module: "module"}[subject]
+        tried = {keyword: tuple(values) for keyword, values in choices.items()}
         options = tuple(
-            Option(p.name.replace("_", "-"), hints[p.name], p.default) for p in parameters
+            Option(p.name.replace("_", "-"), hints[p.name], p.default, tried.pop(p.name, ()))
+            for p in parameters
         )
+        if tried:
+            raise TypeError(f"pass {name} has no option {', '.join(tried)} to have choices of")
         if name in _PASSES or not function.__doc__ or not _NAME.fullmatch(name):
             raise TypeError(f"pass {name} needs a docstring and a name of its own")
         _PASSES[name] = Pass(name, function, level, options)
