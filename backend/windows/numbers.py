@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 import attrs
 
 from tileir.analysis.loops import induction_variables, loops
-from tileir.analysis.polynomial import Iteration, Lane, Polynomial, ProgramIndex, Symbol
+from tileir.analysis.polynomial import Iteration, Lane, Monomial, Polynomial, ProgramIndex, Symbol
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import Add, Mul, SDiv, Sub
@@ -43,19 +43,38 @@ class Numbers:
     def _sum(self, form: Polynomial) -> Operand:
         total: Operand | None = None
         for monomial, factor in form.terms.items():
-            term: Operand = self.literal(factor)
-            for symbol in monomial:
+            moved, rest, factor = self._moved(monomial, factor)
+            term = self.literal(factor) if moved is None else moved
+            if moved is not None and factor != 1:
+                term = self.times(self.literal(factor), moved)
+            for symbol in rest:
                 term = self.times(term, self.symbol(symbol))
             total = term if total is None else self.plus(total, term)
         return self.literal(0) if total is None else total
 
+    def _moved(self, monomial: Monomial, factor: int) -> tuple[Operand | None, Monomial, int]:
+        """How far a loop has moved its counter, where that is a part of the product, and what is
+        left to multiply by."""
+        for index, which in enumerate(monomial):
+            found = counter(self.function, which.header) if isinstance(which, Iteration) else None
+            if found is not None and factor % found[2] == 0:
+                value, start, step = found
+                key = ("moved", which)
+                moved = self.known[key] = self.known.get(key) or self._from(value, start)
+                return moved, (*monomial[:index], *monomial[index + 1 :]), factor // step
+        return None, monomial, factor
+
+    def _from(self, value: Value, start: int) -> Operand:
+        at = self.cast(value)
+        return self.made(Sub(at, self.literal(start))) if start else at
+
     def times(self, a: Operand, b: Operand) -> Operand:
         """The product of two of them."""
-        return b if a == self.literal(1) else self._made(Mul(a, b))
+        return b if a == self.literal(1) else self.made(Mul(a, b))
 
     def plus(self, a: Operand, b: Operand) -> Operand:
         """The sum."""
-        return a if b == self.literal(0) else self._made(Add(a, b))
+        return a if b == self.literal(0) else self.made(Add(a, b))
 
     def symbol(self, which: Symbol) -> Operand:
         """A symbol as a number of `kind`."""
@@ -63,7 +82,7 @@ class Numbers:
 
     def _symbol(self, which: Symbol) -> Operand:
         if isinstance(which, ProgramIndex):
-            return self.cast(self._made(ProgramId(axis=which.axis)))
+            return self.cast(self.made(ProgramId(axis=which.axis)))
         if isinstance(which, Iteration):
             return self._iteration(which.header)
         assert isinstance(which, Value)
@@ -73,19 +92,18 @@ class Numbers:
         found = counter(self.function, header)
         assert found is not None
         value, start, step = found
-        at = self.cast(value)
-        if start:
-            at = self._made(Sub(at, self.literal(start)))
-        return at if step == 1 else self._made(SDiv(at, self.literal(step)))
+        at = self._from(value, start)
+        return at if step == 1 else self.made(SDiv(at, self.literal(step)))
 
     def cast(self, value: Operand) -> Operand:
         """An integer as one of `kind`."""
         bits = element_of(value.type).bits  # type: ignore[union-attr]
         if bits == self.kind.bits:
             return value
-        return self._made((SExt if bits < self.kind.bits else Trunc)(value, to=self.kind))
+        return self.made((SExt if bits < self.kind.bits else Trunc)(value, to=self.kind))
 
-    def _made(self, op: Op) -> Value:
+    def made(self, op: Op) -> Value:
+        """The result of `op`, which is written."""
         self.ops.append(op)
         return op.results[0]
 

@@ -16,6 +16,7 @@ from tileir.field import (
     attribute,
     one_of,
     operand,
+    optional,
     pairs,
     result_type,
     symbol,
@@ -26,7 +27,7 @@ from tileir.ops.descriptor import BASE, EXTENT, D, Padding
 from tileir.ops.dot import FACTORS
 from tileir.ops.gpu import BUFFER, check_buffer
 from tileir.signature import ANYTHING, POINTERS, Bindings, Each, Exactly, Var, elements
-from tileir.types import F16, F32, I32, I64, AddressSpace, Tile, Type, pointer, shape_of
+from tileir.types import F16, F32, I1, I32, I64, AddressSpace, Tile, Type, pointer, shape_of
 from tileir.values import Operand
 
 BARRIER = Exactly(pointer(I64, AddressSpace.SHARED))
@@ -121,18 +122,19 @@ class MBarrierExpect(Op):
 @op("gpu.mbarrier_arrive")
 class MBarrierArrive(Op):
     """Every warp arrives once at barrier `index`, after all its lanes came here; what they did
-    before, those see that wait for the phase.
+    before, those see that wait for the phase. Nothing happens where `when` is false.
 
-    `gpu.mbarrier_arrive %b, %i`, given `i64 addrspace(3)* %b, i32 %i`
+    `gpu.mbarrier_arrive %b, %i, %w`, given `i64 addrspace(3)* %b, i32 %i, i1 %w`
     """
 
     barrier: Operand = operand(BARRIER)
     index: Operand = operand(INDEX)
+    when: Operand | None = optional(Exactly(I1))
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
 
-    def evaluate(self, machine: Any, barrier: Any, index: Any) -> Any:
-        return machine.mbarrier_arrive(self, barrier, index)
+    def evaluate(self, machine: Any, barrier: Any, index: Any, when: Any) -> Any:
+        return machine.mbarrier_arrive(self, barrier, index, when)
 
 
 @op("gpu.mbarrier_wait")

@@ -1,0 +1,273 @@
+"""Tiles of pointers that are blocks of strided tensors, as accesses through descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from tileir.analysis.affine import affine
+from tileir.analysis.aliases import aliases
+from tileir.analysis.dominance import dominance
+from tileir.analysis.ranges import ranges
+from tileir.analysis.uses import homes, uses
+from tileir.backend.tma.description import Description, Dimension, Facts, described
+from tileir.backend.tma.host import host_values
+from tileir.backend.tma.reach import before
+from tileir.backend.windows.numbers import Numbers, writable
+from tileir.errors import Diagnostic
+from tileir.ir import Block, Function
+from tileir.op import Op
+from tileir.ops.arith import And, SMax, SMin
+from tileir.ops.cast import Trunc
+from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
+from tileir.ops.dot import Dot
+from tileir.ops.memory import Load, Store
+from tileir.ops.program import Assume
+from tileir.ops.shape import GetElementPtr, Reshape, Trans
+from tileir.passes.cse import cse
+from tileir.passes.dce import dce
+from tileir.passmanager.registry import Outcome, pass_, remark
+from tileir.types import I32, I64, Descriptor, Tile, element_of, shape_of
+from tileir.values import Constant, Operand, Value, constant
+
+LARGEST = 1 << 28
+"""Extents and other numbers that bound indices are less than this, so that sums of few of them do
+not wrap."""
+
+_UNBOUNDED = (1 << 31) - 1
+_CHUNK = 16
+"""Bytes that rows of a box are multiples of (CUDA driver API, "Tensor Map")."""
+
+
+@pass_("descriptors")
+def descriptors(function: Function) -> Outcome:
+    """Read what feeds dots, and write what comes of them, by blocks of tensors.
+
+    A load whose pointers are a sum of starts, lanes times strides, and whose mask compares indices
+    with extents, reads a block of a tensor: zeros outside, as the mask gives. A tile whose first
+    dimension has the neighbours in memory is read as the other way round and transposed.
+    Parameters that bound indices are assumed to be in 1 to 2^28 - 1, which the launcher has to
+    look at, and arithmetic of indices not to wrap: an access within its array does not.
+
+    before:
+        define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i32 %s) {
+        entry:
+          %i = make_range i32<16>
+          %r = expand_dims i32<16, 1> %i {axis = 1}
+          %rows = broadcast i32<16, 16> %r
+          %q = expand_dims i32<1, 16> %i {axis = 0}
+          %columns = broadcast i32<16, 16> %q
+          %p = program_id i32
+          %p16 = mul i32 %p, 16
+          %from = splat i32<16, 16> %p16
+          %row = add i32<16, 16> %rows, %from
+          %ss = splat i32<16, 16> %s
+          %down = mul i32<16, 16> %row, %ss
+          %offs = add i32<16, 16> %down, %columns
+          %as = splat f16*<16, 16> %a
+          %pa = getelementptr f16*<16, 16> %as, %offs
+          %ks = splat i32<16, 16> %k
+          %in, _ = icmp (i1<16, 16>, i1<16, 16>) %columns, %ks {predicate = slt}
+          %x = load f16<16, 16> %pa, %in, 0.0
+          %y = trans f16<16, 16> %x {order = [1, 0]}
+          %d = dot f32<16, 16> %x, %y, 0.0
+          %cs = splat f32*<16, 16> %c
+          %pc = getelementptr f32*<16, 16> %cs, %offs
+          store %pc, %d
+          ret
+        }
+    """
+    found = list(_candidates(function)) if not function.is_declaration else []
+    if not found:
+        return Outcome(function)
+    guarded = _guarded(function, found)
+    facts = _facts(guarded)
+    remarks: list[Diagnostic] = []
+    chosen: dict[Op, Description] = {}
+    for op in found:
+        answer = _description(guarded, facts, op)
+        if isinstance(answer, str):
+            remarks.append(remark("TIR0653", f"no tensor map: {answer}", op.location))
+        else:
+            chosen[op] = answer
+    if not any(isinstance(op, Load) for op in chosen):
+        return Outcome(function, tuple(remarks))
+    changed = _rewritten(guarded, chosen)
+    return Outcome(dce(cse(changed)), tuple(remarks), {"descriptors": len(chosen)})
+
+
+# Which accesses ---------------------------------------------------------------------------------
+
+
+def _candidates(function: Function) -> Iterator[Op]:
+    """Loads that only feed dots, and, where there are any, stores of matrices."""
+    loads = [
+        op for op in function.ops if isinstance(op, Load) and _plain(op) and _feeds(function, op)
+    ]
+    yield from loads
+    if loads:
+        stores = (op for op in function.ops if isinstance(op, Store))
+        yield from (op for op in stores if _plain(op) and len(shape_of(op.value.type)) == 2)
+
+
+def _plain(op: Any) -> bool:
+    other = getattr(op, "other", None)
+    zero = other is None or (isinstance(other, Constant) and not other.bits)
+    return zero and not op.volatile and op.predicate is None
+
+
+def _feeds(function: Function, op: Op) -> bool:
+    """Whether all that reads a result, transposed or not, are factors of dots."""
+    value = op.results[0]
+    if not isinstance(value.type, Tile) or len(value.type.shape) != 2:
+        return False
+    readers = uses(function).get(value, ())
+    return bool(readers) and all(
+        (isinstance(r, Dot) and value is not r.c) or (isinstance(r, Trans) and _feeds(function, r))
+        for r in readers
+    )
+
+
+def _facts(function: Function) -> Facts:
+    known = host_values(function)
+    return Facts(affine(function), ranges(function), known.__contains__)
+
+
+def _description(function: Function, facts: Facts, op: Any) -> Description | str:
+    kind = op.pointer.type
+    element = kind.element.pointee
+    found = described(facts, op.pointer, op.mask, len(kind.shape))
+    if isinstance(found, str):
+        return found
+    if kind.shape[found.order[-1]] * element.bytes % _CHUNK:
+        return f"its rows are no multiples of {_CHUNK} bytes"
+    if not facts.known(found.base):
+        return "its base is not known to the host"
+    reached = _reached(function, op)
+    moving = {s for d in found.dimensions for m in d.start.terms for s in m}
+    if not all(writable(function, s, reached) for s in moving):
+        return "an index cannot be computed where it is needed"
+    if isinstance(op, Load) and any(
+        aliases(function).may_change(w, op) for w in before(function, op)
+    ):
+        return "what it reads may be written before"
+    return found
+
+
+def _reached(function: Function, op: Op) -> Any:
+    tree, place = dominance(function), homes(function)
+    here = next(n for n, b in function.blocks.items() if op in b.ops)
+    return lambda value: tree.dominates(place[value], here)
+
+
+# What the host has to look at ------------------------------------------------------------------
+
+
+def _guarded(function: Function, found: list[Op]) -> Function:
+    """`function` with the integers that bound indices assumed to be positive and not too large."""
+    forms, known = affine(function), host_values(function)
+    named: dict[Value, None] = {}
+    for op in found:
+        mask = getattr(op, "mask", None)
+        for bound in (forms.bounds(mask) or ()) if mask is not None else ():
+            for side in (bound.left, bound.right):
+                symbols = (s for m in side.offset.terms for s in m)
+                named.update((s, None) for s in symbols if isinstance(s, Value) and s in known)
+    parameters = {p.value for p in function.parameters}
+    chosen = tuple(v for v in named if v in parameters)
+    entry = function.entry
+    ops = [op for v in chosen for op in _assumed(v)]
+    blocks = {**function.blocks, entry.label: attrs.evolve(entry, ops=(*ops, *entry.ops))}
+    return function.with_blocks(blocks)
+
+
+def _assumed(value: Value) -> list[Op]:
+    """The promise that `value` is in 1 to `LARGEST` - 1."""
+    least = ICmp(value, constant(value.type, 1), predicate_=IntegerPredicate.SGE)
+    most = ICmp(value, constant(value.type, LARGEST), predicate_=IntegerPredicate.SLT)
+    both = And(least.results[0], most.results[0])
+    return [least, most, both, Assume(both.results[0])]
+
+
+# Writing it --------------------------------------------------------------------------------------
+
+
+def _rewritten(function: Function, chosen: Mapping[Op, Description]) -> Function:
+    """`function` with the chosen accesses through descriptors, which are made in the entry."""
+    entry = function.entry
+    makers = {op: _maker(function, op, found) for op, found in chosen.items()}
+    blocks: dict[str, Block] = {}
+    for label, block in function.blocks.items():
+        ops: list[Op] = []
+        for op in block.ops[:-1]:
+            if op not in chosen:
+                ops.append(op)
+                continue
+            if block is entry:
+                ops += makers[op]
+            ops += _access(function, op, makers[op][-1].results[0], chosen[op])
+        if block is entry:
+            ops += [new for op in chosen if op not in entry.ops for new in makers[op]]
+        blocks[label] = attrs.evolve(block, ops=(*ops, block.terminator))
+    return function.with_blocks(blocks)
+
+
+def _maker(function: Function, op: Any, found: Description) -> list[Op]:
+    """What makes the descriptor of `op`, last the op that does."""
+    kind, numbers = op.pointer.type, Numbers(function, I64)
+    base: Operand = found.base
+    if found.offset.terms:
+        base = numbers.made(GetElementPtr(base, numbers.write(found.offset)))
+    pairs: list[Operand] = []
+    for d in found.dimensions:
+        extent = constant(I64, _UNBOUNDED) if d.extent is None else numbers.write(d.extent)
+        pairs += [extent, numbers.write(d.stride)]
+    block = Tile(kind.element.pointee, found.block(kind.shape))
+    numbers.made(MakeDescriptor(base, Descriptor(block), tuple(pairs), location=op.location))
+    return numbers.ops
+
+
+def _access(function: Function, op: Any, descriptor: Value, found: Description) -> list[Op]:
+    """`op` through its descriptor."""
+    numbers, kind = Numbers(function, I64), op.pointer.type
+    indices = tuple([_index(numbers, d) for d in found.dimensions])
+    turned = found.order != tuple(range(len(kind.shape)))
+    if isinstance(op, Load):
+        value: Operand = numbers.made(DescriptorLoad(descriptor, indices, location=op.location))
+        shape = tuple(kind.shape[d] for d in found.order)
+        value = _reshaped(numbers, value, shape)
+        if turned:
+            order = tuple(found.order.index(d) for d in range(len(kind.shape)))
+            value = numbers.made(Trans(value, order=order, location=op.location))
+        numbers.ops[-1] = attrs.evolve(numbers.ops[-1], results=op.results, comments=op.comments)
+        return numbers.ops
+    value = op.value
+    if turned:
+        value = numbers.made(Trans(value, order=found.order, location=op.location))
+    value = _reshaped(numbers, value, found.block(kind.shape))
+    stored = DescriptorStore(descriptor, value, indices, location=op.location)
+    return [*numbers.ops, attrs.evolve(stored, comments=op.comments)]
+
+
+def _reshaped(numbers: Numbers, value: Operand, shape: tuple[int, ...]) -> Operand:
+    if shape_of(value.type) == shape:
+        return value
+    kind = Tile(element_of(value.type), shape)  # type: ignore[arg-type]
+    return numbers.made(Reshape(value, kind))
+
+
+def _index(numbers: Numbers, dimension: Dimension) -> Operand:
+    """The start as an i32: what is out of its range is out of every tensor, too."""
+    wide = numbers.write(dimension.start)
+    if isinstance(wide, Constant):
+        return constant(I32, int(wide.value))
+    return numbers.once(("index", wide), lambda: _narrowed(numbers, wide))
+
+
+def _narrowed(numbers: Numbers, wide: Operand) -> Operand:
+    least = numbers.made(SMax(wide, constant(I64, -(1 << 31))))
+    most = numbers.made(SMin(least, constant(I64, (1 << 31) - 1)))
+    return numbers.made(Trunc(most, to=I32))
