@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileir.backend.llvm.operators import hinted, operators, pointer_class
-from tileir.backend.llvm.text import Body, llvm_type, memory_type
+from tileir.backend.llvm.text import llvm_type, memory_type
+from tileir.backend.llvm.words import LlvmWords
 from tileir.backend.lower.thread import Access, Order
 from tileir.types import I8, I16, I32, I64, Element
 
@@ -25,15 +26,8 @@ _UNSET = 16
 """Registers that masked loads may leave as they are, at the start of a kernel."""
 
 
-class LlvmMemory(Body):
+class LlvmMemory(LlvmWords):
     """Global, shared and atomic accesses; handles are LLVM operands without their type."""
-
-    def __init__(self, prefix: str = "t", scope: str = "") -> None:
-        super().__init__(prefix, scope)
-        self._sources: dict[tuple[str, Handle], Handle] = {}
-        """What a value was before its bits were cast from a type."""
-        self._packs: dict[tuple[Element, tuple[Handle, ...]], Handle] = {}
-        """The word that elements were taken from."""
 
     def register_class(self, element: Element) -> str:
         """The inline assembly constraint of a value of `element`."""
@@ -176,13 +170,6 @@ class LlvmMemory(Body):
         whole = self._vector(kind, stored)
         self.line(f"{word} <{len(values)} x {kind}> {whole}, {where}, align {align}")
 
-    def _vector(self, kind: str, values: Sequence[Handle]) -> Handle:
-        whole = "undef"
-        for i, x in enumerate(values):
-            text = f"insertelement <{len(values)} x {kind}> {whole}, {kind} {x}, i32 {i}"
-            whole = self.pure(text)
-        return whole
-
     # Shared memory ------------------------------------------------------------------------
 
     def load_shared(self, element: Element, count: int, offset: Handle) -> list[Handle]:
@@ -270,100 +257,6 @@ class LlvmMemory(Body):
     def add_shared(self, offset: Handle, value: Handle) -> None:
         where = f"ptr addrspace(3) {self._shared(offset)}"
         self.emit(f'atomicrmw add {where}, i32 {value} syncscope("block") monotonic, align 4')
-
-    # Representations ----------------------------------------------------------------------
-
-    def _bits(self, element: Element, x: Handle, kind: str) -> Handle:
-        return self._cast(llvm_type(element), x, kind)
-
-    def _from_bits(self, element: Element, x: Handle, kind: str) -> Handle:
-        return self._cast(kind, x, llvm_type(element))
-
-    def _cast(self, old: str, x: Handle, new: str) -> Handle:
-        """The bits of `x` as another type; what was cast before is cast back by its name."""
-        if old == new:
-            return x
-        known = self._sources.get((new, x))
-        if known is not None:
-            return known
-        found = self.pure(f"bitcast {old} {x} to {new}")
-        self._sources[old, found] = x
-        return found
-
-    def _to_memory(self, element: Element, x: Handle) -> Handle:
-        """`x` as it lies in memory: sub-byte values in a byte."""
-        return x if element.bits >= 8 else self.pure(f"zext {llvm_type(element)} {x} to i8")
-
-    def _from_memory(self, element: Element, x: Handle) -> Handle:
-        return x if element.bits >= 8 else self.pure(f"trunc i8 {x} to {llvm_type(element)}")
-
-    def _pack(
-        self, element: Element, values: Sequence[Handle], word: Element, number: int
-    ) -> list[Handle]:
-        """`values`, neighbours in memory, as `number` machine words."""
-        size = element.bytes * 8
-        if size == word.bits:
-            return [self._integer(element, x) for x in values]
-        each = word.bits // size
-        parts = (tuple(values[i * each : (i + 1) * each]) for i in range(number))
-        return [self._packs.get((element, part)) or self._joined(element, part) for part in parts]
-
-    def _joined(self, element: Element, values: Sequence[Handle]) -> Handle:
-        size, stored = element.bytes * 8, [self._integer(element, x) for x in values]
-        vector = self._vector(f"i{size}", stored)
-        return self.pure(f"bitcast <{len(values)} x i{size}> {vector} to i{size * len(values)}")
-
-    def _unpack(
-        self, element: Element, count: int, word: Element, words: list[Handle]
-    ) -> list[Handle]:
-        size = element.bytes * 8
-        if size == word.bits:
-            return [self._from_integer(element, x) for x in words]
-        each, found = word.bits // size, list[Handle]()
-        for x in words:
-            whole = self.pure(f"bitcast {llvm_type(word)} {x} to <{each} x i{size}>")
-            parts = (self.pure(f"extractelement <{each} x i{size}> {whole}, i32 {i}")
-                     for i in range(each))  # fmt: skip
-            elements = [self._from_integer(element, part) for part in parts]
-            if element.bits >= 8:
-                self._packs[element, tuple(elements)] = x
-            found += elements
-        return found[:count]
-
-    def _integer(self, element: Element, x: Handle) -> Handle:
-        """`x` as an integer of its size in memory."""
-        kind = llvm_type(element)
-        if element.bits < 8:
-            return self._to_memory(element, x)
-        if kind.startswith("ptr"):
-            return self.pure(f"ptrtoint {kind} {x} to i64")
-        return self._bits(element, x, f"i{element.bits}")
-
-    def _from_integer(self, element: Element, x: Handle) -> Handle:
-        kind = llvm_type(element)
-        if element.bits < 8:
-            return self._from_memory(element, x)
-        if kind.startswith("ptr"):
-            return self.pure(f"inttoptr i64 {x} to {kind}")
-        return self._from_bits(element, x, f"i{element.bits}")
-
-    def to_words(self, element: Element, x: Handle) -> list[Handle]:
-        """`x` as 32-bit words, least significant first."""
-        bits, size = self._integer(element, x), element.bytes * 8
-        if size == 64:
-            high = self.pure(f"lshr i64 {bits}, 32")
-            return [self.pure(f"trunc i64 {y} to i32") for y in (bits, high)]
-        return [bits if size == 32 else self.pure(f"zext i{size} {bits} to i32")]
-
-    def from_words(self, element: Element, words: Sequence[Handle]) -> Handle:
-        """The inverse of `to_words`."""
-        size = element.bytes * 8
-        if size == 64:
-            low, high = (self.pure(f"zext i32 {w} to i64") for w in words)
-            shifted = self.pure(f"shl i64 {high}, 32")
-            return self._from_integer(element, self.pure(f"or i64 {low}, {shifted}"))
-        whole = words[0] if size == 32 else self.pure(f"trunc i32 {words[0]} to i{size}")
-        return self._from_integer(element, whole)
 
 
 def _braced(names: Sequence[str]) -> str:

@@ -16,8 +16,8 @@ import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.llvm.text import llvm_type
 from tileir.backend.llvm.thread import LlvmThread
+from tileir.backend.lower.joins import Joins
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.field import Successor
@@ -132,15 +132,17 @@ class Lowering:
 
     def body(self) -> None:
         """Lower every block of the function in reverse post-order."""
-        blocks = [self.function.blocks[label] for label in cfg(self.function).order]
+        blocks, joins = _ordered(self.function), Joins(self.thread)
         for index, block in enumerate(blocks):
             self._labels[block.label] = f"bb{index}"
             for parameter in block.parameters:
-                count = registers(parameter.type)
-                self.values[parameter] = [self.thread.fresh() for _ in range(count)]
+                kind, count = scalar_of(parameter.type), registers(parameter.type)
+                self.values[parameter] = joins.named(block.label, kind, count)
         places = {block.label: self._block(block) for block in blocks}
-        for block in blocks:
-            self.thread.lines[places[block.label]] = "\n".join(self._phis(block))
+        carried = joins.carried(self._edges)
+        for label, place in places.items():
+            lines = joins.lines(label, self._edges.get(label, ()), carried)
+            self.thread.lines[place] = "\n".join(lines)
 
     def _block(self, block: Block) -> int:
         """Lower `block`; the index of the line where its phis go."""
@@ -168,15 +170,9 @@ class Lowering:
         self._edges.setdefault(successor.label, []).append((self.thread.label, handles))
         return f"label %{self._labels[successor.label]}"
 
-    def _phis(self, block: Block) -> list[str]:
-        names = [(p, h) for p in block.parameters for h in self.values[p]]
-        edges = self._edges.get(block.label, [])
-        lines: list[str] = []
-        for index, (parameter, name) in enumerate(names):
-            kind = llvm_type(scalar_of(parameter.type))
-            sources = ", ".join(f"[ {handles[index]}, %{label} ]" for label, handles in edges)
-            lines.append(f"  {name} = phi {kind} {sources}")
-        return lines
+
+def _ordered(function: Function) -> list[Block]:
+    return [function.blocks[label] for label in cfg(function).order]
 
 
 def registers(type: Type) -> int:
