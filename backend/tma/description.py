@@ -32,6 +32,9 @@ from tileir.values import Operand, Value
 Known: TypeAlias = Callable[[Value], bool]
 """Whether the host can compute a value."""
 
+NOTHING = number(0)
+"""No terms."""
+
 _MOST = 5
 """Dimensions of a tensor map (CUDA driver API, "Tensor Map")."""
 
@@ -39,12 +42,14 @@ _MOST = 5
 @attrs.frozen
 class Dimension:
     """A dimension of the tensor: the block's first index in it, the distance of neighbours, the
-    extent (None where nothing bounds it), and the dimension of the tile that runs along it."""
+    extent (None where nothing bounds it), and the dimension of the tile that runs along it.
+    `unsure`: the part of the start that may be negative though the mask does not ask."""
 
     start: Polynomial
     stride: Polynomial
     extent: Polynomial | None
     along: int | None
+    unsure: Polynomial = NOTHING
 
 
 @attrs.frozen
@@ -83,12 +88,15 @@ class Facts:
         host = {m: c for m, c in form.terms.items() if self.settled(m)}
         return Polynomial(host), form - Polynomial(host)
 
-    def never_negative(self, form: Polynomial) -> bool:
-        """Whether `form` is 0 or more: no term of it is negative."""
-        return all(
-            factor > 0 and all(self._least(s) >= 0 for s in monomial)
+    def unsure(self, form: Polynomial) -> Polynomial:
+        """The terms of `form` that may be negative, and the numbers beside them."""
+        sure = {
+            monomial: factor
             for monomial, factor in form.terms.items()
-        )
+            if factor > 0 and all(self._least(s) >= 0 for s in monomial)
+        }
+        rest = form - Polynomial(sure)
+        return rest + number(sure.get((), 0)) if rest.terms else rest
 
     def _least(self, which: Symbol) -> int:
         return self.ranges.of(which)[0] if isinstance(which, Value) else 0
@@ -203,8 +211,6 @@ class _Solving:
         if start is None:
             start = number(0) - self.facts.split(room)[1]
             start = self._with_constant(start, self.strides[dim], rest)
-            if not self.facts.never_negative(start):
-                return "an index may be negative"
         extent = room + start + number(1)
         if self.facts.split(extent)[1].terms:
             return "an extent is not known to the host"
@@ -256,15 +262,14 @@ class _Solving:
             return "no dimension of the tile, or more than one, has neighbours in memory"
         if len(dimensions) > _MOST:
             return f"it takes {len(dimensions)} dimensions"
-        bounded = self.limits.starts
-        if any(d.along not in bounded and not self._counts(d.start) for d in dimensions):
-            return "an index may be negative"
-        slow = [d for d in dimensions if d is not fast[0]]
+        slow = [self._asked(d) for d in dimensions if d is not fast[0]]
         assert address.base is not None
-        return Description(address.base, host, (*slow, fast[0]))
+        return Description(address.base, host, (*slow, self._asked(fast[0])))
 
-    def _counts(self, start: Polynomial) -> bool:
-        return self.facts.never_negative(start)
+    def _asked(self, dimension: Dimension) -> Dimension:
+        if dimension.along in self.limits.starts:
+            return dimension
+        return attrs.evolve(dimension, unsure=self.facts.unsure(dimension.start))
 
 
 def _contains(monomial: Monomial, part: Monomial) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
 from tileir.analysis.affine import affine
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
+from tileir.analysis.polynomial import ProgramIndex
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import homes, uses
 from tileir.backend.tma.description import Description, Dimension, Facts, described
@@ -17,13 +18,14 @@ from tileir.backend.tma.host import host_values
 from tileir.backend.tma.reach import before
 from tileir.backend.windows.numbers import Numbers, writable
 from tileir.errors import Diagnostic
-from tileir.ir import Block, Function
+from tileir.ir import Block, Function, Module
 from tileir.op import Op
 from tileir.ops.arith import And, SMax, SMin
 from tileir.ops.cast import Trunc
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
 from tileir.ops.dot import Dot
+from tileir.ops.hopper import Check
 from tileir.ops.memory import Load, Store
 from tileir.ops.program import Assume
 from tileir.ops.shape import GetElementPtr, Reshape, Trans
@@ -43,14 +45,16 @@ _CHUNK = 16
 
 
 @pass_("descriptors")
-def descriptors(function: Function) -> Outcome:
+def descriptors(module: Module) -> Outcome:
     """Read what feeds dots, and write what comes of them, by blocks of tensors.
 
     A load whose pointers are a sum of starts, lanes times strides, and whose mask compares indices
     with extents, reads a block of a tensor: zeros outside, as the mask gives. A tile whose first
     dimension has the neighbours in memory is read as the other way round and transposed.
     Parameters that bound indices are assumed to be in 1 to 2^28 - 1, which the launcher has to
-    look at, and arithmetic of indices not to wrap: an access within its array does not.
+    look at, and arithmetic of indices not to wrap: an access within its array does not. A start
+    that could be negative, for all that is known, is checked: an element before the first of its
+    row is read by pointers, not by a tensor.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i32 %s) {
@@ -80,7 +84,19 @@ def descriptors(function: Function) -> Outcome:
           ret
         }
     """
-    found = list(_candidates(function)) if not function.is_declaration else []
+    found = {name: through_descriptors(f) for name, f in module.functions.items() if f.blocks}
+    remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
+    count = sum(outcome.statistics.get("descriptors", 0) for outcome in found.values())
+    if not count:
+        return Outcome(module, remarks)
+    functions = {**module.functions, **{n: cast(Function, o.ir) for n, o in found.items()}}
+    changed = module.evolve(functions=functions, stage=module.stage or "descriptors")
+    return Outcome(changed, remarks, {"descriptors": count})
+
+
+def through_descriptors(function: Function) -> Outcome:
+    """The same for one function."""
+    found = list(_candidates(function))
     if not found:
         return Outcome(function)
     guarded = _guarded(function, found)
@@ -146,6 +162,12 @@ def _description(function: Function, facts: Facts, op: Any) -> Description | str
         return f"its rows are no multiples of {_CHUNK} bytes"
     if not facts.known(found.base):
         return "its base is not known to the host"
+    unsure = {s for d in found.dimensions for m in d.unsure.terms for s in m}
+    early = {v for op in function.entry.ops for v in op.results} | {
+        p.value for p in function.parameters
+    }
+    if not all(isinstance(s, ProgramIndex) or s in early for s in unsure):
+        return "an index may be negative"
     reached = _reached(function, op)
     moving = {s for d in found.dimensions for m in d.start.terms for s in m}
     if not all(writable(function, s, reached) for s in moving):
@@ -199,6 +221,7 @@ def _rewritten(function: Function, chosen: Mapping[Op, Description]) -> Function
     """`function` with the chosen accesses through descriptors, which are made in the entry."""
     entry = function.entry
     makers = {op: _maker(function, op, found) for op, found in chosen.items()}
+    checks = list(_checks(function, chosen))
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         ops: list[Op] = []
@@ -211,8 +234,20 @@ def _rewritten(function: Function, chosen: Mapping[Op, Description]) -> Function
             ops += _access(function, op, makers[op][-1].results[0], chosen[op])
         if block is entry:
             ops += [new for op in chosen if op not in entry.ops for new in makers[op]]
+            ops += checks
         blocks[label] = attrs.evolve(block, ops=(*ops, block.terminator))
     return function.with_blocks(blocks)
+
+
+def _checks(function: Function, chosen: Mapping[Op, Description]) -> Iterator[Op]:
+    """That starts of which it is not certain are 0 or more, each once."""
+    numbers = Numbers(function, I64)
+    unsure = [d.unsure for found in chosen.values() for d in found.dimensions if d.unsure.terms]
+    tested = dict.fromkeys(numbers.write(form) for form in unsure)
+    yield from numbers.ops
+    for value in tested:
+        test = ICmp(value, constant(I64, 0), predicate_=IntegerPredicate.SGE)
+        yield from (test, Check(test.results[0]))
 
 
 def _maker(function: Function, op: Any, found: Description) -> list[Op]:

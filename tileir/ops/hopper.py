@@ -325,6 +325,11 @@ class Role(Op):
             message = "registers must be a multiple of 8 in 24 to 256, for whole warpgroups"
             raise self.fail("TIR0106", message, "registers")
 
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The function gives nothing back."""
+        return ()
+
     def evaluate(self, machine: Any, arguments: tuple[Any, ...]) -> Any:
         return machine.start_role(self, arguments)
 
@@ -341,6 +346,21 @@ class Join(Op):
 
     def evaluate(self, machine: Any) -> Any:
         return machine.join_roles(self)
+
+
+@op("gpu.check")
+class Check(Op):
+    """End the kernel with an error where `condition` is false.
+
+    `gpu.check %p`, given `i1 %p`
+    """
+
+    condition: Operand = operand(Exactly(I1))
+    effects_ = Effects.OUTSIDE | Effects.TRAP
+    predicable = False
+
+    def evaluate(self, machine: Any, condition: Any) -> Any:
+        return machine.check(condition, self)
 
 
 def _check_block(self: Any) -> None:

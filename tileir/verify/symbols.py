@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from tileir.ops.control import Call
 
 
+CALLING = ("call", "gpu.role")
+"""Ops that run the function that their symbol names."""
+
+
 def check_symbols(module: Module, ops: Iterable[Op]) -> Iterator[Diagnostic]:
     """Check the symbols that `ops` name."""
     for op in ops:
-        if op.mnemonic == "call":
+        if op.mnemonic in CALLING:
             yield from _check_call(module, cast("Call", op))
             continue
         for name in _symbol_fields(op):
@@ -28,7 +32,7 @@ def check_symbols(module: Module, ops: Iterable[Op]) -> Iterator[Diagnostic]:
 
 def called_functions(op: Op) -> Iterator[str]:
     """Names of the functions that executing `op` calls."""
-    if op.mnemonic == "call":
+    if op.mnemonic in CALLING:
         yield cast("Call", op).callee
     for field in op.fields(FieldKind.ATTRIBUTE):
         value = getattr(op, field.name)

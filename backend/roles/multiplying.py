@@ -1,0 +1,81 @@
+"""The role that multiplies: the kernel less its staged loads, its dots by warpgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from tileir.backend.roles.carried import State, carried
+from tileir.backend.roles.parts import Counting, RingParts, part_of
+from tileir.backend.roles.rings import Rings
+from tileir.ir import Block, Function
+from tileir.op import Op
+from tileir.ops.dot import Dot
+from tileir.ops.hopper import MBarrierArrive, MBarrierWait, Wgmma, WgmmaWait
+from tileir.passes.dce import dce
+from tileir.passes.simplify_cfg import simplify_cfg
+from tileir.types import I32
+from tileir.values import Operand, Value, constant
+
+
+def multiplying(function: Function, found: Rings, parts: Sequence[RingParts]) -> Function:
+    """The body of `function` as the role that reads the slots of `parts`."""
+    role = _Multiplying(found, parts)
+    moved = carried(function, role.counting.types, role.counting.initial, role.block)
+    return simplify_cfg(dce(moved))
+
+
+class _Multiplying:
+    def __init__(self, found: Rings, parts: Sequence[RingParts]) -> None:
+        self.found, self.parts, self.counting = found, parts, Counting(parts)
+
+    def block(self, block: Block, state: State) -> tuple[list[Op], State]:
+        """The block with its products, each once its slots are full."""
+        ops: list[Op] = []
+        waited: set[RingParts] = set()
+        for op in block.ops:
+            part = part_of(self.parts, self.found, op)
+            if part is not None:
+                if part.ring.resident and part not in waited:
+                    self._wait(part, state, waited, ops)
+            elif isinstance(op, Dot):
+                state = self._product(op, state, waited, ops)
+            else:
+                ops.append(op)
+        return ops, state
+
+    def _wait(self, part: RingParts, state: State, waited: set[RingParts], ops: list[Op]) -> None:
+        slot, parity = self.counting.at(state, part)
+        ops.append(MBarrierWait(part.full.result, slot, parity))
+        waited.add(part)
+
+    def _product(self, dot: Dot, state: State, waited: set[RingParts], ops: list[Op]) -> State:
+        """The dot, and the slots that it was the last to read given back."""
+        moving = [p for p in self.parts if dot in p.ring.dots and not p.ring.resident]
+        for part in moving:
+            if part not in waited:
+                self._wait(part, state, waited, ops)
+        (a, a_slot, trans_a), (b, b_slot, trans_b) = (
+            self._factor(dot, name, state) for name in ("a", "b")
+        )
+        made = Wgmma(
+            a, a_slot, b, b_slot, dot.c, trans_a=trans_a, trans_b=trans_b,
+            lhs_signed=dot.lhs_signed, rhs_signed=dot.rhs_signed, location=dot.location,
+        )  # fmt: skip
+        done = WgmmaWait(made.result, results=dot.results, location=dot.location)
+        ops += [made, done]
+        for part in moving:
+            if part.ring.dots[-1] is dot:
+                ops.append(MBarrierArrive(part.empty.result, self.counting.at(state, part)[0]))
+                state = self.counting.advanced(state, part, ops)
+        return state
+
+    def _factor(self, dot: Dot, name: str, state: State) -> tuple[Operand, Operand, bool]:
+        """A factor as a product takes it: what holds it, its slot, and whether transposed."""
+        factor = self.found.factors.get((dot, name))
+        if factor is None:
+            return cast(Value, getattr(dot, name)), constant(I32, 0), False
+        op = factor.staged.op
+        part = part_of(self.parts, self.found, op)
+        assert part is not None
+        return part.buffer(op), self.counting.at(state, part)[0], factor.transposed

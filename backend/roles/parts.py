@@ -1,0 +1,120 @@
+"""What the roles of a kernel share: the buffers and barriers of its rings, and counting slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from tileir.backend.roles.carried import State
+from tileir.backend.roles.rings import Ring, Rings
+from tileir.op import Op
+from tileir.ops.arith import Add, Xor
+from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.gpu import SharedAlloc
+from tileir.ops.hopper import MBarrierAlloc
+from tileir.types import I32, I64, AddressSpace, Type, pointer
+from tileir.values import Constant, Operand, Value, constant
+
+BARRIERS = pointer(I64, AddressSpace.SHARED)
+
+
+@attrs.frozen(eq=False)
+class RingParts:
+    """A ring's buffers, one per load, and its barriers: `full` ends a phase when a slot has been
+    filled, `empty` when it has been read."""
+
+    ring: Ring
+    slots: int
+    buffers: tuple[SharedAlloc, ...]
+    full: MBarrierAlloc
+    empty: MBarrierAlloc
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        return (*self.buffers, self.full, self.empty)
+
+    def buffer(self, op: Op) -> Value:
+        """The buffer of load `op`."""
+        index = next(i for i, load in enumerate(self.ring.loads) if load.op is op)
+        return self.buffers[index].result
+
+
+def parts_of(ring: Ring, slots: int, warps: int) -> RingParts:
+    """The parts of `ring`, which `warps` read."""
+    buffers = tuple(
+        SharedAlloc(
+            pointer(load.element, AddressSpace.SHARED),
+            shape=(slots, load.rows, load.columns), swizzle=load.swizzle, panel=load.panel,
+            location=load.op.location,
+        )
+        for load in ring.loads
+    )  # fmt: skip
+    full = MBarrierAlloc(BARRIERS, count=slots)
+    return RingParts(
+        ring, slots, buffers, full, MBarrierAlloc(BARRIERS, count=slots, arrivals=warps)
+    )
+
+
+@attrs.frozen(eq=False)
+class Counting:
+    """Where each ring of several slots is, as carried by control flow: its slot, and the parity of
+    the phase that the slot is in."""
+
+    parts: Sequence[RingParts]
+
+    @property
+    def types(self) -> list[tuple[Type, str]]:
+        return [(I32, name) for _ in self.parts for name in ("slot", "parity")]
+
+    @property
+    def initial(self) -> State:
+        return tuple(constant(I32, 0) for _ in range(2 * len(self.parts)))
+
+    def at(self, state: State, part: RingParts) -> tuple[Operand, Operand]:
+        """Slot and parity of a ring."""
+        index = self._index(part)
+        return state[index], state[index + 1]
+
+    def advanced(self, state: State, part: RingParts, ops: list[Op]) -> State:
+        """The state after one slot of a ring."""
+        slot, parity = self.at(state, part)
+        following, full = self._next(part, slot, ops)
+        turned = _made(ops, Xor(parity, constant(I32, 1)))
+        if full is not None:
+            turned = _made(ops, Select(full, turned, parity))
+        index = self._index(part)
+        return (*state[:index], following, turned, *state[index + 2 :])
+
+    def _next(
+        self, part: RingParts, slot: Operand, ops: list[Op]
+    ) -> tuple[Operand, Operand | None]:
+        if part.slots == 1:
+            return slot, None
+        more = _made(ops, Add(slot, constant(I32, 1)))
+        test = ICmp(more, constant(I32, part.slots), predicate_=IntegerPredicate.EQ)
+        ops.append(test)
+        full = test.results[0]
+        return _made(ops, Select(full, constant(I32, 0), more)), full
+
+    def _index(self, part: RingParts) -> int:
+        return 2 * next(i for i, p in enumerate(self.parts) if p is part)
+
+
+def inverse(parity: Operand, ops: list[Op]) -> Operand:
+    """The other parity."""
+    if isinstance(parity, Constant):
+        return constant(I32, 1 - int(parity.value))
+    return _made(ops, Xor(parity, constant(I32, 1)))
+
+
+def _made(ops: list[Op], op: Any) -> Value:
+    ops.append(op)
+    return op.results[0]
+
+
+def part_of(parts: Sequence[RingParts], found: Rings, op: Op) -> RingParts | None:
+    """The parts of the ring that load `op` is of."""
+    ring = found.of(op)
+    return None if ring is None else next(p for p in parts if p.ring is ring)

@@ -1,0 +1,228 @@
+"""What is staged for dots: loads by descriptors, grouped by the dots that need them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import attrs
+
+from tileir.analysis.loops import loops
+from tileir.analysis.uses import definitions, homes, uses
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.descriptor import DescriptorLoad, DescriptorStore
+from tileir.ops.dot import Dot, Precision
+from tileir.ops.shape import Reshape, Trans
+from tileir.types import (
+    BF16,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    I8,
+    I32,
+    Element,
+    element_of,
+    shape_of,
+)
+from tileir.values import Operand, Value
+
+HALVES = (F16, BF16)
+"""Factors that `wgmma` reads from shared memory either way round (PTX ISA, "Asynchronous Warpgroup
+Level Matrix Multiply-Accumulate": transposition is for 16-bit types alone)."""
+
+_SUMS: dict[Element, tuple[Element, ...]] = {
+    F16: (F16, F32), BF16: (F32,), F32: (F32,), F8E4M3: (F16, F32), F8E5M2: (F16, F32), I8: (I32,),
+}  # fmt: skip
+_ROWS, _COLUMNS, _DEPTH = 64, 8, 32
+"""Rows of a warpgroup's product, columns it is a multiple of, bytes of K of one instruction."""
+_WIDEST = 256
+_SWIZZLES = ((3, 128), (2, 64), (1, 32))
+
+
+@attrs.frozen(eq=False)
+class Staged:
+    """An access whose block passes through a buffer: the block's rows and columns."""
+
+    op: DescriptorLoad | DescriptorStore
+    rows: int
+    columns: int
+
+    @property
+    def element(self) -> Element:
+        return self.op.block().element
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a slot."""
+        return self.rows * self.columns * self.element.bytes
+
+    @property
+    def swizzle(self) -> int:
+        """The widest swizzle whose panels make up the rows; 0 where there is none."""
+        row = self.columns * self.element.bytes
+        return next((bits for bits, span in _SWIZZLES if row % span == 0), 0)
+
+    @property
+    def panel(self) -> int:
+        """Columns of a panel."""
+        return (16 << self.swizzle) // self.element.bytes
+
+
+@attrs.frozen(eq=False)
+class Factor:
+    """A factor of a dot that lies in a buffer, and whether it lies there transposed."""
+
+    staged: Staged
+    transposed: bool
+
+
+@attrs.frozen(eq=False)
+class Ring:
+    """Loads that are waited for together, by the dots that need them; `resident` ones stay until
+    the kernel ends."""
+
+    loads: tuple[Staged, ...]
+    dots: tuple[Dot, ...]
+    resident: bool
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that arrive for one slot."""
+        return sum(load.bytes for load in self.loads)
+
+
+@attrs.frozen(eq=False)
+class Rings:
+    """All rings of a kernel, and the factors of its dots that lie in them."""
+
+    rings: tuple[Ring, ...]
+    factors: dict[tuple[Dot, str], Factor]
+
+    def of(self, op: Op) -> Ring | None:
+        """The ring that load `op` is of."""
+        return next((r for r in self.rings for load in r.loads if load.op is op), None)
+
+
+def rings(function: Function) -> Rings | str:
+    """The rings of `function`, every dot of which takes B, and A or not, from one; else why it
+    has none."""
+    dots = [op for op in function.ops if isinstance(op, Dot)]
+    if not dots:
+        return "there is no dot"
+    staged: dict[Op, Staged] = {}
+    factors: dict[tuple[Dot, str], Factor] = {}
+    for dot in dots:
+        why = _unfit(dot)
+        if why is not None:
+            return why
+        for name in ("a", "b"):
+            found = _factor(function, dot, name, staged)
+            if found is not None:
+                factors[dot, name] = found
+        if (dot, "b") not in factors:
+            return "its second factor is no block of a tensor"
+    groups = list(_grouped(function, dots, factors))
+    if any(isinstance(g, str) for g in groups):
+        return next(g for g in groups if isinstance(g, str))
+    return Rings(tuple(g for g in groups if isinstance(g, Ring)), factors)
+
+
+def _unfit(dot: Dot) -> str | None:
+    """Why a dot is no product by warpgroups."""
+    (m, n), k = shape_of(dot.c.type)[-2:], shape_of(dot.a.type)[-1]
+    a, b, c = (cast(Element, element_of(x.type)) for x in (dot.a, dot.b, dot.c))
+    if len(shape_of(dot.c.type)) != 2:
+        return "it has batches"
+    if c not in _SUMS.get(a, ()) or (a is F32 and dot.precision is not Precision.TF32):
+        return f"no product of {a} at precision {dot.precision.value} in {c}"
+    if a.bits != b.bits or (a is I8 and b is not I8):
+        return f"no product of {a} and {b}"
+    step = 16 if a is I8 and n > 32 else _COLUMNS
+    if m % _ROWS or n % step or n > _WIDEST or k * a.bytes % _DEPTH:
+        return f"no product of {m}x{k} and {k}x{n} {a}"
+    if a.bits == 8 and a.is_float and dot.max_imprecise < k:
+        return "sums of 8-bit products must be exact"
+    return None
+
+
+def _factor(function: Function, dot: Dot, name: str, staged: dict[Op, Staged]) -> Factor | None:
+    """The factor as it lies in a buffer; None where it does not, or not as the product needs it."""
+    found = _source(function, getattr(dot, name))
+    if found is None:
+        return None
+    op, transposed = found
+    shape = tuple(n for n in shape_of(op.result.type) if n > 1)
+    if len(shape) != 2 or not _only_dots(function, op.result):
+        return None
+    made = staged.setdefault(op, Staged(op, *shape))
+    along_k = transposed == (name == "b")
+    if not made.swizzle or not (along_k or made.element in HALVES):
+        return None
+    return Factor(made, transposed)
+
+
+def _source(function: Function, value: Operand) -> tuple[DescriptorLoad, bool] | None:
+    """The load that a factor comes from, and whether it was transposed on the way."""
+    op = definitions(function).get(value) if isinstance(value, Value) else None
+    if isinstance(op, DescriptorLoad) and op.predicate is None:
+        return op, False
+    if isinstance(op, Trans) and tuple(op.order) == (1, 0):
+        found = _source(function, op.value)
+        return None if found is None else (found[0], not found[1])
+    if isinstance(op, Reshape) and _squeezes(op):
+        return _source(function, op.value)
+    return None
+
+
+def _squeezes(op: Reshape) -> bool:
+    """Whether only dimensions of one element go."""
+    return [n for n in shape_of(op.value.type) if n > 1] == list(shape_of(op.result.type))
+
+
+def _only_dots(function: Function, value: Value) -> bool:
+    """Whether dots alone read `value`, as it is, reshaped or transposed."""
+    return all(
+        (isinstance(r, Dot) and value is not r.c)
+        or (isinstance(r, (Trans, Reshape)) and _only_dots(function, r.result))
+        for r in uses(function).get(value, ())
+    )
+
+
+def _grouped(
+    function: Function, dots: list[Dot], factors: dict[tuple[Dot, str], Factor]
+) -> Iterator[Ring | str]:
+    """Loads of one block that feed one dot, together; a load before all loops by itself."""
+    place, inner = homes(function), loops(function).innermost
+    seen: set[Staged] = set()
+    for dot in dots:
+        home = place[dot.result]
+        near: list[Staged] = []
+        for name in ("a", "b"):
+            found = factors.get((dot, name))
+            if found is None or found.staged in seen:
+                continue
+            seen.add(found.staged)
+            if place[found.staged.op.result] == home:
+                near.append(found.staged)
+            elif place[found.staged.op.result] not in inner:
+                yield Ring((found.staged,), _fed(dots, factors, [found.staged]), True)
+            else:
+                yield "a block is read in another loop than it is multiplied"
+        if near:
+            fed = _fed(dots, factors, near)
+            if any(place[d.result] != home for d in fed):
+                yield "a block is multiplied in several places"
+            yield Ring(tuple(near), fed, home not in inner)
+
+
+def _fed(
+    dots: list[Dot], factors: dict[tuple[Dot, str], Factor], loads: list[Staged]
+) -> tuple[Dot, ...]:
+    fed: list[Any] = [
+        dot
+        for dot in dots
+        if any((f := factors.get((dot, n))) and f.staged in loads for n in ("a", "b"))
+    ]
+    return tuple(fed)

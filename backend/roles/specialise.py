@@ -1,0 +1,250 @@
+"""A kernel whose dots take blocks of tensors, as warps that load and warps that multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+import attrs
+
+from tileir.analysis.uses import definitions
+from tileir.backend.roles.copies import copied
+from tileir.backend.roles.loading import loading
+from tileir.backend.roles.multiplying import multiplying
+from tileir.backend.roles.parts import RingParts, parts_of
+from tileir.backend.roles.rings import Rings, Staged, rings
+from tileir.backend.roles.storing import storing
+from tileir.backend.tma.host import host_values
+from tileir.ir import Block, Function, Module, Parameter, Visibility
+from tileir.op import Op
+from tileir.ops.control import Return
+from tileir.ops.descriptor import DescriptorStore, MakeDescriptor
+from tileir.ops.dot import Dot
+from tileir.ops.gpu import SharedAlloc
+from tileir.ops.hopper import Join, Role, TensorMap
+from tileir.ops.program import Assume
+from tileir.passes.dce import dce
+from tileir.passmanager.registry import Outcome, pass_, remark
+from tileir.types import AddressSpace, pointer, shape_of
+from tileir.values import Value
+
+SHARED = 227 * 1024
+"""Bytes of shared memory of a block of sm_90 (PTX ISA, "Shared State Space")."""
+
+_SLACK = 4096
+"""Bytes for barriers, and for rooms to begin where swizzling needs them to."""
+_LOADING = 4
+"""Warps that load: one thread does, but registers are given back by warpgroups."""
+_REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
+"""Registers of a thread that loads and of one that multiplies, by warpgroups that multiply."""
+_MOST_SUMS = 200
+_FEWEST_SLOTS = 2
+
+
+@pass_("roles", choices={"slots": (2, 3, 4, 5, 6, 8)})
+def roles(module: Module, *, slots: int = 0, warps: int = 0, shared: int = SHARED) -> Outcome:
+    """Let warps of their own copy what the dots of a kernel need, by tensor maps.
+
+    A kernel all of whose dots are products by warpgroups of blocks of tensors (`descriptors`) is
+    started as two roles, each the kernel's control flow less what the other does. A ring of `slots`
+    lies between them (0 for as many as `shared` bytes hold, 8 at most): one waits for empty slots
+    and fills them, the other waits for full slots and multiplies, with `warps` warps (0 to choose).
+    What is written by descriptors goes through shared memory, too.
+    """
+    remarks = []
+    for name, function in module.functions.items():
+        if not function.kernel or not any(isinstance(op, Dot) for op in function.ops):
+            continue
+        made = specialised(function, slots=slots, warps=warps, shared=shared)
+        if isinstance(made, str):
+            remarks.append(remark("TIR0653", f"no roles: {made}", function.location))
+            continue
+        functions = {n: f for n, f in module.functions.items() if n != name}
+        functions.update({f.name: f for f in made})
+        module = module.evolve(functions=functions, stage="roles")
+    return Outcome(module, tuple(remarks))
+
+
+def specialised(
+    function: Function, *, slots: int = 0, warps: int = 0, shared: int = SHARED
+) -> tuple[Function, Function, Function] | str:
+    """The role that loads, the role that multiplies and the kernel that starts them; else why
+    there are none."""
+    found = rings(function)
+    if isinstance(found, str):
+        return found
+    groups = _warpgroups(function, warps)
+    if isinstance(groups, str):
+        return groups
+    makers = _makers(function, found)
+    if isinstance(makers, str):
+        return makers
+    stores = {op: s for op in function.ops if (s := _stored(function, op)) is not None}
+    room = shared - _SLACK - sum(r.bytes for r in found.rings if r.resident)
+    each = sum(r.bytes for r in found.rings if not r.resident)
+    if stores and not _fitting(room - _largest(stores), each, slots):
+        stores = {}
+    count = _fitting(room - _largest(stores), each, slots)
+    if not count:
+        return f"{each} bytes of slots do not fit twice in shared memory"
+    parts = [parts_of(r, 1 if r.resident else count, 4 * groups) for r in found.rings]
+    return _Making(function, found, parts, groups, makers, stores).functions()
+
+
+def _warpgroups(function: Function, warps: int) -> int | str:
+    """How many warpgroups multiply."""
+    tiles = [shape_of(op.c.type) for op in function.ops if isinstance(op, Dot)]
+    rows = min(m for m, _ in tiles) // 64
+    fitting = [g for g in (3, 2, 1) if all(m // 64 % g == 0 for m, _ in tiles)]
+    if warps:
+        if warps % 4 or warps // 4 not in fitting:
+            return f"{warps} warps cannot share {rows * 64} rows of products by warpgroups"
+        return warps // 4
+    chosen = next(g for g in fitting if g <= max(1, rows))
+    if max(m * n // (128 * chosen) for m, n in tiles) > _MOST_SUMS:
+        return "sums take more registers than a thread has"
+    return chosen
+
+
+def _fitting(room: int, each: int, wanted: int) -> int:
+    """Slots of `each` bytes that fit, 8 at most; 0 for less than two."""
+    if not each:
+        return 1
+    fits = min(room // each, wanted or 8)
+    return fits if fits >= min(_FEWEST_SLOTS, wanted or _FEWEST_SLOTS) else 0
+
+
+def _makers(function: Function, found: Rings) -> dict[Value, MakeDescriptor] | str:
+    """The descriptors of staged loads, which the host has to be able to compute."""
+    made: dict[Value, MakeDescriptor] = {}
+    for ring in found.rings:
+        for load in ring.loads:
+            maker = _maker(function, load.op.descriptor)
+            if maker is None:
+                return "a descriptor is not known to the host"
+            made[maker.result] = maker
+    return made
+
+
+def _maker(function: Function, descriptor: object) -> MakeDescriptor | None:
+    op = definitions(function).get(cast(Value, descriptor))
+    if not isinstance(op, MakeDescriptor):
+        return None
+    known = host_values(function)
+    return op if all(v in known for v in op.operands if isinstance(v, Value)) else None
+
+
+def _stored(function: Function, op: Op) -> Staged | None:
+    """The block that a store writes, if a tensor map can."""
+    if not isinstance(op, DescriptorStore) or op.predicate is not None:
+        return None
+    shape = tuple(n for n in shape_of(op.value.type) if n > 1)
+    if len(shape) != 2 or _maker(function, op.descriptor) is None:
+        return None
+    made = Staged(op, *shape)
+    return made if made.swizzle else None
+
+
+def _largest(stores: Mapping[Op, Staged]) -> int:
+    """Bytes of the buffers of all stores."""
+    return sum(s.bytes for s in stores.values())
+
+
+@attrs.frozen(eq=False)
+class _Making:
+    function: Function
+    found: Rings
+    parts: Sequence[RingParts]
+    groups: int
+    makers: dict[Value, MakeDescriptor]
+    stores: dict[Op, Staged]
+
+    def functions(self) -> tuple[Function, Function, Function] | str:
+        maps = self._maps()
+        buffers = {op: _buffer(stored) for op, stored in self.stores.items()}
+        bare = self._without(maps)
+        first = loading(bare, self.found, self.parts)
+        if first is None:
+            return "where it goes follows from what it computes"
+        second = storing(multiplying(bare, self.found, self.parts), buffers)
+        shared = [*(op for p in self.parts for op in p.ops), *buffers.values()]
+        captured = [
+            *(p.value for p in self.function.parameters),
+            *(v for op in (*maps.values(), *shared) for v in op.results),
+        ]
+        name = self.function.name
+        loads = self._role(first, f"{name}.load", captured)
+        multiplies = self._role(second, f"{name}.math", captured)
+        return loads, multiplies, self._kernel(maps, shared, captured)
+
+    def _maps(self) -> dict[Value, TensorMap]:
+        """A tensor map for every descriptor that a copy takes."""
+        swizzles = {load.op.descriptor: load.swizzle for p in self.parts for load in p.ring.loads}
+        makers = dict(self.makers)
+        for op, stored in self.stores.items():
+            maker = _maker(self.function, cast(DescriptorStore, op).descriptor)
+            assert maker is not None
+            makers[maker.result] = maker
+            swizzles[maker.result] = stored.swizzle
+        return {
+            value: TensorMap(
+                op.base, op.to, op.dimensions, padding=op.padding, swizzle=swizzles[value],
+                results=op.results, location=op.location,
+            )
+            for value, op in makers.items()
+        }  # fmt: skip
+
+    def _without(self, maps: Mapping[Value, TensorMap]) -> Function:
+        """The function less the ops that make what is captured."""
+        blocks = {
+            label: attrs.evolve(
+                block, ops=[op for op in block.ops if not (op.results and op.results[0] in maps)]
+            )
+            for label, block in self.function.blocks.items()
+        }
+        return self.function.with_blocks(blocks)
+
+    def _role(self, body: Function, name: str, captured: Sequence[Value]) -> Function:
+        made = body.evolve(
+            name=name, kernel=False, visibility=Visibility.PRIVATE,
+            parameters=tuple(Parameter(v) for v in captured), attributes={}, comments=(),
+        )  # fmt: skip
+        return copied(made)
+
+    def _kernel(
+        self, maps: Mapping[Value, TensorMap], shared: Sequence[Op], captured: Sequence[Value]
+    ) -> Function:
+        entry = self.function.entry
+        registers = _REGISTERS[self.groups]
+        name, warps = self.function.name, 4 * self.groups
+        ops = [
+            *_host_ops(self.function),
+            *maps.values(),
+            *shared,
+            Role(f"{name}.load", captured, first=warps, warps=_LOADING, registers=registers[0]),
+            Role(f"{name}.math", captured, first=0, warps=warps, registers=registers[1]),
+            Join(),
+            Return(),
+        ]
+        made = self.function.with_blocks({entry.label: Block(entry.label, (), ops)})
+        total = warps + _LOADING
+        return dce(made.evolve(attributes={**self.function.attributes, "num_warps": total}))
+
+
+def _host_ops(function: Function) -> Iterator[Op]:
+    """The ops of the entry that the host can compute, and what is assumed of their results."""
+    known = host_values(function)
+    for op in function.entry.ops:
+        if (op.results and all(v in known for v in op.results)) or (
+            isinstance(op, Assume) and op.condition in known
+        ):
+            yield op
+
+
+def _buffer(stored: Staged) -> SharedAlloc:
+    """Room for what is stored."""
+    return SharedAlloc(
+        pointer(stored.element, AddressSpace.SHARED),
+        shape=(1, stored.rows, stored.columns), swizzle=stored.swizzle, panel=stored.panel,
+        location=stored.op.location,
+    )  # fmt: skip
