@@ -2,7 +2,7 @@
 
 One file per range: 00xx text, 01xx ops, 02xx structure, 03xx symbols and linking, 04xx versions,
 05xx interpreter, 06xx passes, 07xx backend, 08xx builder, 09xx tools,
-10xx frontends.
+10xx frontends, 11xx tuning.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from tileir.codes import (
     symbols,
     text,
     tools,
+    tuning,
     versions,
 )
 
 _RANGES = (
     text, ops, structure, symbols, versions, interpreter, passes, backend, builder, tools,
-    frontends,
+    frontends, tuning,
 )  # fmt: skip
 
 

@@ -1,0 +1,33 @@
+"""The tuner: which tile shapes, warps, stages of a kernel are quickest on a device.
+
+    problem = Problem(make, space, grid, inputs, content_of(make))
+    result = tune(problem, GpuMeter.here(), search=Halving(), database=Database("tuning.db"))
+
+See `docs/tuning.md`. A space is what passes declare of themselves (`compiler_space`) times the
+parameters of whatever makes modules. Candidates are surveyed before code is written and ruled out
+by resources and a cost model, compiled by any `concurrent.futures.Executor`, measured in one
+process per device, checked, and kept in SQLite.
+"""
+
+from __future__ import annotations
+
+from tileir.backend.tuning.cpu import CpuMeter
+from tileir.backend.tuning.database import Database, Family
+from tileir.backend.tuning.errors import TuneError
+from tileir.backend.tuning.evaluate import Limits, Trial
+from tileir.backend.tuning.gpu import GpuMeter
+from tileir.backend.tuning.mapl19 import mapl19
+from tileir.backend.tuning.outcome import Outcome, Status
+from tileir.backend.tuning.problem import Problem, content_of
+from tileir.backend.tuning.prune import Pruning
+from tileir.backend.tuning.search import SEARCHES, Exhaustive, Field, Halving, Local, Search
+from tileir.backend.tuning.space import Parameter, Role, Space, named
+from tileir.backend.tuning.tune import Observer, Result, Stop, tune
+from tileir.backend.tuning.workers import Workers
+
+__all__ = [
+    "SEARCHES", "CpuMeter", "Database", "Exhaustive", "Family", "Field", "GpuMeter", "Halving",
+    "Limits", "Local", "Observer", "Outcome", "Parameter", "Problem", "Pruning", "Result", "Role",
+    "Search", "Space", "Status", "Stop", "Trial", "TuneError", "Workers", "content_of", "mapl19",
+    "named", "tune",
+]  # fmt: skip

@@ -1,0 +1,102 @@
+"""Where candidates run: what a measuring process holds, and what it is asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.backend.tuning.check import check
+from tileir.backend.tuning.meter import Artifact, Meter, Session, Survey
+from tileir.backend.tuning.problem import Inputs, Job, Reference
+
+
+@attrs.frozen
+class Opening:
+    """Makes a bench in the process that measures. `reference` is the file that the first
+    candidate's results go to, where nothing says what is expected."""
+
+    meter: Meter
+    inputs: Inputs
+    expected: Reference | None
+    within: float | None
+    reference: str
+
+    def __call__(self) -> Bench:
+        given = self.inputs()
+        wanted = None if self.expected is None else dict(self.expected(given))
+        return Bench(self, self.meter.open(given), wanted)
+
+
+@attrs.define(eq=False)
+class Bench:
+    """A session, and what results have to be."""
+
+    opening: Opening
+    session: Session
+    wanted: Mapping[str, Any] | None
+
+    def known(self) -> Mapping[str, Any] | None:
+        """What results have to be, as far as anybody knows."""
+        if self.wanted is None and Path(self.opening.reference).exists():
+            with np.load(self.opening.reference) as kept:
+                kinds = dict(zip(kept["names"].tolist(), kept["kinds"].tolist(), strict=True))
+                self.wanted = {n: kept[f"array {n}"].view(_dtype(kinds[n])) for n in kinds}
+        return self.wanted
+
+    def keep(self, results: Mapping[str, Any]) -> None:
+        """Let `results` be what others are compared with."""
+        names = list(results)
+        kinds = [results[n].dtype.name for n in names]
+        arrays = {f"array {n}": _plain(results[n]) for n in names}
+        scratch = f"{self.opening.reference}.{os.getpid()}.npz"
+        np.savez(scratch, names=np.array(names), kinds=np.array(kinds), **arrays)
+        Path(scratch).replace(self.opening.reference)
+        self.wanted = dict(results)
+
+
+def _plain(array: Any) -> Any:
+    """The array as bits of a type that files know."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+
+
+def _dtype(name: str) -> Any:
+    import ml_dtypes  # only bfloat16 and its like are not numpy's own
+
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def surveyed(meter: Meter, jobs: Sequence[Job], numbers: Mapping[str, int]) -> list[Any]:
+    """A `Survey` or the error of each job."""
+    return [_tried(meter, job, numbers) for job in jobs]
+
+
+def _tried(meter: Meter, job: Job, numbers: Mapping[str, int]) -> Survey | Exception:
+    try:
+        return meter.survey(job, numbers)
+    except Exception as error:
+        return error
+
+
+def compiled(meter: Meter, job: Job) -> Artifact:
+    """The candidate, compiled."""
+    return meter.compile(job)
+
+
+def measured(
+    bench: Bench, artifact: Artifact, grid: Sequence[int], launches: int, checked: bool
+) -> list[float]:
+    """Seconds of each launch. With `checked` its results are looked at before: raises `TuneError`
+    (TIR1107) where they are wrong; the first candidate's are right where nothing else is known."""
+    if checked:
+        results = bench.session.results(artifact, grid)
+        wanted = bench.known()
+        if wanted is None:
+            bench.keep(results)
+        else:
+            check(results, wanted, bench.opening.within)
+    return list(bench.session.seconds(artifact, grid, launches))

@@ -1,0 +1,118 @@
+"""Measuring on this machine's CPU, by the executor `cpu`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
+from tileir.backend.driver.spans import Span
+from tileir.backend.executor import expanded, ordered
+from tileir.backend.prepare import prepare
+from tileir.backend.tuning.meter import Artifact, Device, Survey
+from tileir.backend.tuning.problem import Job
+from tileir.backend.tuning.work import work_of
+from tileir.ir import Module
+
+
+@attrs.frozen
+class CpuMeter:
+    """The CPU: `threads` threads (None: one per processor); `seconds` bounds the launches of a
+    candidate. There is no cost model of it."""
+
+    threads: int | None = None
+    seconds: float = 0.5
+    alone: bool = True
+    isolated: bool = True
+
+    def device(self) -> Device:
+        """The processor's name and how many threads run."""
+        return Device(f"{_processor()} x{self.threads or os.cpu_count()}", platform.system())
+
+    def places(self) -> Sequence[Mapping[str, str]]:
+        """One: more would take processors from each other."""
+        return [{}]
+
+    def survey(self, job: Job, numbers: Mapping[str, int]) -> Survey:
+        """The work alone."""
+        module = job.module()
+        name = module.kernel(job.kernel).name
+        return Survey(work_of(prepare(module, name).functions[name], job.grid, numbers))
+
+    def compile(self, job: Job) -> Artifact:
+        """LLVM IR is made, which finds what cannot be; code is, where it runs."""
+        start, module = time.perf_counter(), job.module()
+        made = compile(module, job.kernel, **job.options)
+        digest = hashlib.sha256(made.llvm.encode()).hexdigest()[:20]
+        code = (module, made.kernel, dict(job.options))
+        return Artifact(code, digest, compiling=time.perf_counter() - start)
+
+    def open(self, inputs: Mapping[str, Any]) -> CpuSession:
+        """The arguments in memory of their own."""
+        return CpuSession(inputs, self.threads, self.seconds)
+
+
+@attrs.frozen(eq=False)
+class CpuSession:
+    """The CPU with a kernel's arguments."""
+
+    inputs: Mapping[str, Any]
+    threads: int | None
+    budget: float
+    _ready: dict[str, CpuKernel] = attrs.field(init=False, factory=dict)
+
+    def seconds(self, artifact: Artifact, grid: Sequence[int], launches: int) -> list[float]:
+        """Seconds of each launch, after one that is not counted."""
+        kernel, values, _ = self._started(artifact)
+        first = self._timed(kernel, grid, values)
+        count = max(min(launches, 3), min(launches, int(self.budget / max(first, 1e-7))))
+        return [self._timed(kernel, grid, values) for _ in range(count)]
+
+    def results(self, artifact: Artifact, grid: Sequence[int]) -> dict[str, Any]:
+        """Every array after one launch."""
+        kernel, values, spans = self._started(artifact)
+        kernel(tuple(grid), values, self.threads)
+        return {name: span.elements for name, span in spans.items()}
+
+    def _timed(self, kernel: CpuKernel, grid: Sequence[int], values: Sequence[Any]) -> float:
+        start = time.perf_counter()
+        kernel(tuple(grid), values, self.threads)
+        return time.perf_counter() - start
+
+    def _started(self, artifact: Artifact) -> tuple[CpuKernel, list[Any], dict[str, Span]]:
+        """The kernel, its arguments as addresses and numbers, and the memory behind them."""
+        module, name, options = artifact.code
+        kernel = self._kernel(artifact.digest, module, name, options)
+        spans = {k: Span.of(v) for k, v in self.inputs.items() if isinstance(v, np.ndarray)}
+        by_array = {id(self.inputs[k]): span for k, span in spans.items()}
+        given = expanded(module.functions[name], ordered(module, name, self.inputs))
+        values = [_address(by_array[id(v)]) if id(v) in by_array else v for v in given]
+        return kernel, values, spans
+
+    def _kernel(self, digest: str, module: Module, name: str, options: Any) -> CpuKernel:
+        if digest not in self._ready:
+            self._ready.clear()
+            self._ready[digest] = compile(module, name, **options)
+        return self._ready[digest]
+
+
+def _address(span: Span) -> int:
+    return span.data.ctypes.data + span.offset
+
+
+def _processor() -> str:
+    """What the processor calls itself."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())

@@ -1,0 +1,227 @@
+"""Measurements in SQLite: written at once, found again, exported and merged.
+
+A family is what measurements can be compared in: one kernel (by content), arguments of one shape,
+one kind of device with one driver, one compiler. The file is in WAL mode: several processes may
+use it, and what `record` returned from survives the process being killed.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tileir.backend.tuning.errors import TuneError, refused
+from tileir.backend.tuning.outcome import Outcome, Status
+
+VERSION = 1
+"""Of the tables."""
+
+_TABLES = """
+create table if not exists family (
+    id integer primary key, kernel text not null, content text not null, shape text not null,
+    class text not null, device text not null, driver text not null, compiler text not null,
+    unique (content, shape, device, driver, compiler));
+create table if not exists outcome (
+    family integer not null references family (id), point text not null,
+    launches integer not null, status text not null, seconds real, samples text not null,
+    code text not null, message text not null, predicted real, registers integer, spills integer,
+    shared integer, digest text not null, compiling real not null, choices text not null,
+    written text not null, primary key (family, point, launches)) without rowid;
+create index if not exists by_class on family (content, class, device);
+"""
+_COLUMNS = (
+    "point", "launches", "status", "seconds", "samples", "code", "message", "predicted",
+    "registers", "spills", "shared", "digest", "compiling", "choices", "written",
+)  # fmt: skip
+
+
+@attrs.frozen
+class Family:
+    """What measurements have in common that can be compared."""
+
+    kernel: str
+    content: str
+    shape: str
+    shape_class: str
+    device: str
+    driver: str
+    compiler: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from others."""
+        return self.content, self.shape, self.device, self.driver, self.compiler
+
+
+class Database:
+    """The measurements in the file `path`; `:memory:` for none."""
+
+    def __init__(self, path: str | Path = ":memory:") -> None:
+        self.path = str(path)
+        self._lock = threading.Lock()
+        try:
+            if self.path != ":memory:":
+                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+            self._prepare()
+        except (sqlite3.Error, OSError) as error:
+            raise refused(f"{self.path}: {error}", "TIR1103") from None
+
+    def _prepare(self) -> None:
+        run = self._connection.execute
+        found = run("pragma user_version").fetchone()[0]
+        if found > VERSION:
+            message = f"{self.path} has version {found}; this release reads {VERSION}"
+            raise refused(message, "TIR1103")
+        run("pragma journal_mode = wal")
+        run("pragma synchronous = normal")
+        self._connection.executescript(_TABLES)
+        run(f"pragma user_version = {VERSION}")
+        self._connection.commit()
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._connection.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                with self._connection:
+                    yield self._connection
+            except sqlite3.Error as error:
+                raise refused(f"{self.path}: {error}", "TIR1103") from None
+
+    def record(self, family: Family, outcome: Outcome) -> None:
+        """Keep `outcome`, in place of an older one of the same point and number of launches."""
+        with self._writing() as connection:
+            _insert(connection, _family_id(connection, family), _row(outcome))
+
+    def known(self, family: Family) -> list[Outcome]:
+        """Everything kept of `family`, oldest first."""
+        query = (
+            f"select {', '.join(_COLUMNS)} from outcome join family on family = id where "
+            "(content, shape, device, driver, compiler) = (?, ?, ?, ?, ?) order by written, point"
+        )
+        return [_outcome(row) for row in self._rows(query, family.key)]
+
+    def families(self) -> list[Family]:
+        """Every family, by kernel and shape."""
+        query = (
+            "select kernel, content, shape, class, device, driver, compiler from family "
+            "order by kernel, shape, device"
+        )
+        return [Family(*row) for row in self._rows(query, ())]
+
+    def best(self, content: str, shape_class: str, device: str) -> Outcome | None:
+        """The quickest candidate of a kernel among shapes of a class, on a device: the one that
+        loses least where several shapes were tuned is the quickest of the shape tuned last."""
+        query = (
+            f"select {', '.join(_COLUMNS)} from outcome join family on family = id "
+            "where (content, class, device, status) = (?, ?, ?, 'measured') and family = ("
+            "select family from outcome join family on family = id "
+            "where (content, class, device) = (?, ?, ?) order by written desc limit 1) "
+            "order by seconds limit 1"
+        )
+        key = (content, shape_class, device)
+        return next((_outcome(row) for row in self._rows(query, key * 2)), None)
+
+    def exported(self) -> dict[str, Any]:
+        """Everything, as JSON takes it."""
+        return {
+            "version": VERSION,
+            "families": [
+                {"family": attrs.asdict(family), "outcomes": self._exported(family)}
+                for family in self.families()
+            ],
+        }
+
+    def _exported(self, family: Family) -> list[dict[str, Any]]:
+        query = (
+            f"select {', '.join(_COLUMNS)} from outcome join family on family = id where "
+            "(content, shape, device, driver, compiler) = (?, ?, ?, ?, ?) order by point, launches"
+        )
+        return [dict(zip(_COLUMNS, row, strict=True)) for row in self._rows(query, family.key)]
+
+    def merge(self, exported: Mapping[str, Any]) -> int:
+        """Take over what `exported` gave elsewhere; of two outcomes of one point the later one
+        stays. The number of rows that changed. Raises `TuneError` (TIR1103)."""
+        try:
+            if exported["version"] > VERSION:
+                raise refused(f"measurements of version {exported['version']}", "TIR1103")
+            with self._writing() as connection:
+                return sum(
+                    _insert(connection, at, tuple(row[c] for c in _COLUMNS))
+                    for each in exported["families"]
+                    for at in [_family_id(connection, Family(**each["family"]))]
+                    for row in each["outcomes"]
+                )
+        except (KeyError, TypeError) as error:
+            raise refused(f"no measurements as they are exported: {error}", "TIR1103") from None
+
+    def _rows(self, query: str, values: Iterable[Any]) -> list[Any]:
+        with self._lock:
+            try:
+                return self._connection.execute(query, tuple(values)).fetchall()
+            except sqlite3.Error as error:
+                raise refused(f"{self.path}: {error}", "TIR1103") from None
+
+
+def _family_id(connection: sqlite3.Connection, family: Family) -> int:
+    connection.execute(
+        "insert or ignore into family (kernel, content, shape, class, device, driver, compiler) "
+        "values (?, ?, ?, ?, ?, ?, ?)",
+        attrs.astuple(family),
+    )
+    query = (
+        "select id from family where (content, shape, device, driver, compiler) = (?, ?, ?, ?, ?)"
+    )
+    return connection.execute(query, family.key).fetchone()[0]
+
+
+def _insert(connection: sqlite3.Connection, family: int, row: tuple[Any, ...]) -> int:
+    """Rows that changed: 1, or 0 where a later one is there."""
+    names = ("family", *_COLUMNS)
+    changes = ", ".join(f"{c} = excluded.{c}" for c in _COLUMNS[2:])
+    return connection.execute(
+        f"insert into outcome ({', '.join(names)}) values ({', '.join('?' * len(names))}) "
+        f"on conflict do update set {changes} where excluded.written > written",
+        (family, *row),
+    ).rowcount
+
+
+def _row(outcome: Outcome) -> tuple[Any, ...]:
+    found = {
+        **attrs.asdict(outcome, recurse=False), "point": outcome.name,
+        "status": outcome.status.value, "samples": json.dumps(outcome.samples),
+        "choices": json.dumps(dict(outcome.point)), "written": datetime.now(UTC).isoformat(),
+    }  # fmt: skip
+    return tuple(found[c] for c in _COLUMNS)
+
+
+def _outcome(row: tuple[Any, ...]) -> Outcome:
+    found = dict(zip(_COLUMNS, row, strict=True))
+    try:
+        point = json.loads(found.pop("choices"))
+        found |= {"status": Status(found["status"]), "samples": tuple(json.loads(found["samples"]))}
+    except ValueError as error:
+        raise refused(f"a row that is none of ours: {error}", "TIR1103") from None
+    del found["written"]
+    return Outcome(**{**found, "point": point})
+
+
+__all__ = ["VERSION", "Database", "Family", "TuneError"]

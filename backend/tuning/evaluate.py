@@ -1,0 +1,235 @@
+"""From candidates to outcomes: compiled in many processes, measured in one per device."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.backend.tuning.bench import Opening, compiled, measured, surveyed
+from tileir.backend.tuning.inline import Inline
+from tileir.backend.tuning.meter import Artifact, Meter, Survey
+from tileir.backend.tuning.outcome import Outcome, Status, failure
+from tileir.backend.tuning.problem import Problem
+from tileir.backend.tuning.space import Point, named
+from tileir.backend.tuning.workers import Workers
+
+_CHUNK = 8
+"""Candidates that one task surveys: each takes some 10 ms."""
+
+
+_Running: TypeAlias = dict[Future[Any], list["Trial"]]
+
+
+@attrs.frozen
+class Limits:
+    """Seconds that compiling one candidate may take, and measuring it."""
+
+    compile: float = 120.0
+    measure: float = 60.0
+
+
+@attrs.frozen
+class Trial:
+    """A point to be measured by so many launches."""
+
+    point: Point
+    launches: int
+
+
+class Evaluator:
+    """Surveys, compiles and measures candidates of a problem.
+
+    `executor` runs what is surveyed and compiled: any of `concurrent.futures`; where it breaks or
+    hangs, processes of our own go on. Close it, or use it as a context.
+    """
+
+    def __init__(
+        self, problem: Problem, meter: Meter, executor: Executor | None, limits: Limits,
+        numbers: Mapping[str, int], processes: int | None = None,
+    ) -> None:  # fmt: skip
+        self.problem, self.meter, self.limits, self.numbers = problem, meter, limits, numbers
+        self._stack = ExitStack()
+        self._processes = processes
+        self._given = executor
+        self._own: Workers | None = None
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tileir-tune-"))
+        reference = str(Path(folder, "reference.npz"))
+        self._opening = Opening(meter, problem.inputs, problem.expected, problem.within, reference)
+        self._benches: Executor | None = None
+        self._artifacts: dict[str, Artifact] = {}
+        self._futures: dict[Any, Future[Any]] = {}
+        self._checked: set[str] = set()
+        self._primed = problem.expected is not None
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for executor in (self._benches, self._own):
+            if executor is not None:
+                executor.shutdown(wait=False, cancel_futures=True)
+        self._stack.close()
+
+    # Surveying ----------------------------------------------------------------------------------
+
+    def survey(self, points: Sequence[Point]) -> Iterator[tuple[Point, Survey | Exception]]:
+        """What is known of each point before code is written, as it becomes known."""
+        chunks = [points[i : i + _CHUNK] for i in range(0, len(points), _CHUNK)]
+        tasks = {
+            i: (surveyed, (self.meter, [self.problem.job(p) for p in chunk], self.numbers))
+            for i, chunk in enumerate(chunks)
+        }
+        for at, answer in self._all(tasks):
+            failed = isinstance(answer, BaseException)
+            answers = [answer] * len(chunks[at]) if failed else answer
+            yield from zip(chunks[at], answers, strict=True)
+
+    # Measuring ----------------------------------------------------------------------------------
+
+    def outcomes(self, trials: Sequence[Trial], surveys: Mapping[str, Survey]) -> Iterator[Outcome]:
+        """The outcome of each trial, as it becomes known."""
+        left = list(trials)
+        while left and not self._primed:  # what others are compared with comes first, and alone
+            for outcome in self._batch([left.pop(0)]):
+                self._primed = outcome.good
+                yield self._described(outcome, surveys)
+        for outcome in self._batch(left):
+            yield self._described(outcome, surveys)
+
+    def _batch(self, trials: Sequence[Trial]) -> Iterator[Outcome]:
+        by_name = {named(t.point): t for t in trials}
+        running: _Running = {}
+        tasks: dict[str, Any] = {}
+        for name, trial in by_name.items():
+            if name in self._artifacts:
+                self._start(trial, running)
+            else:
+                tasks[name] = (compiled, (self.meter, self.problem.job(trial.point)))
+        ready: list[Trial] = []
+        for name, answer in self._all(tasks):
+            trial = by_name[name]
+            if isinstance(answer, BaseException):
+                yield failure(trial.point, answer)
+                continue
+            self._artifacts[name] = answer
+            if self.meter.alone:
+                ready.append(trial)
+                continue
+            self._start(trial, running)
+            yield from self._finished(running, block=False)
+        for trial in ready:
+            self._start(trial, running)
+        while running:
+            yield from self._finished(running, block=True)
+
+    def _start(self, trial: Trial, running: _Running) -> None:
+        """Measure a compiled candidate, once for all of one machine code."""
+        name = named(trial.point)
+        artifact, grid = self._artifacts[name], self.problem.job(trial.point).grid
+        key = (artifact.digest, grid, trial.launches)
+        if key not in self._futures:
+            if self._benches is None:
+                self._benches = self._measuring()
+            checked = artifact.digest not in self._checked
+            self._futures[key] = self._benches.submit(
+                measured, artifact, grid, trial.launches, checked
+            )
+        running.setdefault(self._futures[key], []).append(trial)
+
+    def _finished(self, running: _Running, *, block: bool) -> Iterator[Outcome]:
+        done, _ = wait(running, None if block else 0, FIRST_COMPLETED)
+        for future in done:
+            for trial in running.pop(future):
+                yield self._read(trial, future)
+
+    def _read(self, trial: Trial, future: Future[Any]) -> Outcome:
+        try:
+            samples = tuple(future.result())
+        except Exception as error:
+            return failure(trial.point, error, launches=trial.launches)
+        self._checked.add(self._artifacts[named(trial.point)].digest)
+        seconds = statistics.median(samples)
+        return Outcome(trial.point, Status.MEASURED, trial.launches, seconds, samples)
+
+    def _described(self, outcome: Outcome, surveys: Mapping[str, Survey]) -> Outcome:
+        """With what the compiler said of the candidate, and the model."""
+        artifact, survey = self._artifacts.get(outcome.name), surveys.get(outcome.name)
+        found = attrs.evolve(outcome, predicted=survey.seconds if survey else None)
+        if artifact is None:
+            return found
+        return attrs.evolve(
+            found, registers=artifact.registers, spills=artifact.spills, shared=artifact.shared,
+            digest=artifact.digest, compiling=artifact.compiling,
+        )  # fmt: skip
+
+    def _measuring(self) -> Executor:
+        if not self.meter.isolated:
+            return Inline(self._opening)
+        return Workers(
+            limit=self.limits.measure, opening=self._opening, environments=self.meter.places()
+        )
+
+    # Executors ----------------------------------------------------------------------------------
+
+    def _all(
+        self, tasks: Mapping[Any, tuple[Callable[..., Any], tuple[Any, ...]]]
+    ) -> Iterator[Any]:
+        """(key, answer or error) of each task, by the executor given, and by processes of our own
+        for those it did not finish."""
+        left = dict(tasks)
+        if self._given is not None:
+            for key, answer in self._by_given(left):
+                del left[key]
+                yield key, answer
+        if not left:
+            return
+        if self._own is None:
+            self._own = Workers(self._processes, self.limits.compile)
+        futures = {self._own.submit(f, *args): key for key, (f, args) in left.items()}
+        waiting = set(futures)
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            yield from ((futures[f], _answer(f)) for f in done)
+
+    def _by_given(self, tasks: Mapping[Any, tuple[Callable[..., Any], Any]]) -> Iterator[Any]:
+        """Answers of the executor given, until it breaks, or nothing ends for longer than one
+        candidate may take."""
+        assert self._given is not None
+        try:
+            futures = {self._given.submit(f, *args): key for key, (f, args) in tasks.items()}
+        except RuntimeError:  # broken, or shut down
+            self._given = None
+            return
+        waiting = set(futures)
+        while waiting:
+            done, waiting = wait(waiting, self.limits.compile, FIRST_COMPLETED)
+            broken = {f for f in done if _broke(f)}
+            yield from ((futures[f], _answer(f)) for f in done - broken)
+            if not done or broken:
+                self._abandon(waiting, broken)
+                return
+
+    def _abandon(self, waiting: Iterable[Future[Any]], broken: set[Future[Any]]) -> None:
+        for future in waiting:
+            future.cancel()
+        if broken:
+            self._given = None
+
+
+def _broke(future: Future[Any]) -> bool:
+    """Whether a task failed because a worker did, its own fault or not."""
+    error = None if future.cancelled() else future.exception()
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return future.cancelled() or bool(kinds & {"BrokenExecutor", "KilledWorker"})
+
+
+def _answer(future: Future[Any]) -> Any:
+    error = future.exception()
+    return future.result() if error is None else error

@@ -1,0 +1,159 @@
+"""Measuring on GPUs: one process per device, events, a cold L2."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.backend.compile import Metadata, Options, compile, staged  # noqa: A004
+from tileir.backend.driver.device import driver
+from tileir.backend.driver.launch import Kernel, Tensor
+from tileir.backend.driver.spans import Span
+from tileir.backend.driver.timing import Stopwatch
+from tileir.backend.executor import gpu_target
+from tileir.backend.target import target as target_named
+from tileir.backend.tuning.cost import estimate, machine_of
+from tileir.backend.tuning.meter import Artifact, Device, Survey
+from tileir.backend.tuning.problem import Job
+from tileir.backend.tuning.use import use_of
+from tileir.backend.tuning.work import work_of
+
+
+@attrs.frozen
+class Code:
+    """Machine code and what a launch needs to know."""
+
+    cubin: bytes
+    plan: Metadata
+    names: tuple[str, ...]
+    """The kernel's parameters."""
+
+
+@attrs.frozen
+class GpuMeter:
+    """The GPUs of this machine. `target`, the architecture they are compiled for, is needed
+    where there is none; `processors` where the model is to know how many the device has;
+    `seconds` bounds the launches of a candidate."""
+
+    target: str
+    processors: int | None = None
+    seconds: float = 0.2
+    alone: bool = False
+    isolated: bool = True
+
+    @staticmethod
+    def here() -> GpuMeter:
+        """For the GPUs here. Raises `LaunchError` (TIR0711) where there is none."""
+        return GpuMeter(gpu_target())
+
+    def device(self) -> Device:
+        """Name and driver of the first GPU, without a context on it."""
+        cuda = driver()
+        first = cuda.check(cuda.cuda.cuDeviceGet(0), "cuDeviceGet")
+        name = cuda.check(cuda.cuda.cuDeviceGetName(128, first), "cuDeviceGetName")
+        version = cuda.check(cuda.cuda.cuDriverGetVersion(), "cuDriverGetVersion")
+        return Device(name.split(b"\0")[0].decode(), f"{version // 1000}.{version % 1000 // 10}")
+
+    def places(self) -> Sequence[Mapping[str, str]]:
+        """Each visible GPU of the first one's kind."""
+        cuda = driver()
+        count = cuda.check(cuda.cuda.cuDeviceGetCount(), "cuDeviceGetCount")
+        given = os.environ.get("CUDA_VISIBLE_DEVICES")
+        known = given.split(",") if given else [str(i) for i in range(count)]
+        names = [
+            cuda.check(cuda.cuda.cuDeviceGetName(128, i), "cuDeviceGetName") for i in range(count)
+        ]
+        same = [i for i in range(count) if names[i] == names[0]]
+        return [{"CUDA_VISIBLE_DEVICES": known[i]} for i in same]
+
+    def survey(self, job: Job, numbers: Mapping[str, int]) -> Survey:
+        """Stages the kernel up to where code is written."""
+        machine = target_named(self.target)
+        done = staged(job.module(), machine, Options(**job.options), job.kernel)
+        work = work_of(done.stages["prepared"].functions[done.kernel], job.grid, numbers)
+        use = use_of(done, machine, work.steps)
+        instances = int(np.prod(job.grid))
+        found = estimate(work, use, instances, machine_of(self.target, self.processors))
+        return Survey(work, use, found)
+
+    def compile(self, job: Job) -> Artifact:
+        """The cubin."""
+        start, module = time.perf_counter(), job.module()
+        made = compile(module, self.target, Options(**job.options), job.kernel)
+        plan, cubin = made.metadata, made.cubin
+        names = tuple(str(p.name) for p in module.functions[plan.kernel].parameters)
+        return Artifact(
+            Code(cubin, plan, names), hashlib.sha256(cubin).hexdigest()[:20], plan.registers,
+            plan.spills, plan.shared, time.perf_counter() - start,
+        )  # fmt: skip
+
+    def open(self, inputs: Mapping[str, Any]) -> GpuSession:
+        """The arguments on the device; raises `LaunchError`."""
+        return GpuSession.on_device(inputs, self.seconds)
+
+
+@attrs.frozen(eq=False)
+class GpuSession:
+    """A GPU with a kernel's arguments. Arrays of the host have copies there; what is on the GPU
+    already is used as it is, and never brought back."""
+
+    inputs: Mapping[str, Any]
+    spans: Mapping[str, Span]
+    addresses: Mapping[str, int]
+    watch: Stopwatch
+    budget: float
+
+    @staticmethod
+    def on_device(inputs: Mapping[str, Any], budget: float) -> GpuSession:
+        """Copies of the arrays among `inputs`."""
+        cuda = driver()
+        cuda.context()
+        spans = {k: Span.of(v) for k, v in inputs.items() if isinstance(v, np.ndarray)}
+        addresses = {k: cuda.allocate(max(s.data.nbytes, 1)) for k, s in spans.items()}
+        session = GpuSession(inputs, spans, addresses, Stopwatch.make(), budget)
+        session.reset()
+        return session
+
+    def reset(self) -> None:
+        """Arrays as they were."""
+        for name, span in self.spans.items():
+            driver().to_device(self.addresses[name], span.data.ctypes.data, span.data.nbytes)
+
+    def seconds(self, artifact: Artifact, grid: Sequence[int], launches: int) -> list[float]:
+        """Seconds by events, the L2 cold."""
+        launch, arguments = self._ready(artifact.code, grid)
+        return self.watch.seconds(lambda: launch(*arguments), launches, self.budget)
+
+    def results(self, artifact: Artifact, grid: Sequence[int]) -> dict[str, Any]:
+        """Every array of the host after one launch."""
+        self.reset()
+        launch, arguments = self._ready(artifact.code, grid)
+        launch(*arguments)
+        driver().synchronize()
+        return {name: self._read(name, span) for name, span in self.spans.items()}
+
+    def _read(self, name: str, span: Span) -> Any:
+        data = np.empty_like(span.data)
+        driver().to_host(data.ctypes.data, self.addresses[name], data.nbytes)
+        return attrs.evolve(span, data=data).elements
+
+    def _ready(self, code: Code, grid: Sequence[int]) -> tuple[Any, list[Any]]:
+        kernel: Any = Kernel(code)  # pyright: ignore[reportArgumentType]
+        described = [kind.startswith("tensor_desc") for kind in code.plan.arguments]
+        values = [self._value(n, d) for n, d in zip(code.names, described, strict=True)]
+        return kernel[tuple(grid)], values
+
+    def _value(self, name: str, described: bool) -> Any:
+        span, given = self.spans.get(name), self.inputs[name]
+        if span is None:
+            return given
+        address = self.addresses[name] + span.offset
+        if not described:
+            return address
+        return Tensor(address, given.shape, tuple(s // given.itemsize for s in given.strides))

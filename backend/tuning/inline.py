@@ -1,0 +1,27 @@
+"""An executor without processes or threads: tasks run as they are submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any
+
+
+class Inline(Executor):
+    """Runs tasks at once, where they are submitted; `opening()`, called before the first, gives
+    their first argument."""
+
+    def __init__(self, opening: Callable[[], Any] | None = None) -> None:
+        self._opening = opening
+        self._held: tuple[Any, ...] | None = None
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run `fn` now."""
+        future: Future[Any] = Future()
+        try:
+            if self._held is None:
+                self._held = () if self._opening is None else (self._opening(),)
+            future.set_result(fn(*self._held, *args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future

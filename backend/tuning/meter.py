@@ -1,0 +1,95 @@
+"""What measures candidates: the protocol that GPU, CPU and tests' clocks implement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from tileir.backend.tuning.cost import Estimate, Use
+from tileir.backend.tuning.problem import Job
+from tileir.backend.tuning.work import Work
+
+
+@attrs.frozen
+class Survey:
+    """What is known of a candidate before code is written: its work, what a block takes, and the
+    cost model's estimate; None where the meter has no model."""
+
+    work: Work | None = None
+    use: Use | None = None
+    estimate: Estimate | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """Predicted."""
+        return None if self.estimate is None else self.estimate.seconds
+
+
+@attrs.frozen
+class Artifact:
+    """A compiled candidate, small and picklable: `code` is what the meter's session runs."""
+
+    code: Any
+    digest: str
+    registers: int | None = None
+    spills: int | None = None
+    shared: int | None = None
+    compiling: float = 0.0
+    """Seconds."""
+
+
+@attrs.frozen
+class Device:
+    """What measurements are comparable on: the device's kind, and its driver."""
+
+    name: str
+    driver: str
+
+
+class Session(Protocol):
+    """A place where candidates run, with the arguments they run on."""
+
+    def seconds(self, artifact: Artifact, grid: Sequence[int], launches: int) -> Sequence[float]:
+        """Seconds of up to `launches` launches, each. Raises TileirError."""
+        ...
+
+    def results(self, artifact: Artifact, grid: Sequence[int]) -> Mapping[str, Any]:
+        """The arrays that may be written, after one launch on fresh arguments."""
+        ...
+
+
+class Meter(Protocol):
+    """Compiles and measures. It is sent to other processes, and so has to be picklable."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing may be compiled while something is measured."""
+        ...
+
+    @property
+    def isolated(self) -> bool:
+        """Whether sessions have to be in processes of their own."""
+        ...
+
+    def device(self) -> Device:
+        """What is measured on."""
+        ...
+
+    def places(self) -> Sequence[Mapping[str, str]]:
+        """For each device, the environment of the process that measures on it."""
+        ...
+
+    def survey(self, job: Job, numbers: Mapping[str, int]) -> Survey:
+        """What is known before code is written, given the integers among the arguments. Raises
+        `CompileError` for what cannot be compiled."""
+        ...
+
+    def compile(self, job: Job) -> Artifact:
+        """The candidate, compiled. Raises `CompileError`."""
+        ...
+
+    def open(self, inputs: Mapping[str, Any]) -> Session:
+        """Get ready to run on `inputs`."""
+        ...

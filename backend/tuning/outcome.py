@@ -1,0 +1,95 @@
+"""What became of a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import attrs
+
+from tileir.backend.tuning.errors import TuneError
+from tileir.backend.tuning.space import Choice, named
+from tileir.errors import TileirError
+
+
+class Status(Enum):
+    """How far a candidate came."""
+
+    MEASURED = "measured"
+    PRUNED = "ruled out"
+    INFEASIBLE = "infeasible"
+    """The compiler refuses it: resources, or an op that the target lacks."""
+    CRASHED = "crashed"
+    TIMEOUT = "too slow"
+    WRONG = "wrong"
+    FAILED = "failed"
+    """The factory, the compiler or the launch raised an error of another kind."""
+
+
+@attrs.frozen
+class Outcome:
+    """A candidate and what was found: `seconds`, the median of `samples`; or an error by `code`
+    and `message`. `predicted`: seconds by the cost model. Registers and bytes spilled are per
+    thread, `shared` bytes per block; `digest` is that of the machine code."""
+
+    point: Mapping[str, Choice]
+    status: Status
+    launches: int = 0
+    seconds: float | None = None
+    samples: tuple[float, ...] = ()
+    code: str = ""
+    message: str = ""
+    predicted: float | None = None
+    registers: int | None = None
+    spills: int | None = None
+    shared: int | None = None
+    digest: str = ""
+    compiling: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The point as it is written everywhere."""
+        return named(self.point)
+
+    @property
+    def good(self) -> bool:
+        """Whether it was measured."""
+        return self.status is Status.MEASURED
+
+    @property
+    def spread(self) -> float:
+        """Half the distance from the quickest to the slowest sample, relative to the median."""
+        if not self.samples or not self.seconds:
+            return 0.0
+        return (max(self.samples) - min(self.samples)) / 2 / self.seconds
+
+
+_BY_CODE = {
+    "TIR1104": Status.PRUNED, "TIR1105": Status.CRASHED, "TIR1106": Status.TIMEOUT,
+    "TIR1107": Status.WRONG, "TIR1108": Status.FAILED, "TIR0708": Status.INFEASIBLE,
+    "TIR0706": Status.INFEASIBLE,
+}  # fmt: skip
+
+
+def failure(point: Mapping[str, Choice], error: BaseException, **found: Any) -> Outcome:
+    """The outcome of a candidate that raised `error`; errors that are none of the compiler's have
+    the code TIR1108."""
+    if isinstance(error, TileirError):
+        status = _BY_CODE.get(error.code, Status.FAILED)
+        return Outcome(
+            point, status, code=error.code, message=error.diagnostics[0].message, **found
+        )
+    code = "TIR1105" if _is_death(error) else "TIR1108"
+    text = f"{type(error).__name__}: {error}".splitlines()
+    return Outcome(point, _BY_CODE[code], code=code, message=text[0] if text else code, **found)
+
+
+def _is_death(error: BaseException) -> bool:
+    """Whether `error` is how an executor tells that a worker died (`BrokenExecutor`, Dask's
+    `KilledWorker`)."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"BrokenExecutor", "KilledWorker", "MemoryError"})
+
+
+__all__ = ["Outcome", "Status", "TuneError", "failure"]

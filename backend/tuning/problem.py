@@ -1,0 +1,137 @@
+"""What is tuned: a kernel with parameters, and the launch whose time counts."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from tileir.backend.tuning.errors import refused
+from tileir.backend.tuning.mapl19 import attributes_of
+from tileir.backend.tuning.space import Choice, Point, Role, Space
+from tileir.ir import Module
+
+Grid: TypeAlias = "int | Sequence[int] | Callable[[Point], int | Sequence[int]]"
+Inputs: TypeAlias = Callable[[], Mapping[str, Any]]
+Reference: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+@attrs.frozen
+class Job:
+    """One candidate as other processes need it: `make(**choices)` gives the module, whose kernel
+    gets `attributes`; `options` are the compiler's. `make` has to be picklable."""
+
+    make: Callable[..., Module]
+    choices: Mapping[str, Choice]
+    attributes: Mapping[str, Any]
+    options: Mapping[str, Any]
+    kernel: str | None
+    grid: tuple[int, ...]
+
+    def module(self) -> Module:
+        """The candidate's module."""
+        made = self.make(**self.choices)
+        if not self.attributes:
+            return made
+        kernel = made.kernel(self.kernel)
+        changed = kernel.evolve(attributes={**kernel.attributes, **self.attributes})
+        return made.with_functions({**made.functions, kernel.name: changed})
+
+
+@attrs.frozen
+class Problem:
+    """A kernel with parameters and its launch.
+
+    `make`: choices of `space` by name -> module. `grid`: extents, or a function of the point.
+    `inputs()`: the arguments by parameter, numpy arrays and numbers, the same whenever it is
+    called. `content` tells kernels apart that have the same name (`content_of`). `options` are
+    the compiler's for every candidate. `expected(inputs)`: what some arrays hold afterwards;
+    without it candidates are compared with the first. `within`: the largest error allowed, None
+    for 32 spacings of the type. What runs in other processes (`make`, `inputs`, `expected`) has to
+    be picklable: functions of modules, and `functools.partial` of such.
+    """
+
+    make: Callable[..., Module]
+    space: Space
+    grid: Grid
+    inputs: Inputs
+    content: str
+    name: str = "kernel"
+    kernel: str | None = None
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    expected: Reference | None = None
+    within: float | None = None
+
+    def job(self, point: Point) -> Job:
+        """The candidate at `point`. Raises `TuneError` for a grid that is none."""
+        parts = self.space.split(point)
+        options = {**self.options, **parts[Role.OPTION]}
+        attributes = attributes_of(parts[Role.ATTRIBUTE])
+        return Job(
+            self.make, parts[Role.MAKE], attributes, options, self.kernel, self._extents(point)
+        )
+
+    def _extents(self, point: Point) -> tuple[int, ...]:
+        found: Any = self.grid(point) if callable(self.grid) else self.grid
+        extents = (found,) if isinstance(found, int) else tuple(found)
+        if not 1 <= len(extents) <= 3 or any(not isinstance(n, int) or n < 1 for n in extents):
+            raise refused(f"a grid is one to three positive numbers, not {found!r}")
+        return extents
+
+
+def content_of(*parts: object) -> str:
+    """A digest of texts; functions stand for the files they are defined in, and their names."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(_text(part).encode() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def _text(part: object) -> str:
+    if not callable(part):
+        return str(part)
+    inner = inspect.unwrap(getattr(part, "func", part))
+    file = inspect.getsourcefile(inner)
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    return name + (Path(file).read_text("utf-8") if file else "")
+
+
+def numbers_in(inputs: Mapping[str, Any]) -> dict[str, int]:
+    """The integers among arguments."""
+    whole = {k: v for k, v in inputs.items() if isinstance(v, (int, np.integer))}
+    return {name: int(value) for name, value in whole.items() if not isinstance(value, bool)}
+
+
+def shape_of(inputs: Mapping[str, Any]) -> str:
+    """Arguments as the key of measurements: `a=float16[64,32] n=931`, floats left out."""
+    return " ".join(_words(inputs, lambda n: n))
+
+
+def shape_class(inputs: Mapping[str, Any]) -> str:
+    """Arguments as their class, within which a choice carries over: extents and integers above 16
+    as the power of two they are nearest to from above, and `/16` where 16 divides them."""
+    return " ".join(_words(inputs, _bucket))
+
+
+def _words(inputs: Mapping[str, Any], word: Callable[[int], int | str]) -> list[str]:
+    found: list[str] = []
+    for name in sorted(inputs):
+        value = inputs[name]
+        if hasattr(value, "shape") and hasattr(value, "dtype"):
+            extents = ",".join(str(word(int(n))) for n in value.shape)
+            found.append(f"{name}={str(value.dtype).removeprefix('torch.')}[{extents}]")
+        elif name in numbers_in({name: value}):
+            found.append(f"{name}={word(int(value))}")
+    return found
+
+
+def _bucket(number: int) -> int | str:
+    if abs(number) <= 16:
+        return number
+    power = 1 << (abs(number) - 1).bit_length()
+    return f"{'-' if number < 0 else ''}~{power}{'' if number % 16 else '/16'}"

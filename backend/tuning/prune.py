@@ -1,0 +1,65 @@
+"""Candidates that are not worth compiling: they do not fit, or the model expects too little."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from tileir.backend.target import Target, target
+from tileir.backend.tuning.errors import refused
+from tileir.backend.tuning.meter import Survey
+from tileir.backend.tuning.outcome import Outcome, failure
+from tileir.backend.tuning.space import Point, named
+
+
+@attrs.frozen
+class Pruning:
+    """`slower`: candidates that the model expects to take so many times as long as the best of all
+    are left out; None for none. `excess`: words of registers a thread may lack by the estimate,
+    which spills them; None for any."""
+
+    slower: float | None = 3.0
+    excess: int | None = 160
+
+
+def ruled_out(survey: Survey, machine: Target, pruning: Pruning) -> str | None:
+    """Why a candidate does not fit on `machine`, as far as its survey tells; None where it may."""
+    use = survey.use
+    if use is None:
+        return None
+    if use.shared > machine.shared_bytes:
+        return f"{use.shared} bytes of shared memory, of {machine.shared_bytes}"
+    if use.resident(machine) == 0:
+        return f"no processor holds a block of {use.warps} warps with {use.registers} registers"
+    if pruning.excess is not None and use.excess > pruning.excess:
+        return f"about {use.registers} registers a thread, of {use.limit}"
+    return None
+
+
+def pruned(
+    surveys: Mapping[str, tuple[Point, Survey]], machine: str | None, pruning: Pruning
+) -> dict[str, Outcome]:
+    """Outcomes TIR1104 of candidates that are not worth compiling, by name."""
+    found: dict[str, Outcome] = {}
+    for name, (point, survey) in surveys.items():
+        why = None if machine is None else ruled_out(survey, target(machine), pruning)
+        if why is not None:
+            found[name] = _without(point, survey, why)
+    left = {n: s for n, (_, s) in surveys.items() if n not in found and s.seconds is not None}
+    if pruning.slower is None or not left:
+        return found
+    best = min(s.seconds or 0.0 for s in left.values())
+    for name, survey in left.items():
+        factor = (survey.seconds or 0.0) / best
+        if factor > pruning.slower:
+            why = f"expected to take {factor:.1f} times as long as the best"
+            found[name] = _without(surveys[name][0], survey, why)
+    return found
+
+
+def _without(point: Point, survey: Survey, why: str) -> Outcome:
+    return failure(point, refused(why, "TIR1104"), predicted=survey.seconds)
+
+
+__all__ = ["Pruning", "named", "pruned", "ruled_out"]

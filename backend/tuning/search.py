@@ -1,0 +1,188 @@
+"""Ways to search: which candidates are measured next, given what is known.
+
+A search proposes batches and sees the outcomes of each before it proposes the next. It depends on
+nothing but those, its seed and the cost model, so the same measurements lead to the same choice,
+in whatever order they come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from random import Random
+from typing import Protocol
+
+import attrs
+
+from tileir.backend.tuning.evaluate import Trial
+from tileir.backend.tuning.outcome import Outcome
+from tileir.backend.tuning.space import Point, Space, named
+from tileir.backend.tuning.surrogate import Surrogate
+
+
+@attrs.frozen
+class Field:
+    """What a search knows: candidates, those that the model expects most of first, with what it
+    expects in seconds; and the outcomes so far, of each point the one of most launches."""
+
+    space: Space
+    candidates: Sequence[Point]
+    predicted: Mapping[str, float]
+    outcomes: Mapping[str, Outcome]
+
+    @property
+    def measured(self) -> list[Outcome]:
+        """Good outcomes, the quickest first."""
+        good = [o for o in self.outcomes.values() if o.good]
+        return sorted(good, key=lambda o: (o.seconds, o.name))
+
+    def untried(self) -> list[Point]:
+        """Candidates without an outcome, in order."""
+        return [p for p in self.candidates if named(p) not in self.outcomes]
+
+    def launches(self, name: str) -> int:
+        """By how many the point was measured."""
+        found = self.outcomes.get(name)
+        return 0 if found is None else found.launches
+
+
+class Search(Protocol):
+    """A way to search."""
+
+    @property
+    def name(self) -> str:
+        """As it is asked for."""
+        ...
+
+    def propose(self, field: Field) -> list[Trial]:
+        """What to measure next; nothing when done."""
+        ...
+
+    def expected(self, candidates: int) -> int:
+        """About how many trials there will be, of so many candidates."""
+        ...
+
+
+@attrs.frozen
+class Exhaustive:
+    """Every candidate, what the model expects most of first, in batches of `batch`."""
+
+    launches: int = 20
+    batch: int = 64
+    name: str = "exhaustive"
+
+    def propose(self, field: Field) -> list[Trial]:
+        return [Trial(p, self.launches) for p in field.untried()[: self.batch]]
+
+    def expected(self, candidates: int) -> int:
+        return candidates
+
+
+@attrs.frozen
+class Halving:
+    """Successive halving (Jamieson and Talwalkar, AISTATS 2016): all candidates by few launches,
+    the best of them by more, until `final` are left that were measured by `launches`.
+
+    `first`: launches of the first round. `keep`: the part that goes on. `most`: candidates that
+    begin, those the model expects most of; None for all.
+    """
+
+    launches: int = 60
+    first: int = 3
+    keep: float = 0.25
+    final: int = 4
+    most: int | None = None
+    name: str = "halving"
+
+    def propose(self, field: Field) -> list[Trial]:
+        alive: Sequence[Point] = field.candidates[: self.most]
+        launches = self.first
+        while True:
+            due = [p for p in alive if field.launches(named(p)) < launches]
+            tried = [p for p in due if not self._failed(field, p)]
+            if tried:
+                return [Trial(p, launches) for p in tried]
+            if launches >= self.launches:
+                return []
+            alive = self._best(field, alive)
+            launches = min(self.launches, max(launches + 1, ceil(launches / self.keep)))
+
+    def _failed(self, field: Field, point: Point) -> bool:
+        found = field.outcomes.get(named(point))
+        return found is not None and not found.good
+
+    def _best(self, field: Field, alive: Sequence[Point]) -> list[Point]:
+        names = {named(p) for p in alive}
+        found = [o for o in field.measured if o.name in names]
+        count = max(self.final, ceil(len(found) * self.keep))
+        return [o.point for o in found[:count]]
+
+    def expected(self, candidates: int) -> int:
+        total, alive, launches = 0, min(candidates, self.most or candidates), self.first
+        while True:
+            total += alive
+            if launches >= self.launches:
+                return total
+            alive = min(alive, max(self.final, ceil(alive * self.keep)))
+            launches = min(self.launches, max(launches + 1, ceil(launches / self.keep)))
+
+
+@attrs.frozen
+class Local:
+    """Local search that a model guides: it begins with the `starts` candidates that the cost model
+    expects most of, and some at random; from then on the cost model, corrected by what was
+    measured (`surrogate`), says which neighbours of the best few are worth measuring, and which
+    other candidate. It stops after `patience` batches that found nothing better.
+    """
+
+    launches: int = 20
+    starts: int = 16
+    batch: int = 8
+    patience: int = 3
+    seed: int = 0
+    name: str = "local"
+
+    def propose(self, field: Field) -> list[Trial]:
+        if len(field.outcomes) < min(self.starts, len(field.candidates)):
+            return self._trials(self._first(field))
+        if self._stale(field):
+            return []
+        untried = {named(p): p for p in field.untried()}
+        model = Surrogate.fitted(field.space, field.measured, field.predicted)
+        near = self._near(field, untried)
+        ranked = sorted(near, key=lambda n: (model.seconds(untried[n]), n))[: self.batch - 2]
+        others = sorted(untried.keys() - set(ranked), key=lambda n: (model.seconds(untried[n]), n))
+        chosen = [*ranked, *others[: self.batch - len(ranked)]]
+        return self._trials([untried[name] for name in chosen])
+
+    def _first(self, field: Field) -> list[Point]:
+        untried = field.untried()
+        count = self.starts - len(field.outcomes)
+        head = untried[: ceil(count * 3 / 4)]
+        rest = untried[len(head) :]
+        drawn = Random(self.seed).sample(rest, min(len(rest), count - len(head)))
+        return [*head, *drawn]
+
+    def _near(self, field: Field, untried: Mapping[str, Point]) -> set[str]:
+        """Untried neighbours of the three best."""
+        around = (p for o in field.measured[:3] for p in field.space.neighbours(o.point))
+        return {named(p) for p in around} & untried.keys()
+
+    def _stale(self, field: Field) -> bool:
+        """Whether the best was found `patience` batches ago, and all its neighbours were tried."""
+        order = list(field.outcomes.values())
+        if not field.measured:
+            return False
+        best = field.measured[0].seconds or 0.0
+        since = next(i for i, o in enumerate(reversed(order)) if o.good and o.seconds == best)
+        return since >= self.patience * self.batch
+
+    def _trials(self, points: Sequence[Point]) -> list[Trial]:
+        return [Trial(p, self.launches) for p in points]
+
+    def expected(self, candidates: int) -> int:
+        return min(candidates, self.starts + 2 * self.patience * self.batch)
+
+
+SEARCHES = {"exhaustive": Exhaustive, "halving": Halving, "local": Local}
+"""By the names they are asked for."""

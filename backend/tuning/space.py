@@ -1,0 +1,138 @@
+"""Search spaces: parameters with their choices, and which combinations make sense.
+
+    space = Space((Parameter("M", (64, 128)), Parameter("num_warps", (4, 8), Role.OPTION)))
+    wide = space.where("a warp for every 16 rows", lambda p: p["M"] >= 16 * p["num_warps"])
+    for point in wide: ...
+
+A point is a mapping of parameters to choices, written by `named` the same way everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.backend.tuning.errors import refused
+
+Choice: TypeAlias = int | float | bool | str | None
+Point: TypeAlias = Mapping[str, Choice]
+Holds: TypeAlias = Callable[[Point], bool]
+
+
+class Role(Enum):
+    """Who takes a parameter: the function that makes modules; the compiler, as an option; the
+    kernel, as an attribute that passes read."""
+
+    MAKE = "make"
+    OPTION = "option"
+    ATTRIBUTE = "attribute"
+
+
+@attrs.frozen
+class Parameter:
+    """A name and the values worth trying of it, neighbours beside each other."""
+
+    name: str
+    choices: tuple[Choice, ...] = attrs.field(converter=tuple)
+    role: Role = Role.MAKE
+    meaning: str = ""
+
+
+@attrs.frozen
+class Constraint:
+    """What a point has to fulfil, in words and as a function."""
+
+    words: str
+    holds: Holds
+
+
+@attrs.frozen(slots=False)
+class Space:
+    """The product of `parameters`, less what a constraint rules out."""
+
+    parameters: tuple[Parameter, ...] = attrs.field(converter=tuple)
+    constraints: tuple[Constraint, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        names = [p.name for p in self.parameters]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        empty = [p.name for p in self.parameters if not p.choices]
+        if twice or empty:
+            what = f"{', '.join(twice)} twice" if twice else f"no choice for {', '.join(empty)}"
+            raise refused(f"a space has {what}")
+
+    @property
+    def size(self) -> int:
+        """Points of the whole product, constraints aside."""
+        return prod(len(p.choices) for p in self.parameters)
+
+    def __iter__(self) -> Iterator[dict[str, Choice]]:
+        """The points that fulfil every constraint, the last parameter changing fastest."""
+        names = [p.name for p in self.parameters]
+        for values in product(*(p.choices for p in self.parameters)):
+            point = dict(zip(names, values, strict=True))
+            if self.broken(point) is None:
+                yield point
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
+        return sum(1 for _ in self)
+
+    def __mul__(self, other: Space) -> Space:
+        """Both spaces' parameters in every combination."""
+        return Space(self.parameters + other.parameters, self.constraints + other.constraints)
+
+    def where(self, words: str, holds: Holds) -> Space:
+        """Only the points for which `holds`; `words` say what that is."""
+        return attrs.evolve(self, constraints=(*self.constraints, Constraint(words, holds)))
+
+    def broken(self, point: Point) -> str | None:
+        """The first constraint that `point` does not fulfil, in words."""
+        return next((c.words for c in self.constraints if not c.holds(point)), None)
+
+    def with_choices(self, **choices: Sequence[Choice]) -> Space:
+        """The same space with other choices for parameters it has. Raises `TuneError`."""
+        unknown = choices.keys() - {p.name for p in self.parameters}
+        if unknown:
+            known = ", ".join(p.name for p in self.parameters) or "none"
+            raise refused(f"no parameter {', '.join(sorted(unknown))}; there are: {known}")
+        changed = (
+            attrs.evolve(p, choices=choices[p.name]) if p.name in choices else p
+            for p in self.parameters
+        )
+        return attrs.evolve(self, parameters=tuple(changed))
+
+    def neighbours(self, point: Point) -> Iterator[dict[str, Choice]]:
+        """Points that differ from `point` in one parameter, by one choice up or down."""
+        for parameter in self.parameters:
+            at = parameter.choices.index(point[parameter.name])
+            for near in (at - 1, at + 1):
+                if 0 <= near < len(parameter.choices):
+                    moved = {**point, parameter.name: parameter.choices[near]}
+                    if self.broken(moved) is None:
+                        yield moved
+
+    def split(self, point: Point) -> dict[Role, dict[str, Choice]]:
+        """The choices of `point` by who takes them."""
+        found: dict[Role, dict[str, Choice]] = {role: {} for role in Role}
+        for parameter in self.parameters:
+            found[parameter.role][parameter.name] = point[parameter.name]
+        return found
+
+
+def named(point: Point) -> str:
+    """The one way in which a point is written: `K=64,M=128,num_warps=4`, names in order."""
+    return ",".join(f"{name}={_word(point[name])}" for name in sorted(point))
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

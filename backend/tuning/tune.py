@@ -1,0 +1,278 @@
+"""Tuning: survey, rule out, search, measure, remember.
+
+result = tune(problem, GpuMeter.here(), database=Database("tuning.db"))
+result.best.point, result.best.seconds
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from random import Random
+from typing import Protocol
+
+import attrs
+
+from tileir.backend.tuning.database import Database, Family
+from tileir.backend.tuning.errors import refused
+from tileir.backend.tuning.evaluate import Evaluator, Limits, Trial
+from tileir.backend.tuning.meter import Meter, Survey
+from tileir.backend.tuning.outcome import Outcome, failure
+from tileir.backend.tuning.problem import Problem, numbers_in, shape_class, shape_of
+from tileir.backend.tuning.prune import Pruning, pruned
+from tileir.backend.tuning.search import Exhaustive, Field, Search
+from tileir.backend.tuning.space import Point, named
+from tileir.backend.tuning.version import compiler_version
+
+
+class Observer(Protocol):
+    """Is told how far tuning has come."""
+
+    def begin(self, what: str, total: int) -> None:
+        """`what` starts, of about `total` steps."""
+        ...
+
+    def surveyed(self) -> None:
+        """One candidate was looked at."""
+        ...
+
+    def found(self, outcome: Outcome, best: Outcome | None) -> None:
+        """One candidate was measured, or failed."""
+        ...
+
+
+@attrs.frozen
+class Silent:
+    """Nobody is told."""
+
+    def begin(self, what: str, total: int) -> None:
+        pass
+
+    def surveyed(self) -> None:
+        pass
+
+    def found(self, outcome: Outcome, best: Outcome | None) -> None:
+        pass
+
+
+@attrs.frozen
+class Stop:
+    """When to stop before a search is done, looked at between batches: after so many `seconds`;
+    `trials`; trials in a row, `patience`, that found nothing quicker; or once the best is `near`
+    times what the model expects of the best. None for never."""
+
+    seconds: float | None = None
+    trials: int | None = None
+    patience: int | None = None
+    near: float | None = None
+
+
+@attrs.frozen
+class Spent:
+    """Seconds of a run: in all, to survey, and that compiling would have taken one by one."""
+
+    wall: float
+    survey: float
+    compiling: float
+
+
+@attrs.frozen
+class Result:
+    """What tuning found. `outcomes`: every candidate that was tried, in the order of the search;
+    `left_out`: those that were not worth it, or that the compiler refused before writing code;
+    `reused`: how many outcomes were in the database already; `stopped`: why the search ended."""
+
+    problem: Problem
+    family: Family
+    outcomes: tuple[Outcome, ...]
+    left_out: tuple[Outcome, ...]
+    surveys: Mapping[str, Survey]
+    spent: Spent
+    reused: int
+    stopped: str
+
+    @property
+    def measured(self) -> list[Outcome]:
+        """Good outcomes, quickest first."""
+        good = [o for o in self.outcomes if o.good]
+        return sorted(good, key=lambda o: (o.seconds, o.name))
+
+    @property
+    def best(self) -> Outcome:
+        """The quickest. Raises `TuneError` (TIR1102) where there is none."""
+        found = self.measured
+        if not found:
+            raise refused(self._nothing(), "TIR1102")
+        return found[0]
+
+    def _nothing(self) -> str:
+        every = (*self.left_out, *self.outcomes)
+        if not every:
+            return "the space is empty"
+        first = every[0]
+        return f"none of {len(every)} candidates is left; {first.name}: {first.message}"
+
+
+def tune(
+    problem: Problem,
+    meter: Meter,
+    *,
+    search: Search | None = None,
+    executor: Executor | None = None,
+    processes: int | None = None,
+    database: Database | None = None,
+    pruning: Pruning | None = None,
+    stop: Stop | None = None,
+    limits: Limits | None = None,
+    most: int = 4096,
+    observer: Observer | None = None,
+) -> Result:
+    """Find the quickest candidate of `problem` by `meter`.
+
+    `executor` surveys and compiles, any of `concurrent.futures` (None: `processes` processes of
+    our own, one per processor). Outcomes are in `database` as soon as they are known; those that
+    are there already are not measured again. Of spaces larger than `most` so many points are
+    drawn at random, the same each time.
+
+    Raises `TuneError` TIR1101 for a problem that is none, TIR1103 for the database; candidates
+    that fail are outcomes of the result.
+    """
+    inputs = problem.inputs()
+    device, start = meter.device(), time.perf_counter()
+    family = Family(
+        problem.name, problem.content, shape_of(inputs), shape_class(inputs), device.name,
+        device.driver, compiler_version(),
+    )  # fmt: skip
+    numbers = numbers_in(inputs)
+    with Evaluator(problem, meter, executor, limits or Limits(), numbers, processes) as evaluator:
+        run = _Run(
+            problem, family, evaluator, search or Exhaustive(), database or Database(),
+            stop or Stop(), observer or Silent(), start,
+        )  # fmt: skip
+        points = _points(problem, most)
+        surveys, left_out = run.surveyed(points, pruning or Pruning(), _target(meter))
+        return run.searched(surveys, left_out)
+
+
+def _points(problem: Problem, most: int) -> list[Point]:
+    points: list[Point] = list(problem.space)
+    return points if len(points) <= most else Random(0).sample(points, most)
+
+
+def _target(meter: Meter) -> str | None:
+    found = getattr(meter, "target", None)
+    return found if isinstance(found, str) else None
+
+
+@attrs.define(eq=False)
+class _Run:
+    """One run of `tune`."""
+
+    problem: Problem
+    family: Family
+    evaluator: Evaluator
+    search: Search
+    database: Database
+    stop: Stop
+    observer: Observer
+    start: float
+    surveying: float = 0.0
+    known: dict[tuple[str, int], Outcome] = attrs.field(factory=dict)
+    order: dict[str, Outcome] = attrs.field(factory=dict)
+    reused: int = 0
+
+    def surveyed(
+        self, points: Sequence[Point], pruning: Pruning, target: str | None
+    ) -> tuple[dict[str, tuple[Point, Survey]], list[Outcome]]:
+        """What is known of the points worth compiling, and the outcomes of the others."""
+        self.observer.begin("looking at candidates", len(points))
+        found: dict[str, tuple[Point, Survey]] = {}
+        refusals: list[Outcome] = []
+        for point, survey in self.evaluator.survey(points):
+            self.observer.surveyed()
+            if isinstance(survey, Survey):
+                found[named(point)] = point, survey
+            else:
+                refusals.append(failure(point, survey))
+        without = pruned(found, target, pruning)
+        self.surveying = time.perf_counter() - self.start
+        left = {name: each for name, each in found.items() if name not in without}
+        order = sorted([*refusals, *without.values()], key=lambda o: o.name)
+        return left, order
+
+    def searched(
+        self, surveys: Mapping[str, tuple[Point, Survey]], left_out: Sequence[Outcome]
+    ) -> Result:
+        """The result of the search among the points surveyed."""
+        self.known = {(o.name, o.launches): o for o in self.database.known(self.family)}
+        predicted = {n: s.seconds for n, (_, s) in surveys.items() if s.seconds is not None}
+        place = {named(p): i for i, p in enumerate(self.problem.space)} if not predicted else {}
+        names = sorted(surveys, key=lambda n: (predicted.get(n, 0.0), place.get(n, 0), n))
+        candidates = [surveys[n][0] for n in names]
+        self.observer.begin("measuring", self.search.expected(len(candidates)))
+        alone = {name: survey for name, (_, survey) in surveys.items()}
+        while (why := self._ended(predicted)) is None:
+            field = Field(self.problem.space, candidates, predicted, self.order)
+            trials = self.search.propose(field)
+            if not trials:
+                why = "every candidate the search wanted was tried"
+                break
+            self._tried(trials, alone)
+        spent = Spent(time.perf_counter() - self.start, self.surveying, self._compiling())
+        return Result(
+            self.problem, self.family, tuple(self.order.values()), tuple(left_out), alone, spent,
+            self.reused, why,
+        )  # fmt: skip
+
+    def _compiling(self) -> float:
+        return sum(o.compiling for o in self.order.values())
+
+    def _tried(self, trials: Sequence[Trial], surveys: Mapping[str, Survey]) -> None:
+        """Outcomes of a batch: known ones, and new ones, in the order of the batch."""
+        found: dict[str, Outcome] = {}
+        new: list[Trial] = []
+        for trial in trials:
+            known = self._remembered(trial)
+            if known is None:
+                new.append(trial)
+            else:
+                self.reused += 1
+                self._tell(found, known)
+        for outcome in self.evaluator.outcomes(new, surveys):
+            self.database.record(self.family, outcome)
+            self._tell(found, outcome)
+        for trial in trials:
+            name = named(trial.point)
+            self.order.pop(name, None)
+            self.order[name] = attrs.evolve(found[name], launches=trial.launches)
+
+    def _tell(self, found: dict[str, Outcome], outcome: Outcome) -> None:
+        found[outcome.name] = outcome
+        good = [o for o in (*self.order.values(), *found.values()) if o.good]
+        best = min(good, key=lambda o: o.seconds or 0.0, default=None)
+        self.observer.found(outcome, best)
+
+    def _remembered(self, trial: Trial) -> Outcome | None:
+        """The outcome in the database: by as many launches, or a failure, which no number of
+        launches changes."""
+        name = named(trial.point)
+        return self.known.get((name, trial.launches)) or self.known.get((name, 0))
+
+    def _ended(self, predicted: Mapping[str, float]) -> str | None:
+        """Why to stop now; None to go on."""
+        stop, order = self.stop, list(self.order.values())
+        if stop.seconds is not None and time.perf_counter() - self.start > stop.seconds:
+            return f"{stop.seconds:g} seconds are over"
+        if stop.trials is not None and len(order) >= stop.trials:
+            return f"{stop.trials} candidates were tried"
+        good = [o for o in order if o.good]
+        if not good:
+            return None
+        best = min(good, key=lambda o: o.seconds or 0.0)
+        if stop.patience is not None and len(order) - order.index(best) > stop.patience:
+            return f"{stop.patience} candidates in a row were no quicker"
+        least = min(predicted.values(), default=0.0)
+        if stop.near is not None and (best.seconds or 0.0) <= stop.near * least:
+            return f"the best is within {stop.near:g} times what the model expects"
+        return None

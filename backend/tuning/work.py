@@ -1,0 +1,178 @@
+"""What one program instance has to do: arithmetic, traffic and steps, counted on the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tileir.analysis.loops import loops, trip_count
+from tileir.analysis.uses import definitions
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.passes.fold import fold_op
+from tileir.rewrite import Replace, Walk
+from tileir.types import Pointer, Tile, element_of, shape_of
+from tileir.values import Constant, Operand, Value
+
+_UNKNOWN_TRIPS = 16
+"""Rounds of a loop whose number nothing tells before it runs."""
+
+
+@attrs.frozen
+class Work:
+    """What an average program instance does. `dots`: operations (two per multiply-add) of matrix
+    products by the bits of their factors, negative where no tensor core multiplies them;
+    `arithmetic`: other operations on elements; `read` and `written`: bytes of global memory;
+    `steps`: rounds of the loop that reads most."""
+
+    dots: Mapping[int, float]
+    arithmetic: float
+    read: float
+    written: float
+    steps: float
+
+    @property
+    def operations(self) -> float:
+        """Those of products."""
+        return sum(self.dots.values())
+
+
+def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int]) -> Work:
+    """The work of the middle instance of `grid`, given the kernel's integers by name. Loops whose
+    rounds cannot be told count 16."""
+    rounds = _Rounds(function, grid, numbers).by_block()
+    dots: dict[int, float] = {}
+    arithmetic, read, written, steps = 0.0, 0.0, 0.0, {1.0: 0.0}
+    for label, block in function.blocks.items():
+        times = rounds[label]
+        for op in block.ops:
+            if op.mnemonic in ("dot", "dot_scaled"):
+                bits = _factor_bits(op)
+                dots[bits] = dots.get(bits, 0.0) + times * _operations(op)
+                continue
+            moved = _bytes(op) * times
+            if op.effects & Effects.READ:
+                read += moved
+                steps[times] = steps.get(times, 0.0) + moved
+            if op.effects & Effects.WRITE:
+                written += moved
+            arithmetic += times * _elements(op)
+    return Work(dots, arithmetic, read, written, max(steps, key=lambda n: steps[n]))
+
+
+def _operations(op: Any) -> float:
+    *batch, m, n = shape_of(op.c.type)
+    k = shape_of(op.a.type)[-1]
+    total = 2.0 * m * n * k
+    for extent in batch:
+        total *= extent
+    return total
+
+
+def _factor_bits(op: Any) -> int:
+    """Bits of a factor; negative for f32 that is multiplied as it is."""
+    bits = getattr(element_of(op.a.type), "bits", 32)
+    precision = getattr(getattr(op, "precision", None), "value", "")
+    return -bits if bits == 32 and precision == "ieee" else bits
+
+
+def _elements(op: Op) -> float:
+    """Elements that `op` computes."""
+    kinds = [r.type for r in op.results if isinstance(r.type, Tile)]
+    return float(max((kind.size for kind in kinds), default=0)) if op.elementwise else 0.0
+
+
+def _bytes(op: Op) -> float:
+    """Bytes that an access through pointers moves."""
+    if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
+        return 0.0
+    kind: Any = op.inputs[0].type
+    element = element_of(kind)
+    if not isinstance(element, Pointer):
+        return 0.0
+    pointee: Any = element.pointee
+    count = kind.size if isinstance(kind, Tile) else 1
+    return float(count * max(1, getattr(pointee, "bits", 8) // 8))
+
+
+@attrs.frozen
+class _Rounds:
+    """How often blocks run in one instance, by evaluating scalars on the kernel's integers."""
+
+    function: Function
+    grid: Sequence[int]
+    numbers: Mapping[str, int]
+    _known: dict[Value, Constant | None] = attrs.field(init=False, factory=dict)
+
+    def by_block(self) -> dict[str, float]:
+        """Rounds of every block: the product over the loops around it."""
+        function, found = self.function, loops(self.function)
+        self._known.update(self._parameters())
+        rounds: dict[str, float] = {}
+        for header, loop in found.by_header.items():
+            outer = 1.0 if loop.parent is None else rounds[loop.parent]
+            counted = trip_count(function, loop)
+            rounds[header] = outer * (_UNKNOWN_TRIPS if counted is None else self._count(counted))
+        around = {label: found.around(label) for label in function.blocks}
+        return {
+            label: 1.0 if loop is None else rounds[loop.header] for label, loop in around.items()
+        }
+
+    def _parameters(self) -> Iterator[tuple[Value, Constant]]:
+        for parameter in self.function.parameters:
+            number = self.numbers.get(str(parameter.name))
+            kind: Any = parameter.type
+            if number is not None and getattr(kind, "is_integer", False):
+                yield parameter.value, Constant(kind, number & ((1 << kind.bits) - 1))
+
+    def _count(self, counted: Any) -> float:
+        """Rounds of the body, whose number depends on values known at launch."""
+        if counted.count is not None:
+            return max(1.0, float(counted.count))
+        ends = (counted.of.start, counted.of.step, counted.bound)
+        start, step, bound = (self._number(operand) for operand in ends)
+        if start is None or step is None or bound is None or step == 0:
+            return float(_UNKNOWN_TRIPS)
+        inclusive = counted.relation.endswith("e") and counted.relation != "ne"
+        distance = abs(bound - start) + inclusive
+        return max(1.0, float(-(-distance // abs(step))))
+
+    def _number(self, operand: Operand) -> int | None:
+        found = self._value(operand)
+        return None if found is None else int(found.value)
+
+    def _value(self, operand: Operand) -> Constant | None:
+        """The literal that a scalar is, where everything it is computed from is known."""
+        if isinstance(operand, Constant):
+            return operand
+        if not isinstance(operand, Value):
+            return None
+        if operand not in self._known:
+            self._known[operand] = None
+            self._known[operand] = self._computed(operand)
+        return self._known[operand]
+
+    def _computed(self, value: Value) -> Constant | None:
+        op: Any = definitions(self.function).get(value)
+        if op is None or isinstance(value.type, Tile):
+            return None
+        if op.mnemonic in ("program_id", "num_programs"):
+            extent = (*self.grid, 1, 1, 1)[op.axis]
+            return Constant(value.type, extent // 2 if op.mnemonic == "program_id" else extent)
+        env = {v: self._value(v) for v in op.inputs if isinstance(v, Value)}
+        known = {v: literal for v, literal in env.items() if literal is not None}
+        if len(known) < len(env):
+            return None
+        answer = fold_op(op.remap(known), Walk(_same))
+        if not isinstance(answer, Replace):
+            return None
+        at = next(i for i, result in enumerate(op.results) if result is value)
+        found = answer.values[at]
+        return found if isinstance(found, Constant) else None
+
+
+_same: Callable[[Op, Walk], Op] = lambda op, _: op  # noqa: E731
+"""The rule that keeps every op."""

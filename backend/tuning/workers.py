@@ -1,0 +1,164 @@
+"""Processes whose tasks fail alone: a crash or a hang ends one process, which is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import queue
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+import attrs
+
+from tileir.backend.tuning.errors import refused
+
+
+class Workers(Executor):
+    """`concurrent.futures.Executor` of `count` processes.
+
+    A task whose process dies raises TuneError TIR1105, one that runs longer than `limit` seconds
+    TIR1106; both processes are replaced. With `opening` a process calls it once, and tasks get
+    what it returns as their first argument; `environments` are set in each process before.
+    Functions have to be picklable, and a script that defines some needs the guard
+    `if __name__ == "__main__"` that `multiprocessing` asks for.
+    """
+
+    def __init__(
+        self, count: int | None = None, limit: float | None = None,
+        opening: Callable[[], Any] | None = None,
+        environments: Sequence[Mapping[str, str]] = (),
+    ) -> None:  # fmt: skip
+        total = count or len(environments) or os.cpu_count() or 1
+        settings = [*environments, *({} for _ in range(total - len(environments)))]
+        self._idle: queue.SimpleQueue[_Process] = queue.SimpleQueue()
+        self._all = [_Process(_Start(opening, dict(each)), limit) for each in settings]
+        for process in self._all:
+            self._idle.put(process)
+        self._threads = ThreadPoolExecutor(total, "tuning")
+        self.count = total
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run `fn(*args, **kwargs)` in some process."""
+        return self._threads.submit(self._run, fn, args, kwargs)
+
+    def _run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        process = self._idle.get()
+        try:
+            return process.call((fn, args, kwargs))
+        finally:
+            self._idle.put(process)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End every process, once its task is done where `wait`."""
+        self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
+        for process in self._all:
+            process.end()
+
+
+@attrs.frozen
+class _Start:
+    """How a process begins."""
+
+    opening: Callable[[], Any] | None
+    environment: Mapping[str, str]
+
+
+@attrs.define(eq=False)
+class _Process:
+    """One process, started for its first task, and again after it died."""
+
+    start: _Start
+    limit: float | None
+    _running: Any = None
+    _connection: Any = None
+    _lock: Any = attrs.field(factory=threading.Lock)
+
+    def call(self, task: Any) -> Any:
+        """What `task` gives in the process. Raises what it raises, and `TuneError`."""
+        data = pickle.dumps(task)
+        with self._lock:
+            if self._running is None or not self._running.is_alive():
+                self._begin()
+            try:
+                self._connection.send_bytes(data)
+                if not self._connection.poll(self.limit):
+                    self._kill()
+                    raise refused(f"ended after {self.limit:g} s", "TIR1106")
+                good, answer = pickle.loads(self._connection.recv_bytes())
+            except (EOFError, OSError):
+                raise refused(self._death(), "TIR1105") from None
+        if good:
+            return answer
+        raise answer
+
+    def end(self) -> None:
+        """Kill the process, if there is one: it holds nothing that would be lost."""
+        with contextlib.suppress(Exception):
+            self._kill()
+
+    def _begin(self) -> None:
+        context = _context()
+        self._connection, other = context.Pipe()
+        self._running = context.Process(target=_serve, args=(other, self.start), daemon=True)
+        self._running.start()
+        other.close()
+
+    def _death(self) -> str:
+        self._running.join(5)
+        status = self._running.exitcode
+        self._kill()
+        how = f"by signal {-status}" if (status or 0) < 0 else f"with status {status}"
+        return f"its process ended {how}"
+
+    def _kill(self) -> None:
+        if self._running is not None:
+            self._running.kill()
+            self._running.join(5)
+            self._connection.close()
+            self._running = None
+
+
+def _context() -> Any:
+    """Processes that are forked from one that has imported the backend and started no thread;
+    where there is no fork, fresh ones."""
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tileir.backend.compile", "tileir.backend.tuning.workers"])
+    return context
+
+
+def _serve(connection: Any, start: _Start) -> None:
+    """Answer tasks until the other side is gone."""
+    os.environ.update(start.environment)
+    held: tuple[Any, ...] | None = None
+    while True:
+        try:
+            data = connection.recv_bytes()
+        except (EOFError, OSError):
+            return
+        try:
+            if held is None:
+                held = () if start.opening is None else (start.opening(),)
+            function, arguments, named = pickle.loads(data)
+            answer = True, function(*held, *arguments, **named)
+            reply = pickle.dumps(answer)
+        except Exception as error:
+            reply = _failure(error)
+        with contextlib.suppress(OSError):
+            connection.send_bytes(reply)
+
+
+def _failure(error: Exception) -> bytes:
+    """The error, or its text where it cannot be sent."""
+    try:
+        data = pickle.dumps((False, error))
+        pickle.loads(data)
+    except Exception:
+        return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+    return data

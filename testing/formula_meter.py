@@ -1,0 +1,97 @@
+"""A meter whose times are a formula, and whose candidates fail as they are told to."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.backend.tuning.cost import Estimate
+from tileir.backend.tuning.meter import Artifact, Device, Survey
+from tileir.backend.tuning.problem import Job
+from tileir.backend.tuning.space import named
+from tileir.errors import CompileError, Diagnostic
+
+Formula = Callable[[Mapping[str, Any]], float]
+
+
+@attrs.frozen
+class FormulaMeter:
+    """`seconds(choices)` are what a candidate takes, `model(choices)` what is expected of it.
+    `faults`: candidates, as they are written, that go wrong: `refuse` and `error` while they are
+    surveyed, `crash`, `hang` and `raise` while they are compiled, `kill` and `wrong` while they
+    are run. `pause`: seconds that compiling takes. Both functions have to be picklable."""
+
+    seconds: Formula
+    model: Formula | None = None
+    faults: Mapping[str, str] = attrs.field(factory=dict)
+    pause: float = 0.0
+    alone: bool = False
+    isolated: bool = False
+    count: int = 1
+
+    def device(self) -> Device:
+        return Device("a formula", "1")
+
+    def places(self) -> Sequence[Mapping[str, str]]:
+        return [{"TILEIR_PLACE": str(i)} for i in range(self.count)]
+
+    def survey(self, job: Job, numbers: Mapping[str, int]) -> Survey:
+        match self._fault(job):
+            case "refuse":
+                raise CompileError(Diagnostic("TIR0708", "too much shared memory"))
+            case "error":
+                raise ValueError("the factory does not like it")
+            case _:
+                pass
+        if self.model is None:
+            return Survey()
+        seconds = self.model(_choices(job))
+        return Survey(estimate=Estimate(seconds, 1.0, 1, {"formula": seconds}))
+
+    def compile(self, job: Job) -> Artifact:
+        time.sleep(self.pause)
+        match self._fault(job):
+            case "crash":
+                os.kill(os.getpid(), 11)
+            case "hang":
+                time.sleep(3600)
+            case "raise":
+                raise ValueError("the compiler is confused")
+            case _:
+                pass
+        text = named(_choices(job))
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return Artifact((_choices(job), self._fault(job)), digest, 32, 0, 1024, self.pause)
+
+    def open(self, inputs: Mapping[str, Any]) -> FormulaSession:
+        return FormulaSession(self.seconds)
+
+    def _fault(self, job: Job) -> str:
+        return self.faults.get(named(_choices(job)), "")
+
+
+def _choices(job: Job) -> dict[str, Any]:
+    return {**job.choices, **job.options, **job.attributes}
+
+
+@attrs.frozen
+class FormulaSession:
+    """Looks at the formula instead of a clock."""
+
+    formula: Formula
+
+    def seconds(self, artifact: Artifact, grid: Sequence[int], launches: int) -> list[float]:
+        choices, fault = artifact.code
+        if fault == "kill":
+            os.kill(os.getpid(), 9)
+        return [self.formula(choices)] * launches
+
+    def results(self, artifact: Artifact, grid: Sequence[int]) -> Mapping[str, Any]:
+        _, fault = artifact.code
+        return {"y": np.full(4, 2.0 if fault == "wrong" else 1.0, np.float32)}

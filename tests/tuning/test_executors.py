@@ -1,0 +1,120 @@
+"""Compiling by other executors, and runs that are killed."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import killed
+import pytest
+from problems import SPACE, bowl, die, problem
+
+from tileir.backend.tuning import Limits, Status, TuneError, Workers, tune
+from tileir.testing.formula_meter import FormulaMeter
+
+BEST = "M=64,N=32,num_warps=4"
+FEW = SPACE.with_choices(M=(32, 64), N=(32, 64))
+
+
+def test_threads_compile():
+    with ThreadPoolExecutor(4) as threads:
+        assert tune(problem(FEW), FormulaMeter(bowl), executor=threads).best.name == BEST
+
+
+def test_a_process_pool_that_breaks_is_replaced():
+    meter = FormulaMeter(bowl, faults={"M=32,N=32,num_warps=1": "crash"})
+    with ProcessPoolExecutor(1, get_context("forkserver")) as pool:
+        result = tune(problem(FEW), meter, executor=pool, processes=1)
+    assert [o.name for o in result.outcomes if o.status is Status.CRASHED] == [
+        "M=32,N=32,num_warps=1"
+    ]
+    assert len(result.measured) == 15
+    assert result.best.name == BEST
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_executor_that_hangs_is_replaced():
+    few = FEW.with_choices(M=(64,))
+    meter = FormulaMeter(bowl, faults={"M=64,N=64,num_warps=1": "hang"})
+    pool = ProcessPoolExecutor(1, get_context("forkserver"))
+    result = tune(
+        problem(few), meter, executor=pool, processes=1, limits=Limits(compile=1.5, measure=10)
+    )
+    for process in list(pool._processes.values()):
+        process.kill()
+    pool.shutdown()
+    assert {o.name: o.status for o in result.outcomes if not o.good} == {
+        "M=64,N=64,num_warps=1": Status.TIMEOUT
+    }
+    assert result.best.name == BEST
+
+
+def test_an_executor_that_was_shut_down_is_replaced():
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    few = FEW.with_choices(M=(64,))
+    assert tune(problem(few), FormulaMeter(bowl), executor=pool, processes=1).best.name == BEST
+
+
+def test_tasks_of_workers_fail_alone():
+    with Workers(1, limit=5) as workers:
+        assert workers.submit(pow, 2, 5).result() == 32
+        with pytest.raises(ZeroDivisionError):
+            workers.submit(divmod, 1, 0).result()
+        with pytest.raises(TuneError, match="by signal 9") as error:
+            workers.submit(die).result()
+        assert error.value.code == "TIR1105"
+        assert workers.submit(pow, 2, 6).result() == 64
+
+
+def test_a_run_killed_half_way_resumes_and_loses_nothing(tmp_path):
+    path = tmp_path / "tuning.db"
+    here = Path(__file__).parent
+    process = subprocess.Popen([sys.executable, str(here / "killed.py"), str(path)])
+    while rows(path) < 10:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = rows(path)
+    assert 10 <= kept < len(SPACE)
+    result = killed.run(path)
+    assert result.reused == kept
+    assert rows(path) == len(result.outcomes) == len(SPACE)
+    assert result.best.name == BEST
+
+
+def rows(path):
+    if not path.exists():
+        return 0
+    try:
+        with sqlite3.connect(path) as connection:
+            return connection.execute("select count(*) from outcome").fetchone()[0]
+    except sqlite3.Error:
+        return 0
+
+
+def executed(dask_worker):
+    """Tasks that a worker of Dask ran."""
+    return dask_worker.state.executed_count
+
+
+def test_dask_compiles():
+    """On a cluster of two workers, in processes of their own."""
+    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        meter = FormulaMeter(bowl, faults={"M=32,N=32,num_warps=1": "raise"})
+        result = tune(problem(FEW), meter, executor=client.get_executor())
+        assert sum(client.run(executed).values()) >= 16
+    assert result.best.name == BEST
+    assert len(result.measured) == 15
+    assert [o.code for o in result.outcomes if not o.good] == ["TIR1108"]
