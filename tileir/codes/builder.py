@@ -56,4 +56,14 @@ CODES: dict[str, tuple[str, str]] = {
         "A name is defined twice, arguments or results are not of the declared types, or a "
         "function with results can end without `b.ret(...)`.",
     ),
+    "TIR0811": (
+        "index without bounds",
+        "The conditions of a contraction leave infinitely many values of an index. Each needs a "
+        "condition, or a tensor read at it, that bounds it on both sides.",
+    ),
+    "TIR0812": (
+        "elements assigned more than once",
+        "An assignment takes every element from one point of its iteration. Use a sum, product, "
+        "maximum or minimum where several points have one position.",
+    ),
 }

@@ -1,0 +1,48 @@
+"""Tensors computed element by element, and sums over many indices, as tiled kernels.
+
+    i, j, k = Index("i"), Index("j"), Index("k")
+    a, b, c = (Tensor(name, F16, (512, 512)) for name in "abc")
+    product = Apply("mul", (Read(a, (affine(i), affine(k))), Read(b, (affine(k), affine(j)))))
+    box = {index: range(512) for index in (i, j, k)}
+    stage = contraction(c, (affine(i), affine(j)), "sum", product, box)
+    program = Program((stage,), (c,))
+    program.run({a: left, b: right})[c]
+
+See `docs/builder.md`.
+"""
+
+from __future__ import annotations
+
+from tileir.builder.contraction.affine import Affine, Bound, Index, affine
+from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.choices import tiling
+from tileir.builder.contraction.functions import FUNCTIONS, JOININGS
+from tileir.builder.contraction.fusion import fused, inlined
+from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
+from tileir.builder.contraction.kinds import kind_of
+from tileir.builder.contraction.program import Launch, Program, dtype_of, temporaries
+from tileir.builder.contraction.ranges import ranges_of
+from tileir.builder.contraction.stage import Stage, Tiling, contraction, elementwise
+from tileir.builder.contraction.terms import (
+    Apply,
+    Cast,
+    Choose,
+    Number,
+    Position,
+    Read,
+    Reduce,
+    Tensor,
+    Term,
+    free,
+    reads,
+    replaced,
+    walk,
+)
+
+__all__ = [
+    "FUNCTIONS", "JOININGS", "Affine", "Apply", "Axis", "Bound", "Cast", "Choose", "Index",
+    "Launch", "Number", "Position", "Program", "Read", "Reduce", "Stage", "Tensor", "Term",
+    "Tiling", "affine", "contraction", "dtype_of", "elementwise", "free", "fused", "grid_of",
+    "inlined", "kernel", "kind_of", "ranges_of", "reads", "replaced", "temporaries", "tensors_of",
+    "tiling", "walk",
+]  # fmt: skip

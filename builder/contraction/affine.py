@@ -1,0 +1,154 @@
+"""Affine expressions of iteration variables, and bounds on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen(eq=False)
+class Index:
+    """A variable that a computation iterates over; each is itself, whatever its name."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __add__(self, other: Any) -> Affine:
+        return affine(self) + other
+
+    def __radd__(self, other: Any) -> Affine:
+        return affine(self) + other
+
+    def __sub__(self, other: Any) -> Affine:
+        return affine(self) - other
+
+    def __rsub__(self, other: Any) -> Affine:
+        return affine(other) - self
+
+    def __mul__(self, factor: int) -> Affine:
+        return affine(self) * factor
+
+    def __rmul__(self, factor: int) -> Affine:
+        return affine(self) * factor
+
+    def __neg__(self) -> Affine:
+        return affine(self) * -1
+
+
+@attrs.frozen
+class Affine:
+    """`constant` and a sum of integer multiples of indices, none of them 0."""
+
+    terms: tuple[tuple[Index, int], ...] = attrs.field(default=(), eq=frozenset)
+    constant: int = 0
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """Those it depends on."""
+        return tuple(index for index, _ in self.terms)
+
+    def coefficient(self, index: Index) -> int:
+        """The multiple of `index`."""
+        return dict(self.terms).get(index, 0)
+
+    def __add__(self, other: Any) -> Affine:
+        right = affine(other)
+        return _sum((*self.terms, *right.terms), self.constant + right.constant)
+
+    def __radd__(self, other: Any) -> Affine:
+        return self + other
+
+    def __sub__(self, other: Any) -> Affine:
+        return self + affine(other) * -1
+
+    def __rsub__(self, other: Any) -> Affine:
+        return affine(other) - self
+
+    def __mul__(self, factor: int) -> Affine:
+        return _sum(((i, n * factor) for i, n in self.terms), self.constant * factor)
+
+    def __rmul__(self, factor: int) -> Affine:
+        return self * factor
+
+    def __neg__(self) -> Affine:
+        return self * -1
+
+    def __str__(self) -> str:
+        parts = [_term(i, n) for i, n in self.terms]
+        shown = " + ".join([*parts, *([str(self.constant)] if self.constant or not parts else [])])
+        return shown.replace("+ -", "- ")
+
+    def replaced(self, by: Mapping[Index, Affine]) -> Affine:
+        """With expressions in place of indices."""
+        found = Affine((), self.constant)
+        for index, n in self.terms:
+            found += by.get(index, affine(index)) * n
+        return found
+
+    def interval(self, ranges: Mapping[Index, range]) -> range:
+        """The least range of all values over a box of `ranges`, none of them empty."""
+        low = high = self.constant
+        for index, n in self.terms:
+            ends = ranges[index].start * n, (ranges[index].stop - 1) * n
+            low, high = low + min(ends), high + max(ends)
+        return range(low, high + 1)
+
+
+@attrs.frozen
+class Bound:
+    """The condition `low <= of < high`; None where there is no such limit."""
+
+    of: Affine
+    low: int | None
+    high: int | None
+
+    def replaced(self, by: Mapping[Index, Affine]) -> Bound:
+        """With expressions in place of indices."""
+        return attrs.evolve(self, of=self.of.replaced(by))
+
+    def holds(self, ranges: Mapping[Index, range]) -> bool:
+        """Whether it holds everywhere in a box."""
+        return self.beyond(ranges) is None
+
+    def fails(self, ranges: Mapping[Index, range]) -> bool:
+        """Whether it holds nowhere in a box."""
+        found = self.of.interval(ranges)
+        below = self.low is not None and found.stop <= self.low
+        return below or (self.high is not None and found.start >= self.high)
+
+    def beyond(self, ranges: Mapping[Index, range]) -> Bound | None:
+        """What of it is not certain in a box; None where all of it is."""
+        found = self.of.interval(ranges)
+        low = None if self.low is None or found.start >= self.low else self.low
+        high = None if self.high is None or found.stop <= self.high else self.high
+        return None if low is None and high is None else Bound(self.of, low, high)
+
+    def __str__(self) -> str:
+        low = "" if self.low is None else f"{self.low} <= "
+        return f"{low}{self.of}" + ("" if self.high is None else f" < {self.high}")
+
+
+def affine(item: Any) -> Affine:
+    """An index, an integer or an affine expression as an affine expression. Raises TypeError."""
+    if isinstance(item, Affine):
+        return item
+    if isinstance(item, Index):
+        return Affine(((item, 1),))
+    if isinstance(item, int):
+        return Affine((), item)
+    raise TypeError(f"no affine expression: {item!r}")
+
+
+def _sum(terms: Iterable[tuple[Index, int]], constant: int) -> Affine:
+    found: dict[Index, int] = {}
+    for index, n in terms:
+        found[index] = found.get(index, 0) + n
+    return Affine(tuple((i, n) for i, n in found.items() if n), constant)
+
+
+def _term(index: Index, n: int) -> str:
+    return index.name if n == 1 else f"-{index.name}" if n == -1 else f"{n}*{index.name}"

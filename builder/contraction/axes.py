@@ -1,0 +1,167 @@
+"""Tiles of iterations: which points a tile holds, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import attrs
+
+from tileir.builder.builder import Builder
+from tileir.builder.contraction.affine import Index
+from tileir.builder.expr import Expr
+
+
+@attrs.frozen(slots=False, eq=False)
+class Axis:
+    """Indices and their ranges, outermost first, walked in tiles of `tile` points.
+
+    Lanes of a tile follow the innermost index, and all others are the same in a tile; where it
+    is `flat` they follow all indices as one, as the digits of one number.
+    """
+
+    ranges: tuple[tuple[Index, range], ...]
+    tile: int = 1
+    flat: bool = False
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether lanes follow all indices."""
+        return self.flat and self.tile > 1
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """Its indices, outermost first."""
+        return tuple(index for index, _ in self.ranges)
+
+    @cached_property
+    def points(self) -> int:
+        """Points in all."""
+        return prod(len(span) for _, span in self.ranges)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Tiles along each index; of a flat axis, one number."""
+        if self.is_flat:
+            return (-(-self.points // self.tile),)
+        *outer, inner = [len(span) for _, span in self.ranges] or [1]
+        return (*outer, -(-inner // self.tile))
+
+    @property
+    def blocks(self) -> int:
+        """Tiles in all."""
+        return prod(self.counts)
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """Points between neighbours along each index."""
+        extents = [len(span) for _, span in self.ranges]
+        return tuple(prod(extents[place + 1 :]) for place in range(len(extents)))
+
+
+@attrs.frozen(slots=False, eq=False)
+class Place:
+    """Values of an index in one tile: `start`, the same in all lanes, and what lanes add to it;
+    `span` holds every value that a lane may have, those beyond the last point included."""
+
+    start: Any
+    span: range
+    at: At | None = None
+
+    @property
+    def lanes(self) -> Expr | None:
+        """What lanes add, along one dimension; None for nothing."""
+        return None if self.at is None else self.at.lanes_of(self)
+
+
+@attrs.frozen(slots=False, eq=False)
+class At:
+    """The tile of an axis with a `number`; of a flat one, lanes count from `start` in `linear`."""
+
+    b: Builder
+    axis: Axis
+    number: Any
+    known: Mapping[Index, Place] | None = None
+
+    def again(self) -> At:
+        """The same, with tiles made anew: what a loop makes is not for what follows it."""
+        return At(self.b, self.axis, self.number, self.places)
+
+    @cached_property
+    def arange(self) -> Expr:
+        """0, 1, ... along the axis."""
+        return self.b.arange(self.axis.tile)
+
+    @cached_property
+    def start(self) -> Any:
+        """The first point of a flat axis's tile."""
+        return self.number * self.axis.tile
+
+    @cached_property
+    def places(self) -> Mapping[Index, Place]:
+        """Where each index is."""
+        if self.known is not None:
+            return {i: attrs.evolve(p, at=p.at and self) for i, p in self.known.items()}
+        return self._flat() if self.axis.is_flat else self._inner()
+
+    def _inner(self) -> dict[Index, Place]:
+        found: dict[Index, Place] = {}
+        rest, axis = self.number, self.axis
+        for place, (index, span) in reversed(list(enumerate(axis.ranges))):
+            count, inner = axis.counts[place], place == len(axis.ranges) - 1
+            digit = modulo(rest, count) if place else rest
+            rest = quotient(rest, count) if place else rest
+            step = axis.tile if inner else 1
+            wide = range(span.start, span.start + count * step)
+            lanes = self if inner and axis.tile > 1 else None
+            found[index] = Place(shifted(digit, step, span.start), wide, lanes)
+        return found
+
+    def _flat(self) -> dict[Index, Place]:
+        found: dict[Index, Place] = {}
+        for place, (index, span) in enumerate(self.axis.ranges):
+            last = self.axis.blocks * self.axis.tile - 1
+            stop = span.stop if place else span.start + last // self.axis.strides[0] + 1
+            found[index] = Place(span.start, range(span.start, stop), self)
+        return found
+
+    def lanes_of(self, place: Place) -> Expr:
+        """What lanes add to an index."""
+        if not self.axis.is_flat:
+            return self.arange
+        number = next(n for n, (i, _) in enumerate(self.axis.ranges) if self.places[i] is place)
+        return self.digits[number]
+
+    @cached_property
+    def linear(self) -> Expr:
+        """The number of each point of a flat axis."""
+        return shifted(self.start, 1, 0) + self.arange
+
+    @cached_property
+    def digits(self) -> tuple[Expr, ...]:
+        """The digits of `linear` by the extents of a flat axis."""
+        found: list[Expr] = []
+        for place, (stride, (_, span)) in enumerate(
+            zip(self.axis.strides, self.axis.ranges, strict=True)
+        ):
+            digit = self.linear if stride == 1 else self.linear.udiv(stride)
+            found.append(digit.urem(len(span)) if place else digit)
+        return tuple(found)
+
+
+def quotient(x: Any, n: int) -> Any:
+    """x // n of what is not negative."""
+    return x if n == 1 else x // n if isinstance(x, int) else x.udiv(n)
+
+
+def modulo(x: Any, n: int) -> Any:
+    """x % n of what is not negative."""
+    return 0 if n == 1 else x % n if isinstance(x, int) else x.urem(n)
+
+
+def shifted(x: Any, factor: int, more: int) -> Any:
+    """x * factor + more."""
+    x = x * factor if factor != 1 else x
+    return x + more if isinstance(x, int) or more else x

@@ -1,0 +1,203 @@
+"""Tiles where no schedule says them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tileir.builder.contraction.affine import Affine, Index
+from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.products import contiguous, factor_kind, factors, split
+from tileir.builder.contraction.stage import Stage, Tiling
+from tileir.builder.contraction.terms import Reduce, Tensor, free, reads, walk
+from tileir.types import Scalar
+
+LANES = 1024
+"""Elements of a tile that is computed element by element."""
+
+LEAST = 16
+"""Extents of matrices below which tiles are not made smaller."""
+
+WORTH = 8
+"""Rows, columns and depth from which a product goes as one of matrices."""
+
+ENOUGH = 128
+"""Tiles that keep a machine busy: smaller ones are taken where there would be fewer."""
+
+_PRODUCTS = {
+    8: ((128, 128, 64), (64, 64, 64), (32, 32, 64), (16, 16, 64)),
+    16: ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64), (32, 32, 64), (16, 16, 64)),
+    32: ((128, 128, 32), (64, 64, 32), (32, 32, 32), (16, 16, 32)),
+    64: ((64, 64, 16), (32, 32, 16), (16, 16, 16)),
+}
+"""Rows, columns and depth of tiles by the bits of factors, largest first."""
+
+
+def tiling(stage: Stage) -> Tiling:
+    """Tiles for a stage: of matrices where its first reduction is a sum of products that allows
+    it, else of neighbouring elements."""
+    for term in walk(stage.term):
+        if isinstance(term, Reduce) and (sides := matrix_sides(stage, term)) is not None:
+            return _of_matrices(stage, term, *sides)
+    return _of_elements(stage)
+
+
+# Matrices ---------------------------------------------------------------------------------------
+
+
+def matrix_sides(stage: Stage, term: Reduce) -> tuple[tuple[Index, ...], tuple[Index, ...]] | None:
+    """The indices of rows and of columns, in the order of the elements; None where `term` is no
+    product of matrices worth the name. Indices of all factors are in neither."""
+    spans = dict(stage.elements)
+    found = [frozenset(free(x) & spans.keys()) for x in factors(term.of)]
+    found = [x for x in found if x]
+    if len(found) < 2 or term.kind != "sum":
+        return None
+    shared = frozenset.intersection(*found)
+    groups = _joined([x - shared for x in found if x - shared])
+    if len(groups) != 2 or split(term, *groups) is None or factor_kind(term) is None:
+        return None
+    last = next((i for i in reversed(list(spans)) if i in groups[0] | groups[1]), None)
+    if last in groups[0]:
+        groups.reverse()
+    rows, columns = (tuple(i for i in spans if i in group) for group in groups)
+    depth = prod(len(span) for _, span in term.over)
+    extents = (prod(len(spans[i]) for i in side) for side in (rows, columns))
+    return None if min(*extents, depth) < WORTH else (rows, columns)
+
+
+def _joined(groups: Sequence[frozenset[Index]]) -> list[frozenset[Index]]:
+    """Groups that share an index as one."""
+    found: list[frozenset[Index]] = []
+    for group in groups:
+        met = [x for x in found if x & group]
+        found = [x for x in found if not x & group]
+        found.append(group.union(*met))
+    return found
+
+
+def _of_matrices(
+    stage: Stage, term: Reduce, rows: tuple[Index, ...], columns: tuple[Index, ...]
+) -> Tiling:
+    spans = dict(stage.elements)
+    kind = factor_kind(term)
+    assert isinstance(kind, Scalar)
+    high, wide = (prod(len(spans[i]) for i in side) for side in (rows, columns))
+    rest = [i for i in spans if i not in (*rows, *columns)]
+    copies = prod(len(spans[i]) for i in rest)
+    height, width, depth = _tile(kind, high, wide, copies)
+    first = _axis([(i, spans[i]) for i in rows], height)
+    second = _axis([(i, spans[i]) for i in columns], width)
+    batch = (Axis(tuple((i, spans[i]) for i in rest)),) if rest else ()
+    walks = {term: depth_axis(term, depth)}
+    warps = 8 if height * width >= 128 * 256 or (kind.bits == 32 and height >= 128) else 4
+    few = height * width < 64 * 64
+    return Tiling((*batch, first, second), walks, 8, 2 if few else warps, 3)
+
+
+def _tile(kind: Scalar, high: int, wide: int, copies: int) -> tuple[int, int, int]:
+    """The largest tile of which there are enough, no larger than needed."""
+    choices = _PRODUCTS.get(kind.bits, _PRODUCTS[16])
+    enough = (c for c in choices if -(-high // c[0]) * -(-wide // c[1]) * copies >= ENOUGH)
+    height, width, depth = next(enough, choices[-2])
+    return min(height, _power(high, LEAST)), min(width, _power(wide, LEAST)), depth
+
+
+def depth_axis(term: Reduce, depth: int) -> Axis:
+    """The indices that a product sums over: along the one that is contiguous in memory, or along
+    all as one where that one is short."""
+    over = along_memory(term)
+    points = prod(len(span) for _, span in over)
+    depth = min(depth, _power(points, LEAST))
+    return _axis(over, depth)
+
+
+def _axis(spans: Sequence[tuple[Index, range]], tile: int) -> Axis:
+    """Tiles along the innermost index where they fill it, else along all indices as one."""
+    flat = len(spans) > 1 and len(spans[-1][1]) % tile != 0
+    return Axis(tuple(spans), tile, flat)
+
+
+def along_memory(term: Reduce) -> list[tuple[Index, range]]:
+    """What is reduced over, the index of neighbours in memory last."""
+    near = [contiguous(read) for read in reads(term.of)]
+    return sorted(term.over, key=lambda x: x[0] in near)
+
+
+# Elements ---------------------------------------------------------------------------------------
+
+
+def _of_elements(stage: Stage) -> Tiling:
+    """A tile of neighbours in the output, of two dimensions where something is read across."""
+    lanes = LANES
+    if any(isinstance(t, Reduce) and along_lanes(t) for t in walk(stage.term)):
+        lanes = 8
+    if _is_even(stage):
+        flat = Axis(stage.elements, min(lanes, _power(_points(stage), 1)), flat=True)
+        return Tiling((flat,))
+    axes: list[Axis] = []
+    left = lanes
+    near = [i for i in _contiguous_reads(stage) if i is not stage.elements[-1][0]]
+    for index, span in reversed(stage.elements):
+        most = 32 if near and lanes > 32 and (index in near or not axes) else left
+        tile = min(most, left, _power(len(span), 1))
+        left //= tile
+        axes.insert(0, Axis(((index, span),), tile))
+    return Tiling(tuple(axes))
+
+
+def _contiguous_reads(stage: Stage) -> list[Index]:
+    """Indices of elements along which something is read."""
+    spans = dict(stage.elements)
+    found = [contiguous(read) for read in reads(stage.term)]
+    return [i for i in found if i is not None and i in spans]
+
+
+def _is_even(stage: Stage) -> bool:
+    """Whether everything is read and written along all indices of elements as one."""
+    if not stage.elements:
+        return True
+    accesses = [(read.tensor, read.at) for read in reads(stage.term) if not read.tensor.by_value]
+    flat = Axis(stage.elements, 1, flat=True)
+    return all(_goes_along(flat, *access) for access in [*accesses, (stage.output, stage.at)])
+
+
+def _goes_along(axis: Axis, tensor: Tensor, at: Sequence[object]) -> bool:
+    offset = Affine()
+    for stride, position in zip(tensor.strides, at, strict=True):
+        if not isinstance(position, Affine):
+            return False
+        offset += position * stride
+    step = offset.coefficient(axis.indices[-1])
+    return all(
+        offset.coefficient(i) == step * s for i, s in zip(axis.indices, axis.strides, strict=True)
+    )
+
+
+def _points(stage: Stage) -> int:
+    return prod(len(span) for _, span in stage.elements)
+
+
+def along_lanes(term: Reduce) -> bool:
+    """Whether lanes of a reduction go along its last index: where memory does."""
+    indices = {index for index, _ in term.over}
+    return any(contiguous(read) in indices for read in reads(term.of))
+
+
+def walk_of(term: Reduce, shape: Sequence[int]) -> Axis:
+    """The tiles of a reduction in a tile of `shape`."""
+    over = along_memory(term)
+    if not over:
+        return Axis(())
+    lanes = max(1, 4096 // prod(shape))
+    if prod(shape) > 64 and not along_lanes(term):
+        return Axis(tuple(over))
+    extent = len(over[-1][1])
+    flat = len(over) > 1 and extent < min(lanes, 64)
+    points = prod(len(span) for _, span in over) if flat else extent
+    return Axis(tuple(over), min(lanes, _power(points, 1)), flat)
+
+
+def _power(n: int, least: int) -> int:
+    """The least power of two that is not below n, and `least` at least."""
+    return max(least, 1 << max(0, n - 1).bit_length())

@@ -1,0 +1,143 @@
+"""Terms as operations on tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from tileir.builder.builder import Builder
+from tileir.builder.contraction import functions
+from tileir.builder.contraction.affine import Affine, Bound
+from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.terms import (
+    Apply,
+    Cast,
+    Choose,
+    Number,
+    Position,
+    Read,
+    Reduce,
+    Tensor,
+    Term,
+)
+from tileir.builder.contraction.view import View
+from tileir.builder.expr import Expr
+from tileir.types import F32, I1, I32, element_of
+
+
+@attrs.frozen(eq=False)
+class Emitter:
+    """`arguments` are the pointers (values, of what is passed by value) of tensors; `walks` says
+    in which tiles a reduction goes, `reduces` makes it, `precision` is how products are formed."""
+
+    b: Builder
+    arguments: Mapping[Tensor, Expr]
+    walks: Callable[[Reduce, View], Axis]
+    reduces: Callable[[Emitter, Reduce, View], Any]
+    precision: str = "ieee"
+    loops: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
+    """Options of loops."""
+
+    def term(self, term: Term, view: View) -> Any:
+        """`term` in a view: a number, or a value of its shape, or 1 along dimensions that it does
+        not depend on."""
+        if term not in view.known:
+            view.known[term] = self._made(term, view)
+        return view.known[term]
+
+    def value(self, term: Term, view: View) -> Expr:
+        """`term` as a value."""
+        found = self.term(term, view)
+        if isinstance(found, Expr):
+            return found
+        kind = I1 if isinstance(found, bool) else I32 if isinstance(found, int) else F32
+        return self.b.constant(kind, found)
+
+    def _made(self, term: Term, view: View) -> Any:
+        match term:
+            case Number():
+                return self._number(term)
+            case Position():
+                return view.value(term.at)
+            case Read():
+                found = self.read(term, view)
+                return found.to(functions.wide(term.tensor.element))
+            case Apply():
+                arguments = tuple(self.term(x, view) for x in term.arguments)
+                return functions.call(self.b, term.name, arguments)
+            case Cast():
+                return self.value(term.of, view).to(term.element)
+            case Choose():
+                return self._chosen(term, view)
+            case Reduce():
+                return self.reduces(self, term, view)
+
+    def _number(self, term: Number) -> Any:
+        if term.element is None:
+            return term.value
+        return self.b.constant(term.element, term.value)
+
+    def _chosen(self, term: Choose, view: View) -> Any:
+        if any(bound.fails(view.spans) for bound in term.where):
+            return self.term(term.otherwise, view)
+        mask = view.mask(term.where)
+        if mask is None:
+            return self.term(term.then, view)
+        arms = self.term(term.then, view), self.term(term.otherwise, view)
+        return functions.call(self.b, "select", (mask, *arms))
+
+    # Memory -----------------------------------------------------------------------------------
+
+    def read(self, term: Read, view: View) -> Expr:
+        """The elements as they are in memory."""
+        given = self.arguments[term.tensor]
+        if term.tensor.by_value:
+            return given
+        if any(guard.fails(view.spans) for guard in term.guards):
+            return self.b.constant(term.tensor.element, 0)
+        pointer, mask = self.address(term.tensor, term.at, view), self.guarded(term, view)
+        zero = 0.0 if functions.is_float(self.b.undef(term.tensor.element)) else 0
+        return pointer.load() if mask is None else pointer.load(mask, zero)
+
+    def address(self, tensor: Tensor, at: tuple[Affine | Term, ...], view: View) -> Expr:
+        """Pointers to elements: one that all lanes share, moved by what they add."""
+        known, computed = Affine(), None
+        for stride, position in zip(tensor.strides, at, strict=True):
+            if isinstance(position, Affine):
+                known += position * stride
+            else:
+                found = self.value(position, view).to(I32) * stride
+                computed = found if computed is None else computed + found
+        shared, lanes = view.split(known)
+        pointer = self.arguments[tensor]
+        if not isinstance(shared, int) or shared:
+            pointer = pointer + shared
+        for more in (lanes, computed):
+            pointer = pointer if more is None else pointer + more
+        return pointer
+
+    def guarded(self, term: Read, view: View) -> Any:
+        """Where a read is made: None for everywhere."""
+        mask = view.mask(guards(term))
+        for position, extent in zip(term.at, term.tensor.shape, strict=True):
+            if not isinstance(position, Affine):
+                inside = self.value(position, view).to(I32).ult(extent)
+                mask = inside if mask is None else mask & inside
+        return mask
+
+
+def guards(term: Read) -> tuple[Bound, ...]:
+    """The conditions under which a read is made: its own, and that it is of the tensor."""
+    inside = (
+        Bound(position, 0, extent)
+        for position, extent in zip(term.at, term.tensor.shape, strict=True)
+        if isinstance(position, Affine)
+    )
+    return (*term.guards, *inside)
+
+
+def element(value: Expr) -> Any:
+    """The type of a value's elements."""
+    return element_of(value.type)

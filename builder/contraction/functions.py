@@ -1,0 +1,165 @@
+"""Elementwise functions of terms, and the ways to join many values into one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from tileir.builder.arguments import as_number
+from tileir.builder.builder import Builder
+from tileir.builder.expr import Expr
+from tileir.types import F32, I1, I32, Element, Scalar, element_of
+
+
+def call(b: Builder, name: str, arguments: tuple[Any, ...]) -> Expr:
+    """The function `name` of values and numbers, at least one a value."""
+    if all(as_number(x) is not None for x in arguments):
+        first = arguments[0]
+        kind = I1 if isinstance(first, bool) else I32 if isinstance(first, int) else F32
+        arguments = (b.constant(kind, first), *arguments[1:])
+    return FUNCTIONS[name](b, *arguments)
+
+
+def is_float(x: Any) -> bool:
+    """Whether x is a floating-point value or number."""
+    if not isinstance(x, Expr):
+        return isinstance(x, float)
+    element = element_of(x.type)
+    return isinstance(element, Scalar) and element.is_float
+
+
+def _real(b: Builder, x: Any) -> Expr:
+    """x as a float."""
+    x = x if isinstance(x, Expr) else b.constant(F32, x)
+    return x if is_float(x) else x.to(F32)
+
+
+def _unary(mnemonic: str) -> Callable[..., Expr]:
+    return lambda b, x: b.insert(mnemonic, _real(b, x))
+
+
+def _whole(mnemonic: str) -> Callable[..., Expr]:
+    """A rounding: integers stay."""
+    return lambda b, x: b.insert(mnemonic, x) if is_float(x) else x
+
+
+def _condition(b: Builder, x: Any) -> Any:
+    return x.to(I1) if isinstance(x, Expr) else b.constant(I1, bool(x))
+
+
+def _quotient(b: Builder, x: Any, y: Any) -> Expr:
+    """As in C: of integers, rounded to zero."""
+    if is_float(x) or is_float(y):
+        return x / y
+    return x.sdiv(y) if isinstance(x, Expr) else y.builder.constant(y.type, x).sdiv(y)
+
+
+def _remainder(b: Builder, x: Any, y: Any) -> Expr:
+    return x - _quotient(b, x, y) * y
+
+
+def _modulo(b: Builder, x: Any, y: Any) -> Expr:
+    if is_float(x) or is_float(y):
+        return x - b.insert("floor", x / y) * y
+    return x % y
+
+
+def _floor_quotient(b: Builder, x: Any, y: Any) -> Expr:
+    if is_float(x) or is_float(y):
+        return b.insert("floor", x / y)
+    return x // y
+
+
+def _power(b: Builder, x: Any, y: Any) -> Expr:
+    return _real(b, x) ** (_real(b, y) if isinstance(y, Expr) else float(y))
+
+
+def _sigmoid(b: Builder, x: Any) -> Expr:
+    return 1.0 / ((-_real(b, x)).exp() + 1.0)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Expr]] = {
+    "add": lambda b, x, y: x + y,
+    "sub": lambda b, x, y: x - y,
+    "mul": lambda b, x, y: x * y,
+    "div": lambda b, x, y: x / y,
+    "quotient": _quotient,
+    "remainder": _remainder,
+    "floordiv": _floor_quotient,
+    "mod": _modulo,
+    "pow": _power,
+    "max": lambda b, x, y: b.maximum(x, y),
+    "min": lambda b, x, y: b.minimum(x, y),
+    "neg": lambda b, x: -x,
+    "abs": lambda b, x: abs(x),
+    "lt": lambda b, x, y: x < y,
+    "le": lambda b, x, y: x <= y,
+    "gt": lambda b, x, y: x > y,
+    "ge": lambda b, x, y: x >= y,
+    "eq": lambda b, x, y: x == y,
+    "ne": lambda b, x, y: x != y,
+    "and": lambda b, x, y: _condition(b, x) & _condition(b, y),
+    "or": lambda b, x, y: _condition(b, x) | _condition(b, y),
+    "not": lambda b, x: ~_condition(b, x),
+    "bit_and": lambda b, x, y: x & y,
+    "bit_or": lambda b, x, y: x | y,
+    "bit_xor": lambda b, x, y: x ^ y,
+    "bit_not": lambda b, x: ~x,
+    "shl": lambda b, x, y: x << y,
+    "shr": lambda b, x, y: x >> y,
+    "select": lambda b, c, x, y: b.where(_condition(b, c), x, y),
+    "sigmoid": _sigmoid,
+    "floor": _whole("floor"),
+    "ceil": _whole("ceil"),
+    "round": _whole("frint"),
+    "trunc": _whole("ftrunc"),
+    **{
+        name: _unary(name)
+        for name in (
+            "exp", "exp2", "log", "log2", "log10", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos",
+            "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
+        )
+    },
+}  # fmt: skip
+"""Name to emitter. Integers are signed; `max` and `min` give NaN where either is; functions that
+the reals have turn integers into f32; `quotient` and `remainder` are C's, `floordiv` and `mod`
+Python's; conditions are i1, and a number is one where it is not 0; `round` is to even."""
+
+
+@attrs.frozen
+class Joining:
+    """A way to join: its op for integers and floats, and what changes nothing."""
+
+    integer: str
+    floating: str
+    neutral: Callable[[Scalar], int | float]
+
+    def op(self, element: Scalar) -> str:
+        """Its op on `element`."""
+        return self.floating if element.is_float else self.integer
+
+
+def _least(element: Scalar) -> int | float:
+    return float("-inf") if element.is_float else -(1 << (element.bits - 1))
+
+
+def _greatest(element: Scalar) -> int | float:
+    return float("inf") if element.is_float else (1 << (element.bits - 1)) - 1
+
+
+JOININGS: Mapping[str, Joining] = {
+    "sum": Joining("add", "fadd", lambda _: 0),
+    "product": Joining("mul", "fmul", lambda _: 1),
+    "max": Joining("smax", "fmaximum", _least),
+    "min": Joining("smin", "fminimum", _greatest),
+}
+"""The kinds of `Reduce`."""
+
+
+def wide(element: Element) -> Element:
+    """The type that values of `element` are computed with."""
+    if not isinstance(element, Scalar) or element is I1 or element.bits >= 32:
+        return element
+    return F32 if element.is_float else I32

@@ -1,0 +1,145 @@
+"""Stages computed where they are read, instead of in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from tileir.builder.contraction.affine import Affine, Index, affine
+from tileir.builder.contraction.choices import matrix_sides
+from tileir.builder.contraction.functions import wide
+from tileir.builder.contraction.kinds import kind_of
+from tileir.builder.contraction.stage import Stage
+from tileir.builder.contraction.terms import (
+    Apply,
+    Cast,
+    Choose,
+    Number,
+    Read,
+    Reduce,
+    Tensor,
+    Term,
+    mapped,
+    reads,
+    replaced,
+    walk,
+)
+from tileir.types import Element
+
+CHEAP = 8
+"""Functions in a stage up to which it may be computed again for every element that needs it."""
+
+
+def fused(stages: Sequence[Stage], kept: Iterable[Tensor]) -> tuple[Stage, ...]:
+    """`stages`, which come before those that read them, with what no memory is needed for inlined:
+    elementwise stages, unless much would be computed again, and reductions into the one elementwise
+    stage that reads them element by element. `kept` are written in any case. No value changes."""
+    remaining = list(stages)
+    for stage in list(remaining):
+        if stage.output in kept or not inlinable(stage):
+            continue
+        place = remaining.index(stage)
+        readers = [s for s in remaining if _reads_of(s.term, stage.output)]
+        if readers and _worth(stage, readers):
+            remaining = [inlined(s, stage) for n, s in enumerate(remaining) if n != place]
+    return tuple(remaining)
+
+
+def inlinable(stage: Stage) -> bool:
+    """Whether its elements can be computed at any position."""
+    return stage.at == tuple(affine(i) for i, _ in stage.elements)
+
+
+def inlined(reader: Stage, stage: Stage) -> Stage:
+    """`reader` with the term of `stage` in place of reads of its output, as memory would give it
+    back."""
+    return attrs.evolve(reader, term=_with(reader.term, stage))
+
+
+def _with(term: Term, stage: Stage) -> Term:
+    made = mapped(term, lambda part: _with(part, stage))
+    if not isinstance(made, Read) or made.tensor is not stage.output:
+        return made
+    by = {
+        index: at
+        for (index, _), at in zip(stage.elements, made.at, strict=True)
+        if isinstance(at, Affine)
+    }
+    found = as_read(stage.output.element, replaced(stage.term, by))
+    return guarded(found, made) if made.guards else found
+
+
+def guarded(term: Term, read: Read) -> Term:
+    """`term` where the guards of `read` hold, else 0."""
+    if isinstance(term, Read):
+        return attrs.evolve(term, guards=(*term.guards, *read.guards))
+    return Choose(read.guards, term, Number(0))
+
+
+def as_read(element: Element, term: Term) -> Term:
+    """`term` as it is after it was stored as `element` and read."""
+    term = padded(term)
+    if isinstance(term, Read) and term.tensor.element is element:
+        return term
+    kind = kind_of(term)
+    exact = wide(element) is element
+    if exact and kind is element and not (isinstance(term, Number) and term.element is None):
+        return term
+    stored = Cast(element, term)
+    return stored if exact else Cast(wide(element), stored)
+
+
+def padded(term: Term) -> Term:
+    """A choice between a read and 0 as a guarded read."""
+    match term:
+        case Choose(where, Read() as read, Number(0)):
+            return attrs.evolve(read, guards=(*read.guards, *where))
+        case _:
+            return term
+
+
+# What is worth it -------------------------------------------------------------------------------
+
+
+def _worth(stage: Stage, readers: Sequence[Stage]) -> bool:
+    found = [r for reader in readers for r in _reads_of(reader.term, stage.output)]
+    if any(not isinstance(at, Affine) for read in found for at in read.at):
+        return False
+    work = sum(isinstance(t, (Apply, Reduce)) for t in walk(stage.term))
+    if any(isinstance(t, Reduce) for t in walk(stage.term)):
+        return len(readers) == 1 and _element_by_element(stage, readers[0], found)
+    if isinstance(padded(stage.term), (Read, Number)):
+        return True
+    again = any(_in_reduction(reader.term, stage.output) for reader in readers)
+    if again or len(readers) > 1:
+        return work <= CHEAP and not (again and any(_is_product(r) for r in readers))
+    return len(set(found)) * work <= 4 * CHEAP
+
+
+def _element_by_element(stage: Stage, reader: Stage, found: Sequence[Read]) -> bool:
+    """Whether every element of a stage is needed once, by one element of its reader."""
+    if any(isinstance(t, Reduce) for t in walk(reader.term)):
+        return False
+    spans: Mapping[Index, range] = dict(reader.elements)
+    positions = {read.at for read in found}
+    if len(positions) != 1 or any(read.guards for read in found):
+        return False
+    indices = [at.indices[0] for at in positions.pop() if isinstance(at, Affine) and at.indices]
+    same = [spans.get(i) for i in indices] == [span for _, span in stage.elements]
+    exact = {affine(i) for i in indices} == {at for read in found for at in read.at}
+    return same and exact and set(indices) == spans.keys()
+
+
+def _reads_of(term: Term, tensor: Tensor) -> list[Read]:
+    return [read for read in reads(term) if read.tensor is tensor]
+
+
+def _in_reduction(term: Term, tensor: Tensor) -> bool:
+    inner = (t for t in walk(term) if isinstance(t, Reduce))
+    return any(_reads_of(t, tensor) for t in inner)
+
+
+def _is_product(stage: Stage) -> bool:
+    found = (t for t in walk(stage.term) if isinstance(t, Reduce))
+    return any(matrix_sides(stage, t) is not None for t in found)

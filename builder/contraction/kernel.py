@@ -1,0 +1,98 @@
+"""A stage as a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from math import prod
+from typing import Any
+
+from tileir.builder.builder import Builder
+from tileir.builder.contraction.axes import At, Axis, modulo, quotient
+from tileir.builder.contraction.choices import depth_axis, walk_of
+from tileir.builder.contraction.emit import Emitter
+from tileir.builder.contraction.products import factors_of
+from tileir.builder.contraction.reductions import reduced
+from tileir.builder.contraction.stage import Stage, Tiling
+from tileir.builder.contraction.terms import Reduce, Tensor, reads
+from tileir.builder.contraction.view import View, start
+from tileir.builder.functions import Argument, arg
+from tileir.types import pointer
+
+
+def tensors_of(stage: Stage) -> tuple[Tensor, ...]:
+    """What a stage reads, each once, and then its output."""
+    found = dict.fromkeys(read.tensor for read in reads(stage.term))
+    return (*(t for t in found if t is not stage.output), stage.output)
+
+
+def grid_of(tiling: Tiling) -> int:
+    """Instances of the kernel."""
+    return prod(axis.blocks for axis in tiling.axes)
+
+
+def kernel(b: Builder, name: str, stage: Stage, tiling: Tiling) -> None:
+    """Add the kernel of a stage: its parameters are `tensors_of` it, its grid is `grid_of` the
+    tiling. Raises BuildError."""
+    tensors = tensors_of(stage)
+    given = {f"p{n}_{t.name}": _argument(t, stage) for n, t in enumerate(tensors)}
+    place = nullcontext() if stage.location is None else b.located(stage.location)
+    with place, b.kernel(name, **given) as arguments:
+        if tiling.num_warps is not None:
+            b.configure(num_warps=tiling.num_warps)
+        view = start(b, _instances(b, tiling))
+        emitter = _emitter(b, dict(zip(tensors, arguments, strict=True)), tiling)
+        value = emitter.value(stage.term, view)
+        target = emitter.address(stage.output, stage.at, view)
+        shape = target.shape or view.shape
+        mask = view.mask(stage.where)
+        value = value.to(stage.output.element)
+        target.broadcast_to(*shape).store(value, mask)
+
+
+def _emitter(b: Builder, arguments: Any, tiling: Tiling) -> Emitter:
+    def walks(term: Reduce, view: View) -> Axis:
+        if term not in tiling.walks and factors_of(term, view) is not None:
+            return depth_axis(term, 32)
+        return tiling.walks.get(term) or walk_of(term, view.shape)
+
+    options = {"stages": tiling.stages, "unroll": tiling.unroll}
+    loops = {name: value for name, value in options.items() if value is not None}
+    return Emitter(b, arguments, walks, reduced, tiling.precision, loops)
+
+
+def _argument(tensor: Tensor, stage: Stage) -> Argument:
+    if tensor.by_value:
+        return arg(tensor.element)
+    readonly = tensor is not stage.output
+    return arg(pointer(tensor.element), aligned=16, readonly=readonly, noalias=True)
+
+
+def _instances(b: Builder, tiling: Tiling) -> list[At]:
+    """The tiles of this instance."""
+    if grid_of(tiling) == 1:
+        return [At(b, axis, 0) for axis in tiling.axes]
+    counts = [axis.blocks for axis in tiling.axes]
+    numbers = _digits(b.program_id(axis=0), counts)
+    if tiling.group > 1 and len(counts) > 1 and min(counts[-2:]) > 1:
+        tile = b.program_id(axis=0)
+        if len(counts) > 2:
+            tile = modulo(tile, counts[-2] * counts[-1])
+        numbers[-2:] = _grouped(b, tile, counts[-2], counts[-1], tiling.group)
+    return [At(b, axis, number) for axis, number in zip(tiling.axes, numbers, strict=True)]
+
+
+def _digits(number: Any, counts: Sequence[int]) -> list[Any]:
+    found: list[Any] = []
+    for place, count in reversed(list(enumerate(counts))):
+        found.insert(0, modulo(number, count) if place else number)
+        number = quotient(number, count) if place else number
+    return found
+
+
+def _grouped(b: Builder, tile: Any, rows: int, columns: int, group: int) -> list[Any]:
+    """Row and column of a tile, `group` rows at a time."""
+    first = tile.udiv(columns * group) * group
+    high = group if rows % group == 0 else b.minimum(rows - first, group)
+    within = tile.urem(columns * group)
+    return [first + within.urem(high), within.udiv(high)]

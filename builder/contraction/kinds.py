@@ -1,0 +1,81 @@
+"""The types that terms are computed in."""
+
+from __future__ import annotations
+
+from tileir.builder.contraction.functions import wide
+from tileir.builder.contraction.terms import (
+    Apply,
+    Cast,
+    Choose,
+    Number,
+    Position,
+    Read,
+    Reduce,
+    Term,
+)
+from tileir.builder.promotion import meet
+from tileir.types import F32, I1, I32, Element, Scalar
+
+CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
+"""Functions whose values are i1."""
+
+_KEEPING = frozenset(
+    {
+        "add", "sub", "mul", "quotient", "remainder", "floordiv", "mod", "max", "min", "neg", "abs",
+        "bit_and", "bit_or", "bit_xor", "bit_not", "shl", "shr", "select", "floor", "ceil", "round",
+        "trunc",
+    }
+)  # fmt: skip
+"""Functions that integers have too; others are of the reals."""
+
+
+def kind_of(term: Term) -> Element:
+    """The element type of the values of `term`; of a number of no type, i1, i32 or f32."""
+    match term:
+        case Number():
+            return term.element or _of_number(term.value)
+        case Position():
+            return I32
+        case Read():
+            return wide(term.tensor.element)
+        case Cast():
+            return term.element
+        case Choose():
+            return _together(term.then, term.otherwise)
+        case Reduce():
+            return kind_of(term.of)
+        case Apply():
+            return _of_call(term)
+
+
+def _of_number(value: float | bool) -> Element:
+    return I1 if isinstance(value, bool) else I32 if isinstance(value, int) else F32
+
+
+def _of_call(term: Apply) -> Element:
+    if term.name in CONDITIONS:
+        return I1
+    kept = term.arguments[1:] if term.name == "select" else term.arguments
+    found = kind_of(kept[0]) if len(kept) == 1 else _together(*kept)
+    if term.name in _KEEPING or (isinstance(found, Scalar) and found.is_float):
+        return found
+    return F32
+
+
+def _together(x: Term, y: Term) -> Element:
+    """The type two terms meet in: a literal takes the other's, and a float makes integers f32."""
+    left, right = kind_of(x), kind_of(y)
+    if _is_literal(x) and not _is_literal(y):
+        return _beside(right, left)
+    if _is_literal(y) and not _is_literal(x):
+        return _beside(left, right)
+    return meet(left, right)
+
+
+def _beside(value: Element, literal: Element) -> Element:
+    assert isinstance(value, Scalar) and isinstance(literal, Scalar)
+    return value if value.is_float or not literal.is_float else F32
+
+
+def _is_literal(term: Term) -> bool:
+    return isinstance(term, Number) and term.element is None

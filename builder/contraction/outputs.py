@@ -1,0 +1,109 @@
+"""Solving `o = e(i)`: which points of an iteration an element of the output is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from tileir.builder.contraction.affine import Affine, Bound, Index, affine
+
+
+@attrs.frozen
+class Solved:
+    """`elements` and their ranges cover the output, element by element, `at` says where; `over`
+    is what remains for each of them, where the conditions `where` hold. `replaced` are the
+    original indices."""
+
+    elements: Mapping[Index, range]
+    at: tuple[Affine, ...]
+    over: Mapping[Index, range]
+    where: tuple[Bound, ...]
+    replaced: Mapping[Index, Affine]
+
+
+def solved(at: Sequence[Affine], shape: Sequence[int], ranges: Mapping[Index, range]) -> Solved:
+    """Elements of an output of `shape` by the points of the box `ranges` that write them.
+
+    Unimodular changes of the indices bring each position to a single index (Hermite's normal
+    form, a column at a time). One with the factor 1 is replaced by the position itself; with the
+    factor g, by its multiples and their g - 1 successors, which no point writes.
+    """
+    state = _State(dict(ranges), {i: affine(i) for i in ranges}, {}, [], [])
+    for number, (position, extent) in enumerate(zip(at, shape, strict=True)):
+        _solve(state, position, extent, f"o{number}")
+    where = [*state.where]
+    for index, span in ranges.items():
+        where.append(Bound(state.replaced[index], span.start, span.stop))
+    box = {**state.elements, **state.free}
+    kept = tuple(found for bound in where if (found := bound.beyond(box)) is not None)
+    return Solved(state.elements, tuple(state.at), state.free, kept, state.replaced)
+
+
+@attrs.define
+class _State:
+    """`free` indices are not determined yet, `elements` are by the positions before."""
+
+    free: dict[Index, range]
+    replaced: dict[Index, Affine]
+    elements: dict[Index, range]
+    where: list[Bound]
+    at: list[Affine]
+
+    def replace(self, index: Index, by: Affine) -> None:
+        """`by` in place of a free index."""
+        del self.free[index]
+        self.replaced = {i: e.replaced({index: by}) for i, e in self.replaced.items()}
+        self.where = [bound.replaced({index: by}) for bound in self.where]
+
+
+def _solve(state: _State, position: Affine, extent: int, name: str) -> None:
+    found = _with_one_free(state, position.replaced(state.replaced))
+    free = [index for index in found.indices if index in state.free]
+    if not free:
+        element = _element(state, Index(name), extent)
+        state.where.append(Bound(affine(element) - found, 0, 1))
+        return
+    (index,) = free
+    n = found.coefficient(index)
+    if abs(n) == 1:
+        rest = found - affine(index) * n
+        element = _element(state, Index(index.name), extent)
+        state.replace(index, (affine(element) - rest) * n)
+    else:
+        _spread(state, found, index, extent)
+
+
+def _element(state: _State, element: Index, extent: int) -> Index:
+    state.elements[element] = range(extent)
+    state.at.append(affine(element))
+    return element
+
+
+def _with_one_free(state: _State, position: Affine) -> Affine:
+    """`position` after indices were changed so that it holds one free index at most."""
+    while True:
+        free = [index for index in position.indices if index in state.free]
+        if len(free) <= 1:
+            return position
+        pivot = min(free, key=lambda i: (abs(position.coefficient(i)), -len(state.free[i])))
+        other = next(i for i in free if i is not pivot)
+        times = position.coefficient(other) // position.coefficient(pivot)
+        changed = Index(pivot.name)
+        span = (pivot + times * other).interval(state.free)
+        state.replace(pivot, changed - times * other)
+        state.free[changed] = span
+        position = position.replaced({pivot: changed - times * other})
+
+
+def _spread(state: _State, position: Affine, index: Index, extent: int) -> None:
+    """Elements at `g * step + offset + rest`, of which only those with offset 0 are written."""
+    n = position.coefficient(index)
+    g, rest = abs(n), position - affine(index) * n
+    span = rest.interval(state.elements)
+    first, last = -((span.stop - 1) + g - 1) // g, (extent - 1 - span.start) // g
+    step, offset = Index(index.name), Index(f"{index.name}.rest")
+    state.replace(index, affine(step) * (n // g))
+    state.elements[step], state.elements[offset] = range(first, last + 1), range(g)
+    state.at.append(step * g + offset + rest)
+    state.where.append(Bound(affine(offset), 0, 1))

@@ -1,0 +1,108 @@
+"""Stages in order, as kernels and their launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.builder.builder import Builder
+from tileir.builder.contraction.choices import tiling
+from tileir.builder.contraction.fusion import fused
+from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
+from tileir.builder.contraction.stage import Stage, Tiling
+from tileir.builder.contraction.terms import Tensor
+from tileir.executor import executor
+from tileir.ir import Module
+from tileir.types import BF16, I1, Element, Scalar
+
+
+@attrs.frozen
+class Launch:
+    """A kernel, how many instances of it run, and the tensors it is given."""
+
+    kernel: str
+    grid: int
+    tensors: tuple[Tensor, ...]
+
+
+@attrs.frozen(slots=False, eq=False)
+class Program:
+    """Stages, each after those that write what it reads, and the tensors that are asked for.
+
+    `tilings` are those of stages by their output; others are chosen. `fuse` inlines what needs no
+    memory of its own.
+    """
+
+    stages: tuple[Stage, ...]
+    outputs: tuple[Tensor, ...]
+    tilings: Mapping[Tensor, Tiling] = attrs.field(factory=dict[Tensor, Tiling])
+    fuse: bool = True
+
+    @cached_property
+    def kernels(self) -> tuple[Stage, ...]:
+        """The stages that become kernels, in order."""
+        return fused(self.stages, self.outputs) if self.fuse else self.stages
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """What is run, in order."""
+        return self._built[1]
+
+    @cached_property
+    def module(self) -> Module:
+        """All kernels. Raises BuildError."""
+        return self._built[0]
+
+    @cached_property
+    def _built(self) -> tuple[Module, tuple[Launch, ...]]:
+        b = Builder(locations=False)
+        launches: list[Launch] = []
+        for number, stage in enumerate(self.kernels):
+            if 0 in stage.output.shape:
+                continue
+            chosen = self.tilings.get(stage.output) or tiling(stage)
+            name = f"k{number}_{stage.output.name}"
+            kernel(b, name, stage, chosen)
+            launches.append(Launch(name, grid_of(chosen), tensors_of(stage)))
+        return b.module(), tuple(launches)
+
+    def run(
+        self,
+        given: Mapping[Tensor, Any],
+        on: str = "interpreter",
+        **options: Any,
+    ) -> dict[Tensor, Any]:
+        """The outputs, for arrays and numbers by tensor, on the executor `on`; what is not given
+        is allocated. Arrays do not overlap. Raises TileirError."""
+        arrays = dict(given)
+        for launch in self.launches:
+            for tensor in launch.tensors:
+                if tensor not in arrays:
+                    arrays[tensor] = np.zeros(tensor.shape, dtype_of(tensor.element))
+            arguments = [arrays[tensor] for tensor in launch.tensors]
+            executor(on).launch(self.module, launch.kernel, (launch.grid,), arguments, **options)
+        for tensor in self.outputs:
+            arrays.setdefault(tensor, np.zeros(tensor.shape, dtype_of(tensor.element)))
+        return {tensor: arrays[tensor] for tensor in self.outputs}
+
+
+def dtype_of(element: Element) -> np.dtype[Any]:
+    """The numpy type of arrays of `element`."""
+    assert isinstance(element, Scalar)
+    if element is I1:
+        return np.dtype(np.bool_)
+    if element is BF16:
+        import ml_dtypes  # only where there are such arrays
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(f"{'float' if element.is_float else 'int'}{element.bits}")
+
+
+def temporaries(program: Program, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The tensors between kernels: neither inputs nor outputs."""
+    found = dict.fromkeys(t for launch in program.launches for t in launch.tensors)
+    return tuple(t for t in found if t not in inputs and t not in program.outputs)

@@ -1,0 +1,98 @@
+"""The ranges of indices that conditions leave: propagation, then elimination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from math import ceil, floor
+from typing import TypeAlias
+
+from tileir.builder.contraction.affine import Affine, Bound, Index
+from tileir.builder.mistakes import mistake
+
+_ROUNDS = 64
+"""Times that each condition is looked at, at most: ranges may shrink for ever slower."""
+
+_Limits: TypeAlias = dict[Index, tuple[float, float]]
+
+
+def ranges_of(indices: Sequence[Index], where: Iterable[Bound]) -> dict[Index, range]:
+    """The range of each index: a box that holds every point where the conditions hold, tight
+    where they bound indices one by one. All are empty where no point is left.
+
+    Raises BuildError (TIR0811) for an index that the conditions do not bound.
+    """
+    sides = [side for bound in where for side in _sides(bound)]
+    if any(not side.terms and side.constant < 0 for side in sides):
+        return dict.fromkeys(indices, range(0))
+    limits = _propagated(indices, sides)
+    for index in indices:
+        if float("-inf") == limits[index][0] or limits[index][1] == float("inf"):
+            limits[index] = _eliminated(index, indices, sides)
+    found: dict[Index, range] = {}
+    for index, (low, high) in limits.items():
+        if float("-inf") == low or high == float("inf"):
+            raise mistake("TIR0811", f"nothing bounds the index {index}")
+        found[index] = range(int(low), int(high) + 1)
+    if any(not r for r in found.values()):
+        return dict.fromkeys(indices, range(0))
+    return found
+
+
+def _sides(bound: Bound) -> Iterator[Affine]:
+    """Expressions that are at least 0."""
+    if bound.low is not None:
+        yield bound.of - bound.low
+    if bound.high is not None:
+        yield bound.of * -1 + (bound.high - 1)
+
+
+def _propagated(indices: Sequence[Index], sides: Sequence[Affine]) -> _Limits:
+    """Limits of each index from those of all others, until nothing changes."""
+    limits: _Limits = dict.fromkeys(indices, (float("-inf"), float("inf")))
+    for _ in range(_ROUNDS):
+        before = dict(limits)
+        for side in sides:
+            for index, n in side.terms:
+                limits[index] = _narrowed(limits, side, index, n)
+        if limits == before or any(low > high for low, high in limits.values()):
+            break
+    return limits
+
+
+def _narrowed(limits: _Limits, side: Affine, index: Index, n: int) -> tuple[float, float]:
+    """Limits of `index` so that `side`, in which it has the factor `n`, can be at least 0."""
+    rest: float = side.constant
+    for other, m in side.terms:
+        if other is not index:
+            rest += m * limits[other][m > 0]
+    low, high = limits[index]
+    if rest == float("inf"):
+        return low, high
+    edge = -int(rest) / Fraction(n)
+    return (max(low, ceil(edge)), high) if n > 0 else (low, min(high, floor(edge)))
+
+
+def _eliminated(
+    wanted: Index, indices: Sequence[Index], sides: Sequence[Affine]
+) -> tuple[float, float]:
+    """Limits of `wanted` by Fourier and Motzkin: all other indices eliminated."""
+    left = list(sides)
+    for index in indices:
+        if index is not wanted:
+            left = _without(index, left)
+    limits: _Limits = {wanted: (float("-inf"), float("inf"))}
+    for side in left:
+        for index, n in side.terms:
+            limits[wanted] = _narrowed(limits, side, index, n)
+    return limits[wanted]
+
+
+def _without(index: Index, sides: Sequence[Affine]) -> list[Affine]:
+    kept = {side for side in sides if not side.coefficient(index)}
+    up = [side for side in sides if side.coefficient(index) > 0]
+    down = [side for side in sides if side.coefficient(index) < 0]
+    for x in up:
+        for y in down:
+            kept.add(x * -y.coefficient(index) + y * x.coefficient(index))
+    return list(kept)

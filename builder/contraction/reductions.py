@@ -1,0 +1,125 @@
+"""Reductions as loops over tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.builder.contraction.affine import Bound, affine
+from tileir.builder.contraction.axes import At, Axis
+from tileir.builder.contraction.emit import Emitter, element
+from tileir.builder.contraction.functions import JOININGS
+from tileir.builder.contraction.kinds import kind_of
+from tileir.builder.contraction.products import factors_of, multiplied
+from tileir.builder.contraction.terms import Reduce, free
+from tileir.builder.contraction.view import View, over
+from tileir.builder.expr import Expr
+from tileir.types import I1
+
+UNROLLED = 16
+"""Rounds up to which a loop is written out."""
+
+
+def reduced(emitter: Emitter, term: Reduce, view: View) -> Any:
+    """`term` in a view: by matrix products where its factors allow that."""
+    if any(not span for _, span in term.over) or _never(term, view):
+        return _of_nothing(emitter, term)
+    axis = emitter.walks(term, view)
+    sides = factors_of(term, view)
+    if sides is not None and axis.tile > 1:
+        return multiplied(emitter, term, view, axis, sides)
+    return _Loop(emitter, term, view, axis).run()
+
+
+def _never(term: Reduce, view: View) -> bool:
+    spans = {**view.spans, **dict(term.over)}
+    return any(bound.fails(spans) for bound in term.where)
+
+
+def _of_nothing(emitter: Emitter, term: Reduce) -> Any:
+    if term.empty is not None:
+        return term.empty
+    kind = kind_of(term)
+    return emitter.b.constant(kind, JOININGS[term.kind].neutral(kind))
+
+
+class _Loop:
+    """One reduction, elementwise: every lane joins what it meets, then lanes are joined."""
+
+    def __init__(self, emitter: Emitter, term: Reduce, view: View, axis: Axis) -> None:
+        self.emitter, self.b, self.term, self.view, self.axis = (
+            emitter, emitter.b, term, view, axis,
+        )  # fmt: skip
+        ends = tuple(Bound(affine(i), span.start, span.stop) for i, span in axis.ranges)
+        self.where = (*term.where, *ends)
+        found = over(view, [], view.dimensions).extents(free(term))
+        self.shape = (*found, axis.tile) if axis.tile > 1 else found
+
+    def run(self) -> Any:
+        """What all lanes joined."""
+        if self.axis.blocks <= UNROLLED:
+            total, seen = self._written_out()
+        else:
+            total, seen = self._looped()
+        if self.axis.tile > 1:
+            place = len(total.shape) - 1
+            total = total.reduce(place, JOININGS[self.term.kind].op(element(total)))
+            seen = None if seen is None else seen.reduce(place, "or")
+        if seen is None:
+            return total
+        return self.b.where(seen, total, self._empty)
+
+    @property
+    def _empty(self) -> Any:
+        return self.term.empty
+
+    def _written_out(self) -> tuple[Expr, Expr | None]:
+        total, seen = self._round(0)
+        for number in range(1, self.axis.blocks):
+            value, held = self._round(number)
+            total, seen = self._joined(total, value), self._both(seen, held)
+        return total, seen
+
+    def _looped(self) -> tuple[Expr, Expr | None]:
+        kind = kind_of(self.term)
+        neutral = self.b.constant(kind, JOININGS[self.term.kind].neutral(kind))
+        total = self.b.var(self._full(neutral), name="total")
+        seen = self.b.var(self._full(self.b.constant(I1, 0)), name="seen")
+        with self.b.for_(0, self.axis.blocks, name="step", **self.emitter.loops) as number:
+            value, held = self._round(number)
+            total.set(self._joined(total.get(), value))
+            if held is not None:
+                seen.set(seen.get() | held)
+        return total.get(), None if held is None else seen.get()
+
+    def _round(self, number: Any) -> tuple[Expr, Expr | None]:
+        """Values of one tile, neutral where conditions fail, and whether they hold, where that is
+        asked for."""
+        at = At(self.b, self.axis, number)
+        view = over(self.view, [at], (*self.view.dimensions, at))
+        value = self.emitter.value(self.term.of, view).to(kind_of(self.term))
+        joining = JOININGS[self.term.kind]
+        mask = view.mask(self.where)
+        neutral = joining.neutral(element(value))
+        if mask is not None:
+            value = self.b.where(mask, value, neutral)
+        asked = self.term.empty is not None and self.term.empty != neutral
+        certain = not view.beyond(self.where)
+        if not asked or self._always():
+            return self._full(value), None
+        held = self.b.constant(I1, 1) if certain else mask
+        return self._full(value), self._full(held)
+
+    def _always(self) -> bool:
+        """Whether every element is made of one value at least."""
+        spans = {**self.view.spans, **dict(self.term.over)}
+        return all(bound.holds(spans) for bound in self.term.where)
+
+    def _full(self, value: Expr) -> Expr:
+        return value.broadcast_to(*self.shape) if self.shape else value
+
+    def _joined(self, x: Expr, y: Expr) -> Expr:
+        op = JOININGS[self.term.kind].op(element(x))
+        return self.b.insert(op, x, y)
+
+    def _both(self, x: Expr | None, y: Expr | None) -> Expr | None:
+        return x if y is None or x is None else x | y

@@ -1,0 +1,102 @@
+"""One tensor, computed element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from tileir.builder.contraction.affine import Affine, Bound, Index, affine
+from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.outputs import solved
+from tileir.builder.contraction.terms import Choose, Number, Reduce, Tensor, Term, replaced
+from tileir.errors import Location
+
+
+@attrs.frozen(eq=False)
+class Stage:
+    """`output[at] = term` for every point of `elements` that lies in the output; together they
+    cover it, each element once."""
+
+    output: Tensor
+    elements: tuple[tuple[Index, range], ...]
+    at: tuple[Affine, ...]
+    term: Term
+    location: Location | None = None
+
+    @property
+    def where(self) -> tuple[Bound, ...]:
+        """The points that there are."""
+        ends = (Bound(affine(i), span.start, span.stop) for i, span in self.elements)
+        inside = (Bound(e, 0, n) for e, n in zip(self.at, self.output.shape, strict=True))
+        return (*inside, *ends)
+
+
+@attrs.frozen(eq=False)
+class Tiling:
+    """How a stage is computed: each instance a tile of `axes`, which hold every index of its
+    elements once, the last with neighbouring instances; `walks` are the tiles of its reductions,
+    others go as `choices` has it. `group`: so many tiles along the first axis share the second's
+    before the next, which keeps what they read in the cache. What is None the backend chooses."""
+
+    axes: tuple[Axis, ...]
+    walks: Mapping[Reduce, Axis] = attrs.field(factory=dict[Reduce, Axis])
+    group: int = 1
+    num_warps: int | None = None
+    stages: int | None = None
+    unroll: int | None = None
+    precision: str = "ieee"
+
+
+def elementwise(
+    output: Tensor, indices: Sequence[Index], term: Term, location: Location | None = None
+) -> Stage:
+    """`output[indices] = term` of every element; where the output has no dimension, of its only
+    one."""
+    spans = tuple((i, range(n)) for i, n in zip(indices, output.shape, strict=True))
+    return Stage(output, spans, tuple(affine(i) for i in indices), term, location)
+
+
+def contraction(
+    output: Tensor,
+    at: Sequence[Affine],
+    kind: str,
+    term: Term,
+    ranges: Mapping[Index, range],
+    where: Sequence[Bound] = (),
+    empty: int | float | None = None,
+    location: Location | None = None,
+) -> Stage:
+    """`output[at] = term`, joined by `kind` where several points of the box `ranges` at which the
+    conditions hold have one position; `empty` where none has. Points whose position is not in the
+    output write nothing. Of the kind `assign` no two points may have one position.
+
+    Raises BuildError (TIR0812) where that is not certain.
+    """
+    found = solved([affine(e) for e in at], output.shape, ranges)
+    conditions = tuple(bound.replaced(found.replaced) for bound in where) + found.where
+    inner = replaced(term, found.replaced)
+    over = tuple((i, span) for i, span in found.over.items())
+    if kind == "assign":
+        over, inner, conditions = assigned(over, inner, conditions)
+        zero = Number(0 if empty is None else empty)
+        made: Term = Choose(conditions, inner, zero) if conditions else inner
+    else:
+        made = Reduce(kind, over, inner, conditions, empty)
+    return Stage(output, tuple(found.elements.items()), found.at, made, location)
+
+
+def assigned(
+    over: tuple[tuple[Index, range], ...], term: Term, where: tuple[Bound, ...]
+) -> tuple[tuple[tuple[Index, range], ...], Term, tuple[Bound, ...]]:
+    """An assignment, with indices of one value replaced by it. Raises BuildError (TIR0812) for
+    others: several points would write one element."""
+    from tileir.builder.mistakes import mistake
+
+    for index, span in over:
+        if len(span) > 1:
+            message = f"elements are assigned more than once, for every {index} of {len(span)}"
+            raise mistake("TIR0812", message)
+    fixed = {index: Affine((), span.start) for index, span in over}
+    where = tuple(bound.replaced(fixed) for bound in where)
+    return (), replaced(term, fixed), where

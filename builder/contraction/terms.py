@@ -1,0 +1,185 @@
+"""What an element of a tensor is computed of: terms over indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.builder.contraction.affine import Affine, Bound, Index
+from tileir.types import Element
+
+
+@attrs.frozen(eq=False)
+class Tensor:
+    """An array in memory, row-major. Each is itself, whatever its name; of `by_value`, the only
+    element is passed as an argument instead."""
+
+    name: str
+    element: Element
+    shape: tuple[int, ...]
+    by_value: bool = False
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each dimension."""
+        found = [1]
+        for extent in reversed(self.shape[1:]):
+            found.insert(0, found[0] * extent)
+        return tuple(found[: len(self.shape)])
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@attrs.frozen
+class Number:
+    """A literal; `element` None takes the type of what it meets."""
+
+    value: int | float | bool
+    element: Element | None = None
+
+
+@attrs.frozen
+class Position:
+    """The value of an index expression, i32."""
+
+    at: Affine
+
+
+@attrs.frozen
+class Read:
+    """An element of a tensor, at affine or computed (integer) positions. Where a `guard` fails it
+    is 0, and nothing is read; positions outside of the tensor otherwise give no defined value.
+    Half precision is computed with in f32, integers of fewer than 32 bits in i32."""
+
+    tensor: Tensor
+    at: tuple[Affine | Term, ...]
+    guards: tuple[Bound, ...] = ()
+
+
+@attrs.frozen
+class Apply:
+    """A function of `functions.FUNCTIONS`, elementwise."""
+
+    name: str
+    arguments: tuple[Term, ...]
+
+
+@attrs.frozen
+class Cast:
+    """Rounded or converted to `element`."""
+
+    element: Element
+    of: Term
+
+
+@attrs.frozen
+class Choose:
+    """`then` where all conditions hold, else `otherwise`."""
+
+    where: tuple[Bound, ...]
+    then: Term
+    otherwise: Term
+
+
+@attrs.frozen
+class Reduce:
+    """The values of `of` at all points of the box `over` where the conditions hold, joined by
+    `kind` (`sum product max min`) in any order. Of no points it is `empty`, or where that is None
+    what changes nothing when joined."""
+
+    kind: str
+    over: tuple[tuple[Index, range], ...]
+    of: Term
+    where: tuple[Bound, ...] = ()
+    empty: int | float | None = None
+
+
+Term: TypeAlias = Number | Position | Read | Apply | Cast | Choose | Reduce
+
+
+def parts(term: Term) -> tuple[Term, ...]:
+    """The terms that `term` is made of."""
+    match term:
+        case Read():
+            return tuple(at for at in term.at if not isinstance(at, Affine))
+        case Apply():
+            return term.arguments
+        case Cast() | Reduce():
+            return (term.of,)
+        case Choose():
+            return (term.then, term.otherwise)
+        case _:
+            return ()
+
+
+def walk(term: Term) -> Iterator[Term]:
+    """`term` and all terms in it."""
+    yield term
+    for part in parts(term):
+        yield from walk(part)
+
+
+def reads(term: Term) -> Iterator[Read]:
+    """Every read in `term`."""
+    return (found for found in walk(term) if isinstance(found, Read))
+
+
+def bounds(term: Term) -> tuple[Bound, ...]:
+    """The conditions that `term` itself states."""
+    match term:
+        case Read():
+            return term.guards
+        case Choose() | Reduce():
+            return term.where
+        case _:
+            return ()
+
+
+def free(term: Term) -> frozenset[Index]:
+    """The indices that `term` depends on."""
+    found: set[Index] = set()
+    for part in parts(term):
+        found |= free(part)
+    for bound in bounds(term):
+        found |= set(bound.of.indices)
+    if isinstance(term, Read):
+        found |= {i for at in term.at if isinstance(at, Affine) for i in at.indices}
+    if isinstance(term, Position):
+        found |= set(term.at.indices)
+    if isinstance(term, Reduce):
+        found -= {index for index, _ in term.over}
+    return frozenset(found)
+
+
+def mapped(term: Term, change: Callable[[Any], Term]) -> Term:
+    """`term` with `change` applied to the terms it is made of."""
+    match term:
+        case Read():
+            at = tuple(x if isinstance(x, Affine) else change(x) for x in term.at)
+            return attrs.evolve(term, at=at)
+        case Apply():
+            return attrs.evolve(term, arguments=tuple(change(x) for x in term.arguments))
+        case Cast() | Reduce():
+            return attrs.evolve(term, of=change(term.of))
+        case Choose():
+            return attrs.evolve(term, then=change(term.then), otherwise=change(term.otherwise))
+        case _:
+            return term
+
+
+def replaced(term: Term, by: Mapping[Index, Affine]) -> Term:
+    """`term` with expressions in place of indices."""
+    made = mapped(term, lambda part: replaced(part, by))
+    match made:
+        case Position():
+            return Position(made.at.replaced(by))
+        case Read():
+            at = tuple(x.replaced(by) if isinstance(x, Affine) else x for x in made.at)
+            return attrs.evolve(made, at=at, guards=tuple(g.replaced(by) for g in made.guards))
+        case Choose() | Reduce():
+            return attrs.evolve(made, where=tuple(bound.replaced(by) for bound in made.where))
+        case _:
+            return made

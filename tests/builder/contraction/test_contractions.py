@@ -1,0 +1,170 @@
+"""Contractions of every kind against numpy, point by point."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tileir.builder import F16, F32, I8, I32, BuildError
+from tileir.builder.contraction import Affine, affine, contraction, ranges_of
+
+from .oracle import Bound, Index, Tensor, at, check, indices
+
+KINDS = ["sum", "product", "max", "min"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("m, n", [(1, 1), (7, 5), (33, 100), (3, 5000), (1000, 3)])
+@pytest.mark.parametrize("along", ["rows", "columns"])
+def test_rows_and_columns_are_reduced(kind, m, n, along):
+    i, j = indices("ij")
+    a = Tensor("a", F32, (m, n))
+    out = Tensor("out", F32, (m,) if along == "rows" else (n,))
+    position = (i,) if along == "rows" else (j,)
+    check(out, position, kind, [at(a, i, j)], {i: range(m), j: range(n)})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(1,), (1000,), (12, 34), (3, 5, 7), (100, 100)])
+def test_everything_is_reduced_to_a_scalar(kind, shape):
+    names = indices("ijk"[: len(shape)])
+    a, out = Tensor("a", I32, shape), Tensor("out", I32, ())
+    check(out, (), kind, [at(a, *names)], dict(zip(names, map(range, shape), strict=True)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_joined_to_what_changes_nothing_or_what_is_asked_for(kind):
+    i, j = indices("ij")
+    a, out = Tensor("a", F32, (6, 9)), Tensor("out", F32, (6,))
+    for box in ({i: range(6), j: range(0)}, {i: range(6), j: range(9)}):
+        for where in ([], [Bound(i - j, 2, 4)], [Bound(affine(j), 20, 30)]):
+            check(out, (i,), kind, [at(a, i, j)], box, where)
+            check(out, (i,), kind, [at(a, i, j)], box, where, empty=7)
+
+
+def test_half_precision_is_added_in_f32():
+    i = Index("i")
+    a, out = Tensor("a", F16, (5000,)), Tensor("out", F32, ())
+    program = check(out, (), "sum", [at(a, i)], {i: range(5000)})
+    ops = [op for op in program.module.functions["k0_out"].ops if op.mnemonic == "reduce"]
+    assert all("f32" in str(op.results[0].type) for op in ops)
+
+
+def test_small_integers_are_added_in_i32():
+    i, j = indices("ij")
+    a, out = Tensor("a", I8, (4, 900)), Tensor("out", I32, (4,))
+    check(out, (i,), "sum", [at(a, i, j)], {i: range(4), j: range(900)})
+
+
+@pytest.mark.parametrize("taps", [3, 5])
+def test_a_stencil_reads_neighbours(taps):
+    x, y, i, j = indices("xyij")
+    a, w = Tensor("a", F32, (40, 50)), Tensor("w", F32, (taps, taps))
+    out = Tensor("out", F32, (40, 50))
+    box = {x: range(40), y: range(50), i: range(taps), j: range(taps)}
+    rows, columns = x + i - taps // 2, y + j - taps // 2
+    where = [Bound(rows, 0, 40), Bound(columns, 0, 50)]
+    reads = [at(a, rows, columns), at(w, i, j)]
+    check(out, (x, y), "sum", reads, box, where, empty=0)
+    check(out, (x, y), "max", reads, box, where, empty=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pooling(kind):
+    n, x, y, c, i, j = indices("nxycij")
+    a, out = Tensor("a", F32, (2, 9, 11, 6)), Tensor("out", F32, (2, 4, 5, 6))
+    sizes = (2, 4, 5, 6, 3, 3)
+    box = dict(zip((n, x, y, c, i, j), map(range, sizes), strict=True))
+    check(out, (n, x, y, c), kind, [at(a, n, 2 * x + i, 2 * y + j, c)], box)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_at_multiples_leave_gaps(kind):
+    i, j = indices("ij")
+    a = Tensor("a", F32, (6, 5))
+    box = {i: range(6), j: range(5)}
+    check(Tensor("o", F32, (11, 9)), (2 * i, 2 * j), kind, [at(a, i, j)], box, empty=0)
+    check(Tensor("o", F32, (20,)), (3 * i + 1,), kind, [at(a, i, j)], box, empty=0)
+    check(Tensor("o", F32, (30,)), (2 * i + 3 * j,), kind, [at(a, i, j)], box, empty=0)
+    check(Tensor("o", F32, (60,)), (2 * i + 4 * j + 1,), kind, [at(a, i, j)], box, empty=0)
+    check(Tensor("o", F32, (6, 30)), (i, 4 * j - 3 * i), kind, [at(a, i, j)], box, empty=0)
+
+
+def test_a_diagonal_is_written_and_read():
+    i, j = indices("ij")
+    a, v = Tensor("a", F32, (9, 9)), Tensor("v", F32, (9,))
+    check(Tensor("o", F32, (9, 9)), (i, i), "sum", [at(v, i)], {i: range(9)}, empty=0)
+    check(Tensor("o", F32, (9,)), (i,), "sum", [at(a, i, i)], {i: range(9)}, empty=0)
+    box = {i: range(9), j: range(9)}
+    check(Tensor("o", F32, (9,)), (8 - i,), "sum", [at(a, i, j)], box, empty=0)
+
+
+def test_assignment_takes_one_point_each():
+    i, j = indices("ij")
+    a = Tensor("a", F32, (9, 9))
+    for out, place in (((9, 9), (j, i)), ((20, 9), (2 * i, j)), ((12, 12), (i + 2, j + 1))):
+        o = Tensor("o", F32, out)
+        stage = contraction(o, place, "assign", at(a, i, j), {i: range(9), j: range(9)}, empty=0)
+        assert stage.output is o
+    with pytest.raises(BuildError) as caught:
+        contraction(Tensor("o", F32, (9,)), (i,), "assign", at(a, i, j), {i: range(9), j: range(9)})
+    assert caught.value.code == "TIR0812"
+
+
+def test_ranges_follow_from_conditions():
+    i, j = indices("ij")
+    found = ranges_of([i, j], [Bound(i + j, 0, 10), Bound(affine(j), 2, 5)])
+    assert found == {i: range(-4, 8), j: range(2, 5)}
+    found = ranges_of([i, j], [Bound(i + j, 0, 10), Bound(i - j, 0, 10)])
+    assert found == {i: range(10), j: range(-4, 5)}
+    assert ranges_of([i], [Bound(affine(i), 5, 3)]) == {i: range(0)}
+    assert ranges_of([i], [Bound(Affine((), 4), 0, 3), Bound(affine(i), 0, 3)]) == {i: range(0)}
+    with pytest.raises(BuildError) as caught:
+        ranges_of([i, j], [Bound(i + j, 0, 10)])
+    assert caught.value.code == "TIR0811"
+
+
+# Generated ---------------------------------------------------------------------------------------
+
+_small = st.integers(-2, 2)
+
+
+@st.composite
+def generated(draw):
+    """A contraction of one or two tensors over up to four indices, all of it random."""
+    count = draw(st.integers(1, 4))
+    names = indices("ijkl"[:count])
+    box = {i: range(low := draw(_small), low + draw(st.integers(1, 6))) for i in names}
+
+    def expression():
+        terms = [i * draw(st.sampled_from([0, 1, 1, 2, -1, 3])) for i in names]
+        return sum(terms, Affine()) + draw(_small)
+
+    position = [expression() for _ in range(draw(st.integers(0, 2)))]
+    shape = tuple(draw(st.integers(1, 9)) for _ in position)
+    out = Tensor("out", F32, shape)
+    reads, where = [], []
+    for name in "ab"[: draw(st.integers(1, 2))]:
+        places = [expression() for _ in range(draw(st.integers(0, 2)))]
+        tensor = Tensor(name, F32, tuple(draw(st.integers(1, 9)) for _ in places))
+        reads.append(at(tensor, *places))
+        where += [Bound(p, 0, n) for p, n in zip(places, tensor.shape, strict=True)]
+    for _ in range(draw(st.integers(0, 1))):
+        low = draw(_small)
+        where.append(Bound(expression(), low, low + draw(st.integers(1, 9))))
+    kind = draw(st.sampled_from(KINDS))
+    return out, position, kind, reads, box, where, draw(st.sampled_from([0, 5]))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(generated())
+def test_generated_contractions(case):
+    check(*case)
+
+
+def test_positions_of_numpy_agree_with_those_of_kernels():
+    """The oracle itself, on a case computed by hand."""
+    i = Index("i")
+    a, out = Tensor("a", F32, (3,)), Tensor("out", F32, (5,))
+    program = check(out, (2 * i,), "sum", [at(a, i)], {i: range(3)}, empty=0)
+    found = program.run({a: np.array([1, 2, 3], np.float32)})[out]
+    assert found.tolist() == [1, 0, 2, 0, 3]
