@@ -948,6 +948,16 @@ class DerivedOps:
         """Begin to copy what `pointer` points to into a slot of `buffer`; zeros where `mask` is
         false. It is there once its group was waited for (PTX ISA, cp.async)."""
 
+    def gpu_async_fence(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """What this thread did to shared memory before comes before what copies by tensor maps
+        and `gpu.wgmma` do that are ordered after it (PTX ISA, "Async proxy")."""
+
     def gpu_async_wait(
         self,
         *,
@@ -970,6 +980,16 @@ class DerivedOps:
         """Every thread of the block waits for the others; what each did to memory before, all
         see after. With `warp` every thread waits for those of its warp."""
 
+    def gpu_check(
+        self,
+        condition: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """End the kernel with an error where `condition` is false."""
+
     def gpu_convert_layout(
         self,
         source: Item,
@@ -980,6 +1000,15 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """The same tile, held by threads as `layout` says."""
+
+    def gpu_join(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Wait for the roles that were started."""
 
     def gpu_local_load(
         self,
@@ -1025,6 +1054,77 @@ class DerivedOps:
         different ones: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` +
         ... and column `column` + i `columns[0]` + j `columns[1]` + ...."""
 
+    def gpu_mbarrier_alloc(
+        self,
+        type: Type,
+        *,
+        count: int = ...,
+        arrivals: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """`count` barriers in shared memory, each in its first phase, which ends after
+        `arrivals` arrivals and as many bytes as were expected (PTX ISA, "mbarrier"). The
+        pointer is only an operand of the ops below; what follows sees the barriers ready, in
+        every thread."""
+
+    def gpu_mbarrier_arrive(
+        self,
+        barrier: Item,
+        index: Item,
+        when: Item | None = None,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Every warp arrives once at barrier `index`, after all its lanes came here; what they
+        did before, those see that wait for the phase. Nothing happens where `when` is false."""
+
+    def gpu_mbarrier_expect(
+        self,
+        barrier: Item,
+        index: Item,
+        *,
+        bytes: int,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """One thread arrives at barrier `index` and lets its phase wait for `bytes` more
+        bytes."""
+
+    def gpu_mbarrier_wait(
+        self,
+        barrier: Item,
+        index: Item,
+        parity: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Wait until the phase of barrier `index` whose parity is `parity`, 0 or 1, has ended.
+        The first phase has parity 0; the one before it, which never was, has ended."""
+
+    def gpu_role(
+        self,
+        callee: str,
+        arguments: Sequence[Item] | Item = ...,
+        *,
+        first: int = ...,
+        warps: int,
+        registers: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Warps from `first` on, `warps` of them, run function `callee` with `arguments`; the
+        others go on at once. They have `registers` each, 0 for as many as the kernel's threads.
+        The next `gpu.join` waits for all roles. Only a kernel starts roles, and every warp of
+        it is free then."""
+
     def gpu_shared_alloc(
         self,
         type: Type,
@@ -1032,6 +1132,7 @@ class DerivedOps:
         shape: Sequence[int],
         fast: int = ...,
         swizzle: int = ...,
+        panel: int = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
@@ -1040,7 +1141,102 @@ class DerivedOps:
         along dimension `fast` of the tile, and their 16-byte chunks are permuted by the low
         `swizzle` bits of the row's number, so that one column of 8 rows falls into different
         banks. The pointer is only an operand of the ops below; the room lasts for the whole
-        program instance."""
+        program instance. `panel` breaks rows into panels of so many elements, each as a tile of
+        its own, one behind the other."""
+
+    def gpu_tensor_map(
+        self,
+        base: Item,
+        to: Type,
+        dimensions: Sequence[tuple[Item, Item]] = ...,
+        *,
+        padding: str = ...,
+        swizzle: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A descriptor, as `make_descriptor` makes, that the host encodes before the launch:
+        its operands are computed from the kernel's parameters by scalar ops alone. Rows of the
+        last dimension lie in shared memory in panels of 16 << `swizzle` bytes (whole rows for
+        0); see "Tensor Map" of the CUDA driver API for what base, extents and strides it can
+        describe."""
+
+    def gpu_tma_load(
+        self,
+        descriptor: Item,
+        buffer: Item,
+        slot: Item,
+        barrier: Item,
+        index: Item,
+        indices: Sequence[Item] | Item = ...,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Begin to copy the block that starts at `indices`, padded where it leaves the tensor,
+        into a slot of `buffer`: rows are all dimensions but the last. Its bytes, padding
+        included, count at barrier `index`. One thread does it."""
+
+    def gpu_tma_store(
+        self,
+        descriptor: Item,
+        buffer: Item,
+        slot: Item,
+        indices: Sequence[Item] | Item = ...,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Begin to copy a slot of `buffer` to the block that starts at `indices`, less what
+        lies outside the tensor. One thread does it, and `gpu.tma_wait` waits for it."""
+
+    def gpu_tma_wait(
+        self,
+        *,
+        pending: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """The thread that begins copies from shared memory waits until at most `pending` of
+        them, the newest, still read it."""
+
+    def gpu_wgmma(
+        self,
+        a: Item,
+        a_slot: Item,
+        b: Item,
+        b_slot: Item,
+        c: Item,
+        *,
+        trans_a: bool = ...,
+        trans_b: bool = ...,
+        lhs_signed: bool = ...,
+        rhs_signed: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Begin `a` times `b` plus `c`, as `dot`, by warpgroups of 4 warps, each of its own
+        rows. `b` is a slot of a buffer, `a` one or a tile; `trans_a` and `trans_b` say that a
+        slot holds the factor with its dimensions exchanged. The sum is there after
+        `gpu.wgmma_wait`; until then only another `gpu.wgmma` may take it, as `c`, and nothing
+        may write the slots."""
+
+    def gpu_wgmma_wait(
+        self,
+        value: Item,
+        *,
+        pending: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """`value`, once at most `pending` groups of products, the newest, are under way; every
+        `gpu.wgmma` is a group."""
 
     def histogram(
         self,
