@@ -96,6 +96,16 @@ CODES: dict[str, tuple[str, str]] = {
         "An integer division or remainder whose divisor is zero, in a lane that runs, has no "
         "meaning.",
     ),
+    "TIR0519": (
+        "too many arrive",
+        "A phase of a barrier in shared memory ends after as many arrivals as gpu.mbarrier_alloc "
+        "says; every warp that comes to gpu.mbarrier_arrive counts, and gpu.mbarrier_expect once.",
+    ),
+    "TIR0520": (
+        "something still runs",
+        "A program instance ends before its roles have (gpu.join), or warps do while copies that "
+        "they began still read shared memory (gpu.tma_wait).",
+    ),
     "TIR0551": (
         "shift too far",
         "A shift by the width of the type or more has no meaning; counts are unsigned.",

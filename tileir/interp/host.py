@@ -10,11 +10,12 @@ from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.affine import Strides
 from tileir.interp.atomics import AtomicMixin
 from tileir.interp.clocks import InstanceClock, SyncMemory
+from tileir.interp.hopper import HopperMixin
 from tileir.interp.instance import InstanceMixin
 from tileir.interp.memory import Memory
 from tileir.interp.races import RaceDetector
 from tileir.interp.report import Report
-from tileir.interp.shared import SharedMixin
+from tileir.interp.schedule import Steps
 from tileir.ir import Module
 from tileir.machine import Machine
 
@@ -22,7 +23,7 @@ UNLIMITED = 1 << 62
 """Ops that may run where there is no limit."""
 
 
-class LaunchMixin(AtomicMixin, SharedMixin, InstanceMixin):
+class LaunchMixin(AtomicMixin, HopperMixin, InstanceMixin):
     """State of a launch, and which instance runs now."""
 
     def enter_launch(
@@ -43,6 +44,8 @@ class LaunchMixin(AtomicMixin, SharedMixin, InstanceMixin):
         self.accesses, self.printed = report.accesses, report.printed
         self.codes, self.sync, self.buffers = {}, SyncMemory(), {}
         self.clocks: dict[int, InstanceClock] = {}
+        self.barriers, self.groups, self.roles, self.spawned = {}, {}, {}, []
+        self.group, self.num_warps = None, None
         self.clock_of_instance = None
         self.active = None
         self.budget, self.ticks, self.version, self.depth, self.instance = UNLIMITED, 0, 0, 0, 0
@@ -53,8 +56,14 @@ class LaunchMixin(AtomicMixin, SharedMixin, InstanceMixin):
         if self.clock_of_instance is not None:
             self.races.check(self.clock_of_instance.now)
         x, y, _ = self.grid
-        self.instance, self.ids = number, (number % x, number // x % y, number // (x * y))
+        self.group, self.instance = None, number
+        self.ids = (number % x, number // x % y, number // (x * y))
         self.clock_of_instance = self.clocks.get(number)
+
+    def take_spawned(self) -> list[tuple[int, Steps]]:
+        """The coroutines that were begun since."""
+        begun, self.spawned = self.spawned, []
+        return begun
 
     def start_clock(self, number: int) -> None:
         """The running instance `number` takes part in the order of accesses from here on."""
@@ -63,6 +72,7 @@ class LaunchMixin(AtomicMixin, SharedMixin, InstanceMixin):
 
     def stop_clock(self, number: int) -> None:
         """The running instance `number` is at its end."""
+        self.leave(number)
         self.races.check(self.clocks.pop(number).now)
         self.clock_of_instance = None
 

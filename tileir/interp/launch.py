@@ -149,6 +149,8 @@ class _Launch:
             self.module, self.grid, self.memory, self.races, addresses, self.report,
             pausing, allow_undef,
         )  # fmt: skip
+        warps = self.function.attributes.get("num_warps")
+        self.machine.num_warps = warps if isinstance(warps, int) else None
         check_arguments(self.function, self.binder)
         check_parameters(self.function, self.values, self.machine)
 
@@ -180,8 +182,9 @@ class _Launch:
 
         try:
             run_coroutines(
-                numbers, start, machine.enter, lambda: machine.version + machine.ticks, seed
-            )
+                numbers, start, machine.enter, lambda: machine.version + machine.ticks, seed,
+                machine.take_spawned,
+            )  # fmt: skip
         except DeadlockError as deadlock:
             raise self._deadlock(deadlock) from None
 

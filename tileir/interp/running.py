@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from tileir.errors import InterpretError, TileirError
 from tileir.interp.program import BlockCode, CallSite, Code, Edge, Frame, Step
-from tileir.interp.schedule import Pause, Steps
+from tileir.interp.schedule import NotReadyError, Pause, Steps
 from tileir.op import Op
 
 
@@ -67,7 +67,8 @@ def steps(
                     yield from _call(site, (*calls, op), frame, frames, host)
                 else:
                     yield Pause((*calls, op), frames)
-                    step(frame)
+                    while _waits(step, frame):
+                        yield Pause((*calls, op), frames)
             step = block.leave
             left = step(frame)
         except (TileirError, NotImplementedError, RecursionError) as error:
@@ -75,6 +76,15 @@ def steps(
         if not isinstance(left, Edge):
             return left
         block = _follow(left, frame)
+
+
+def _waits(step: Step, frame: Frame) -> bool:
+    """Whether `step` cannot be taken yet; else it is."""
+    try:
+        step(frame)
+    except NotReadyError:
+        return True
+    return False
 
 
 def _enter(code: Code, arguments: tuple[Any, ...]) -> Frame:

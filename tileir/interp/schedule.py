@@ -37,6 +37,10 @@ class Pause:
         return self.place[-1]
 
 
+class NotReadyError(Exception):
+    """An op that waits cannot go on yet; nothing happened."""
+
+
 class DeadlockError(Exception):
     """Every live instance waits for something none of them will do."""
 
@@ -64,12 +68,13 @@ def run_coroutines(
     enter: Callable[[int], None],
     version: Callable[[], int],
     seed: int,
+    spawned: Callable[[], list[tuple[int, Steps]]] = list,
 ) -> None:
     """Run every instance of `numbers` to its end, interleaved by `seed`.
 
     `enter(number)` is called before an instance goes on; `version()` changes with memory and
-    clocks.
-    Raises DeadlockError.
+    clocks; `spawned()` are coroutines that the last one began beside itself, with the numbers of
+    their instances. Raises DeadlockError.
     """
     choose = random.Random(seed)
     live: list[_Live] = []
@@ -82,6 +87,7 @@ def run_coroutines(
         one = live[at]
         enter(one.number)
         one.pause = next(one.steps, None)
+        live += [_Live(*begun) for begun in spawned()]
         if one.pause is None:
             live[at] = live[-1]
             live.pop()
