@@ -36,10 +36,14 @@ class _Multiplying:
         for op in block.ops:
             part = part_of(self.parts, self.found, op)
             if part is not None:
-                if part.ring.resident and part not in waited:
+                if part.ring.early and part not in waited:
                     self._wait(part, state, waited, ops)
             elif isinstance(op, Dot):
                 state = self._product(op, state, waited, ops)
+            elif op is block.terminator:
+                for held in (p for p in self.parts if p.ring.until == block.label):
+                    state = self._given_back(held, state, ops)
+                ops.append(op)
             else:
                 ops.append(op)
         return ops, state
@@ -51,7 +55,7 @@ class _Multiplying:
 
     def _product(self, dot: Dot, state: State, waited: set[RingParts], ops: list[Op]) -> State:
         """The dot, and the slots that it was the last to read given back."""
-        moving = [p for p in self.parts if dot in p.ring.dots and not p.ring.resident]
+        moving = [p for p in self.parts if dot in p.ring.dots and not p.ring.early]
         for part in moving:
             if part not in waited:
                 self._wait(part, state, waited, ops)
@@ -66,9 +70,12 @@ class _Multiplying:
         ops += [made, done]
         for part in moving:
             if part.ring.dots[-1] is dot:
-                ops.append(MBarrierArrive(part.empty.result, self.counting.at(state, part)[0]))
-                state = self.counting.advanced(state, part, ops)
+                state = self._given_back(part, state, ops)
         return state
+
+    def _given_back(self, part: RingParts, state: State, ops: list[Op]) -> State:
+        ops.append(MBarrierArrive(part.empty.result, self.counting.at(state, part)[0]))
+        return self.counting.advanced(state, part, ops)
 
     def _factor(self, dot: Dot, name: str, state: State) -> tuple[Operand, Operand, bool]:
         """A factor as a product takes it: what holds it, its slot, and whether transposed."""

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions, homes, uses
 from tileir.ir import Function
@@ -80,12 +81,18 @@ class Factor:
 
 @attrs.frozen(eq=False)
 class Ring:
-    """Loads that are waited for together, by the dots that need them; `resident` ones stay until
-    the kernel ends."""
+    """Loads that are waited for together, by the dots that need them. Slots are given back by the
+    last dot, or at the end of block `until`; those of `resident` ones never."""
 
     loads: tuple[Staged, ...]
     dots: tuple[Dot, ...]
-    resident: bool
+    resident: bool = False
+    until: str | None = None
+
+    @property
+    def early(self) -> bool:
+        """Whether slots are waited for where the loads stand, before dots in loops within."""
+        return self.resident or self.until is not None
 
     @property
     def bytes(self) -> int:
@@ -193,28 +200,39 @@ def _only_dots(function: Function, value: Value) -> bool:
 def _grouped(
     function: Function, dots: list[Dot], factors: dict[tuple[Dot, str], Factor]
 ) -> Iterator[Ring | str]:
-    """Loads of one block that feed one dot, together; a load before all loops by itself."""
+    """Loads of one block that feed one dot, together; a load for dots of loops within by itself."""
     place, inner = homes(function), loops(function).innermost
     seen: set[Staged] = set()
     for dot in dots:
-        home = place[dot.result]
         near: list[Staged] = []
         for name in ("a", "b"):
             found = factors.get((dot, name))
             if found is None or found.staged in seen:
                 continue
             seen.add(found.staged)
-            if place[found.staged.op.result] == home:
+            home = place[found.staged.op.result]
+            if home == place[dot.result] and home in inner:
                 near.append(found.staged)
-            elif place[found.staged.op.result] not in inner:
-                yield Ring((found.staged,), _fed(dots, factors, [found.staged]), True)
             else:
-                yield "a block is read in another loop than it is multiplied"
+                yield _held(function, found.staged, _fed(dots, factors, [found.staged]))
         if near:
             fed = _fed(dots, factors, near)
-            if any(place[d.result] != home for d in fed):
+            if any(place[d.result] != place[dot.result] for d in fed):
                 yield "a block is multiplied in several places"
-            yield Ring(tuple(near), fed, home not in inner)
+            yield Ring(tuple(near), fed)
+
+
+def _held(function: Function, staged: Staged, fed: tuple[Dot, ...]) -> Ring | str:
+    """The ring of a load whose dots are in loops within its own, or in no loop."""
+    place, nest = homes(function), loops(function)
+    loop = nest.around(place[staged.op.result])
+    if loop is None:
+        return Ring((staged,), fed, resident=True)
+    if loop.latch is None or any(place[dot.result] not in loop.blocks for dot in fed):
+        return "a block is multiplied outside the loop that reads it"
+    if not dominance(function).dominates(place[staged.op.result], loop.latch):
+        return "a block is not read in every round of its loop"
+    return Ring((staged,), fed, until=loop.latch)
 
 
 def _fed(

@@ -80,14 +80,14 @@ def specialised(
     if isinstance(makers, str):
         return makers
     stores = {op: s for op in function.ops if (s := _stored(function, op)) is not None}
-    room = shared - _SLACK - sum(r.bytes for r in found.rings if r.resident)
-    each = sum(r.bytes for r in found.rings if not r.resident)
+    room = shared - _SLACK - sum(r.bytes for r in found.rings if r.early)
+    each = sum(r.bytes for r in found.rings if not r.early)
     if stores and not _fitting(room - _largest(stores), each, slots):
         stores = {}
     count = _fitting(room - _largest(stores), each, slots)
     if not count:
         return f"{each} bytes of slots do not fit twice in shared memory"
-    parts = [parts_of(r, 1 if r.resident else count, 4 * groups) for r in found.rings]
+    parts = [parts_of(r, 1 if r.early else count, 4 * groups) for r in found.rings]
     return _Making(function, found, parts, groups, makers, stores).functions()
 
 

@@ -1,0 +1,157 @@
+"""One block per multiprocessor, which works for many program instances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tileir.backend.tma.host import host_values
+from tileir.ir import Block, Function, Parameter
+from tileir.op import Op, Successor
+from tileir.ops.arith import Add, Mul, SDiv, SRem
+from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.control import Branch, CondBranch, Return
+from tileir.ops.descriptor import MakeDescriptor
+from tileir.ops.program import Assume, NumPrograms, ProgramId
+from tileir.passes.edges import fresh_label
+from tileir.passmanager.registry import pass_
+from tileir.types import I32
+from tileir.values import Operand, Value, constant
+
+PERSISTENT = "persistent"
+"""The attribute of a kernel whose last parameters are the extents of its grid of instances."""
+
+
+@pass_("persist")
+def persist(function: Function) -> Function:
+    """Let a block work for one program instance after the other.
+
+    The kernel gets the extents of its grid as parameters; block b of n works for instances b,
+    b + n, b + 2 n, ..., in the order in which a grid counts, its first extent fastest. What the
+    host can compute stays before the loop.
+
+    before:
+        define kernel void @f(f32* %p, f32 %x) {
+        entry:
+          %i = program_id i32 {axis = 1}
+          %q = getelementptr f32* %p, %i
+          store %q, %x
+          ret
+        }
+    after:
+        define kernel void @f(f32* %p, f32 %x, i32 %grid.0, i32 %grid.1, i32 %grid.2) {persistent = 1} {
+        entry:
+          %0 = program_id i32
+          %1 = num_programs i32
+          %2 = mul i32 %grid.0, %grid.1
+          %3 = mul i32 %2, %grid.2
+          br instances
+        instances:
+          %instance = phi i32 [%0, entry], [%7, next]
+          %4, _ = icmp (i1, i1) %instance, %3 {predicate = slt}
+          cond_br %4, instance, finished
+        instance:
+          %5 = sdiv i32 %instance, %grid.0
+          %6 = srem i32 %5, %grid.1
+          %q = getelementptr f32* %p, %6
+          store %q, %x
+          br next
+        next:
+          %7 = add i32 %instance, %1
+          br instances
+        finished:
+          ret
+        }
+    """  # noqa: E501
+    return persistent(function) if function.kernel and function.blocks else function
+
+
+def persistent(function: Function) -> Function:
+    """The same for a kernel."""
+    return _Looping(function).function()
+
+
+class _Looping:
+    def __init__(self, function: Function) -> None:
+        self.old = function
+        self.extents = [Value(I32, f"grid.{axis}") for axis in range(3)]
+        self.instance = Value(I32, "instance")
+        self.labels: dict[str, str] = {}
+        for name in ("instances", "instance", "next", "finished"):
+            taken = {*function.blocks, *self.labels.values()}
+            self.labels[name] = fresh_label(name, taken)
+
+    def function(self) -> Function:
+        """The kernel with its loop."""
+        early, late = self._parted()
+        old, labels = self.old, self.labels
+        first, count = ProgramId(), NumPrograms()
+        total: list[Op] = []
+        number: Operand = self.extents[0]
+        for extent in self.extents[1:]:
+            total.append(Mul(number, extent))
+            number = total[-1].results[0]
+        entry = old.entry.label
+        start = Branch(Successor(labels["instances"], (first.result,)))
+        blocks = {entry: Block(entry, (), (*early, first, count, *total, start))}
+        test = ICmp(self.instance, number, predicate_=IntegerPredicate.SLT)
+        choose = CondBranch(
+            test.results[0], Successor(labels["instance"]), Successor(labels["finished"])
+        )
+        blocks[labels["instances"]] = Block(labels["instances"], (self.instance,), (test, choose))
+        for label, block in old.blocks.items():
+            ops = late if label == entry else block.ops
+            name = labels["instance"] if label == entry else label
+            blocks[name] = self._body(attrs.evolve(block, label=name, ops=ops))
+        more = Add(self.instance, count.result)
+        again = Branch(Successor(labels["instances"], (more.result,)))
+        blocks[labels["next"]] = Block(labels["next"], (), (more, again))
+        blocks[labels["finished"]] = Block(labels["finished"], (), (Return(),))
+        parameters = (*old.parameters, *(Parameter(v) for v in self.extents))
+        attributes = {**old.attributes, PERSISTENT: 1}
+        return old.evolve(parameters=parameters, blocks=blocks, attributes=attributes)
+
+    def _parted(self) -> tuple[list[Op], tuple[Op, ...]]:
+        """The entry's ops that the host can compute, with the descriptors made of them and what is
+        assumed of them; and the others."""
+        known = set(host_values(self.old))
+        early: list[Op] = []
+        late: list[Op] = []
+        for op in self.old.entry.ops:
+            inputs = all(v in known for v in op.operands if isinstance(v, Value))
+            made = bool(op.results) and all(v in known for v in op.results)
+            if made or (inputs and isinstance(op, (MakeDescriptor, Assume))):
+                early.append(op)
+            else:
+                late.append(op)
+        return early, tuple(late)
+
+    def _body(self, block: Block) -> Block:
+        """A block of the old function, for the instance that the loop is at."""
+        ops: list[Op] = []
+        for op in block.ops:
+            if isinstance(op, ProgramId):
+                ops += self._place(op)
+            elif isinstance(op, NumPrograms):
+                ops.append(Add(self.extents[op.axis], constant(I32, 0), results=op.results))
+            elif isinstance(op, Return):
+                ops.append(Branch(Successor(self.labels["next"]), location=op.location))
+            else:
+                ops.append(op)
+        return attrs.evolve(block, ops=tuple(ops))
+
+    def _place(self, op: Any) -> list[Op]:
+        """The instance's index along an axis."""
+        ops: list[Op] = []
+        index: Operand = self.instance
+        for extent in self.extents[: op.axis]:
+            ops.append(SDiv(index, extent))
+            index = ops[-1].results[0]
+        if op.axis < 2:
+            ops.append(SRem(index, self.extents[op.axis]))
+            index = ops[-1].results[0]
+        if not ops:
+            ops.append(Add(index, constant(I32, 0)))
+        ops[-1] = attrs.evolve(ops[-1], results=op.results, location=op.location)
+        return ops
