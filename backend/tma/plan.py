@@ -1,0 +1,163 @@
+"""The host plan of a kernel: what the launcher computes of its arguments, read off the kernel.
+
+plan = HostPlan.of(kernel)
+found = plan.resolved((x, y, z, m, n, k))    None: launch the kernel without tensor maps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from tileir.backend.tma.host import Operand, Step, host_values
+from tileir.ir import Function
+from tileir.ops.hopper import TensorMap
+from tileir.ops.program import Assume
+from tileir.types import Scalar
+from tileir.values import Constant, Value
+
+ALIGNMENT = 16
+"""Bytes that the address of a tensor, and the distances within it, are multiples of."""
+
+
+@attrs.frozen
+class MapRecipe:
+    """A tensor map: the element's name, the block that is copied, how its rows are swizzled, what
+    is read outside (`zero`, `nan`), and the base, extents and strides (in elements), outermost
+    dimension first."""
+
+    element: str
+    size: int
+    block: tuple[int, ...]
+    swizzle: int
+    padding: str
+    base: Operand
+    extents: tuple[Operand, ...]
+    strides: tuple[Operand, ...]
+
+
+@attrs.frozen
+class MapValues:
+    """A tensor map for some arguments: the address, extents, and strides in bytes, those of all
+    dimensions but the innermost."""
+
+    recipe: MapRecipe
+    address: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@attrs.frozen
+class HostPlan:
+    """`steps` compute numbers from the arguments; where one of `guards` is 0 or a map cannot be
+    encoded, the kernel must not be launched. `persistent`: a block works for many program
+    instances; the grid's extents are the last arguments."""
+
+    arguments: int
+    steps: tuple[Step, ...]
+    guards: tuple[Operand, ...]
+    maps: tuple[MapRecipe, ...]
+    persistent: bool = False
+
+    @staticmethod
+    def of(kernel: Function) -> HostPlan | None:
+        """The plan of a kernel; None where the host has nothing to compute."""
+        maps = [op for op in kernel.entry.ops if isinstance(op, TensorMap)]
+        if not maps:
+            return None
+        return _Reading(kernel).plan(maps)
+
+    def resolved(self, arguments: Sequence[int]) -> tuple[MapValues, ...] | None:
+        """The maps for `arguments`: addresses, integers, whatever for others. None where a guard
+        is 0 or a map cannot be encoded ("Tensor Map", CUDA driver API)."""
+        try:
+            found = self._function(*arguments)
+        except ZeroDivisionError:
+            return None
+        if found is None:
+            return None
+        made = tuple(_values(r, *numbers) for r, numbers in zip(self.maps, found, strict=True))
+        return None if None in made else made  # type: ignore[return-value]
+
+    @cached_property
+    def _function(self) -> Callable[..., Any]:
+        """A Python function of the arguments: base, extents and strides of each map, or None."""
+        names = ", ".join(f"a{i}" for i in range(self.arguments))
+        lines = [f"    v{i} = {step.text}" for i, step in enumerate(self.steps)]
+        tests = " and ".join(map(str, self.guards)) or "1"
+        maps = (f"({m.base}, {_tuple(m.extents)}, {_tuple(m.strides)})" for m in self.maps)
+        body = "\n".join([*lines, f"    if not ({tests}): return None"])
+        text = f"def plan({names}):\n{body}\n    return ({', '.join(maps)},)\n"
+        space: dict[str, Any] = {}
+        exec(compile(text, "<host plan>", "exec"), {}, space)  # the text is made of formulas alone
+        return space["plan"]
+
+
+def _tuple(operands: Sequence[Operand]) -> str:
+    return f"({', '.join(map(str, operands))},)"
+
+
+def _values(
+    recipe: MapRecipe, base: int, extents: tuple[int, ...], strides: tuple[int, ...]
+) -> MapValues | None:
+    """The map for these numbers, in elements; None where the hardware cannot have it."""
+    moved = tuple(s * recipe.size for s in strides[:-1])
+    fits = (
+        base % ALIGNMENT == 0
+        and strides[-1] == 1
+        and all(0 < n <= 1 << 32 for n in extents)
+        and all(0 < s < 1 << 40 and s % ALIGNMENT == 0 for s in moved)
+    )
+    return MapValues(recipe, base, extents, moved) if fits else None
+
+
+class _Reading:
+    """A kernel's entry as steps."""
+
+    def __init__(self, kernel: Function) -> None:
+        self.kernel = kernel
+        self.steps: list[Step] = []
+        self.names: dict[Value, Operand] = {
+            p.value: f"a{i}" for i, p in enumerate(kernel.parameters)
+        }
+
+    def plan(self, maps: Sequence[TensorMap]) -> HostPlan:
+        known, guards = host_values(self.kernel), list[Operand]()
+        for op in self.kernel.entry.ops:
+            if isinstance(op, Assume) and op.condition in known:
+                guards.append(self.name(op.condition))
+            elif op.results and all(v in known for v in op.results):
+                operands = tuple(map(self.name, op.inputs))
+                for index, value in enumerate(op.results):
+                    self.names[value] = f"v{len(self.steps)}"
+                    self.steps.append(Step.of(op, operands, index))
+        recipes = tuple(map(self._recipe, maps))
+        persistent = bool(self.kernel.attributes.get("persistent"))
+        count = len(self.kernel.parameters)
+        return HostPlan(count, tuple(self.steps), tuple(guards), recipes, persistent)
+
+    def name(self, operand: Any) -> Operand:
+        """How a step refers to `operand`."""
+        if isinstance(operand, Constant):
+            assert isinstance(operand.type, Scalar)
+            return int(operand.value)
+        return self.names[operand]
+
+    def _recipe(self, op: TensorMap) -> MapRecipe:
+        block: Any = op.to.block  # type: ignore[union-attr]
+        numbers = [self.name(n) for n in op.dimensions]
+        return MapRecipe(
+            str(block.element), block.element.bytes, block.shape, op.swizzle, op.padding.value,
+            self.name(op.base), tuple(numbers[::2]), tuple(numbers[1::2]),
+        )  # fmt: skip
+
+
+def as_numbers(arguments: Sequence[Any], addresses: Mapping[int, int]) -> list[int]:
+    """Arguments as the plan takes them: those at `addresses` by address, floats as 0."""
+    return [
+        addresses.get(i, argument if isinstance(argument, int) else 0)
+        for i, argument in enumerate(arguments)
+    ]
