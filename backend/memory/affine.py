@@ -37,7 +37,7 @@ class Affine:
     start: int
     strides: tuple[int, ...] = ()
 
-    def moved(self, other: Affine, factor: int = 1) -> Affine:
+    def moved(self, other: Affine, factor: int) -> Affine:
         """This plus `other` times `factor`."""
         sums = dict(self.terms)
         for value, by in other.terms:
@@ -181,7 +181,8 @@ def _followed(type: Type) -> bool:
 
 def _signed(number: int) -> int:
     """The representative nearest to 0."""
-    return (number + (_MODULUS >> 1)) % _MODULUS - (_MODULUS >> 1)
+    left = number % _MODULUS
+    return left - _MODULUS if left >= _MODULUS >> 1 else left
 
 
 def _range(op: Any, form: _Form) -> Affine:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from functools import cache
 from typing import Any, TypeAlias
 
 import attrs
 
 from tileir.backend.memory.affine import Affine
-from tileir.layout import Layout
+from tileir.backend.memory.holders import LANES, holders
 from tileir.types import Pointer, Tile, Type, element_of, shape_of
 from tileir.values import Value
 
@@ -20,7 +19,6 @@ _MOST = 1 << 17
 """Accesses of single elements, by threads, that are looked at one by one."""
 _APART = 1 << 30
 """Distances modulo 2^32 below this are true ones."""
-_LANES = 32
 _MOST_ROUNDS = 8
 """Rounds of a loop back that are looked at."""
 
@@ -55,6 +53,12 @@ class Access:
     who: Who
 
     @property
+    def place(self) -> Affine:
+        """The form, where it is known."""
+        assert self.form is not None
+        return self.form
+
+    @property
     def size(self) -> int:
         """Bytes of an element."""
         kind = element_of(self.type)
@@ -69,14 +73,8 @@ def scope(a: Access, b: Access, warps: int | None, step: int = 0) -> Scope:
     loop is taken not to come back to an address by going round all 2^32."""
     if a.form is None or b.form is None or a.form.terms != b.form.terms:
         return Scope.BLOCK
-    found = Scope.NONE
-    for rounds in range(1, _MOST_ROUNDS) if step else (0,):
-        form = attrs.evolve(a.form, start=a.form.start - rounds * step)
-        earlier = attrs.evolve(a, form=form)
-        if _behind(earlier, b, step):
-            return found
-        found = max(found, _at_once(earlier, b, warps or 1))
-    return Scope.BLOCK if step else found
+    count = warps or 1
+    return _in_rounds(a, b, count, step) if step else _at_once(a, b, count)
 
 
 def alone(a: Access) -> bool:
@@ -84,20 +82,28 @@ def alone(a: Access) -> bool:
     return a.who is Who.FIRST and not isinstance(a.type, Tile)
 
 
+def _in_rounds(a: Access, b: Access, warps: int, step: int) -> Scope:
+    found = Scope.NONE
+    for rounds in range(1, _MOST_ROUNDS):
+        form = attrs.evolve(a.place, start=a.place.start - rounds * step)
+        earlier = attrs.evolve(a, form=form)
+        if _behind(earlier, b, step):
+            return found
+        found = max(found, _at_once(earlier, b, warps))
+    return Scope.BLOCK
+
+
 def _at_once(a: Access, b: Access, warps: int) -> Scope:
     if spans_apart(a, b):
         return Scope.NONE
-    if Who.ANY in (a.who, b.who) or max(_count(a, warps), _count(b, warps)) > _MOST:
+    if Who.ANY in (a.who, b.who) or _many(a) or _many(b):
         return Scope.BLOCK
     return _by_bytes(a, b, warps)
 
 
 def _behind(a: Access, b: Access, step: int) -> bool:
     """Whether `a`, which every further round back moves by -`step`, has passed `b`."""
-    (a_low, a_high), (b_low, b_high) = _span(a), _span(b)
-    if max(a_high, b_high) - min(a_low, b_low) > _APART:
-        return False
-    return (step > 0 and a_high <= b_low) or (step < 0 and a_low >= b_high)
+    return spans_apart(a, b) and (_span(b) > _span(a)) is (step > 0)
 
 
 def spans_apart(a: Access, b: Access, moved: tuple[int, int] = (0, 0)) -> bool:
@@ -111,51 +117,48 @@ def spans_apart(a: Access, b: Access, moved: tuple[int, int] = (0, 0)) -> bool:
 
 
 def _span(a: Access) -> tuple[int, int]:
-    assert a.form is not None
-    low, high = a.form.interval(shape_of(a.type))
+    low, high = a.place.interval(shape_of(a.type))
     return low, high + a.size
 
 
-def _count(a: Access, warps: int) -> int:
+def _many(a: Access) -> bool:
+    """Whether there are too many bytes to look at."""
     if not isinstance(a.type, Tile):
-        return warps * _LANES
+        return False
     layout = a.type.layout
-    return layout.size("register") * _LANES * layout.size("warp") * a.size
+    return layout.size("register") * LANES * layout.size("warp") * a.size > _MOST
 
 
 def _by_bytes(a: Access, b: Access, warps: int) -> Scope:
     import numpy as np  # heavy, and needed where spans overlap
 
-    unit = a.size if a.size == b.size and not _shifted(a, b) else 1
-    first, second = (_ends(x, warps, unit) for x in (a, b))
+    whole = a.size == b.size and not _shifted(a, b)
+    first, second = (_ends(x, warps, whole) for x in (a, b))
     _, i, j = np.intersect1d(first[0], second[0], assume_unique=True, return_indices=True)
     low = np.minimum(first[1][i], second[1][j])
     high = np.maximum(first[2][i], second[2][j])
     if (low == high).all():
         return Scope.NONE
-    return Scope.WARP if (low // _LANES == high // _LANES).all() else Scope.BLOCK
+    return Scope.WARP if (low // LANES == high // LANES).all() else Scope.BLOCK
 
 
 def _shifted(a: Access, b: Access) -> bool:
     """Whether an element of one can lie across two of the other."""
-    assert a.form is not None and b.form is not None
-    steps = (a.form.start - b.form.start, *a.form.strides, *b.form.strides)
+    steps = (a.place.start - b.place.start, *a.place.strides, *b.place.strides)
     return any(step % a.size for step in steps)
 
 
-def _ends(a: Access, warps: int, unit: int) -> Any:
-    """The places that are accessed, in units of `unit` bytes, and of each the first and the last
-    of the threads that access it: three arrays."""
+def _ends(a: Access, warps: int, whole: bool) -> Any:
+    """The places that are accessed, of `whole` elements or of bytes, and of each the first and
+    the last of the threads that access it: three arrays."""
     import numpy as np
 
-    assert a.form is not None
     at, threads = _holders(a, warps)
-    start, steps = a.form.start, np.array(a.form.strides, np.int64)
-    places = start + (at @ steps if len(steps) else np.zeros(len(threads), np.int64))
-    if unit == 1:
+    places = a.place.start + at @ np.array(a.place.strides, np.int64)
+    if not whole:
         places = (places[:, None] + np.arange(a.size)).reshape(-1)
         threads = np.repeat(threads, a.size)
-    places = places % (1 << 32) // unit
+    places %= 1 << 32
     order = np.argsort(places, kind="stable")
     places, threads = places[order], threads[order]
     starts = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
@@ -167,47 +170,6 @@ def _holders(a: Access, warps: int) -> Any:
     import numpy as np
 
     if isinstance(a.type, Tile):
-        return _tile_holders(a.type.layout, a.type.shape, a.who is Who.FIRST)
-    threads = np.arange(1 if a.who is Who.FIRST else warps * _LANES)
+        return holders(a.type.layout, a.type.shape, a.who is Who.FIRST)
+    threads = np.arange(1 if a.who is Who.FIRST else warps * LANES)
     return np.zeros((len(threads), 0), np.int64), threads
-
-
-@cache
-def _tile_holders(layout: Layout, shape: tuple[int, ...], first: bool) -> Any:
-    """The coordinates of elements and the threads that hold them: arrays [n, dimension] and
-    [n]. `first`: of threads that hold the same the first alone."""
-    import numpy as np
-
-    threads = np.arange(_LANES * layout.size("warp"))
-    index = {"lane": threads % _LANES, "warp": threads // _LANES}
-    held = np.ones(len(threads), bool)
-    at = np.zeros((len(threads), layout.rank), np.int64)
-    for axis, number in index.items():
-        for bit, vector in enumerate(layout.atom(axis)):
-            at ^= (number >> bit & 1)[:, None] * np.array(vector, np.int64)
-        held &= (number & layout.free_bits(axis)) == 0
-    low = at[:, None, :] ^ _low_registers(layout)[None]
-    for axis, number in index.items():
-        for digit in layout.digits(axis):
-            k = number // digit.weight % digit.count
-            low += (k[:, None] * np.array(digit.step, np.int64))[:, None, :]
-            held &= (k == 0) | bool(any(digit.step))
-    whole = low + _high_registers(layout)[None]
-    inside = (whole < np.array(shape)).all(axis=-1) & (held[:, None] | (not first))
-    which = np.broadcast_to(threads[:, None], inside.shape)
-    return whole[inside], which[inside]
-
-
-def _low_registers(layout: Layout) -> Any:
-    """What the atom says of registers: an array [register, dimension]."""
-    import numpy as np
-
-    count = 1 << len(layout.register)
-    return np.array([layout.coordinate(r % count) for r in range(layout.size("register"))])
-
-
-def _high_registers(layout: Layout) -> Any:
-    """What repetitions add."""
-    import numpy as np
-
-    return np.array(layout.registers, np.int64) - _low_registers(layout)

@@ -10,7 +10,8 @@ AREAS: dict[str, tuple[str, ...]] = {
     "simplifier": ("tileir/passes/laws", "tileir/passes/simplify.py", "tileir/passes/fold.py"),
     "verifier": ("tileir/verify",),
     "synchronisation": tuple(
-        f"backend/memory/{name}" for name in ("sync", "hazards", "meeting", "affine", "roots")
+        f"backend/memory/{name}"
+        for name in ("sync", "hazards", "meeting", "holders", "affine", "roots")
     ),
 }
 """Files and folders whose every mutant has to be found."""
