@@ -238,7 +238,7 @@ _BARRIERS = (
     ),
     *_in("backend/memory/meeting.py", _SYNC,
         ("who shares a warp shares a thread", "if (low == high).all():",
-         "if (low // _LANES == high // _LANES).all():"),
+         "if (low // LANES == high // LANES).all():"),
         ("distances do not count", "return a_high <= b_low or b_high <= a_low", "return True"),
         ("warps are one", "return Scope.WARP if (low", "return Scope.WARP if True or (low"),
     ),
