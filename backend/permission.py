@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from tileir.backend.rules.math import libdevice
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
 
@@ -33,6 +32,8 @@ def _kind(op: Any) -> str | None:
     """The permission that `op` needs. Functions of libdevice that have an op are that op."""
     if op.mnemonic == "inline_asm":
         return "inline_asm"
-    if op.mnemonic == "extern_elementwise" and libdevice(op) is None:
-        return "extern"
+    if op.mnemonic == "extern_elementwise":
+        from tileir.backend.rules.math import libdevice  # all functions, needed for this op alone
+
+        return "extern" if libdevice(op) is None else None
     return None

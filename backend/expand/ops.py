@@ -6,9 +6,6 @@ Module to module, before layouts, so that nothing behind it knows these ops.
 
 from __future__ import annotations
 
-from tileir.backend.expand.descriptors import expand_descriptors
-from tileir.backend.expand.scaled import expand_scaled
-from tileir.backend.expand.scans import expand_scans
 from tileir.ir import Module
 from tileir.types import Descriptor
 
@@ -26,6 +23,11 @@ def expand(module: Module, kernel: str) -> Module:
     described = any(isinstance(p.type, Descriptor) for p in function.parameters)
     if not described and not any(_concerns(op.mnemonic) for op in function.ops):
         return module
+    # What few kernels have takes time to load.
+    from tileir.backend.expand.descriptors import expand_descriptors
+    from tileir.backend.expand.scaled import expand_scaled
+    from tileir.backend.expand.scans import expand_scans
+
     changed = expand_scaled(expand_descriptors(function))
     if changed is not function:
         module = module.with_functions({**module.functions, kernel: changed})

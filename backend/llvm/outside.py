@@ -7,7 +7,6 @@ Programming Guide, "Formatted Output" and "Assertion"; NVPTX, "System calls").
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from tileir.backend.llvm.memory import LlvmMemory
@@ -66,6 +65,8 @@ class LlvmOutside(LlvmMemory):
 
     def _text(self, text: str) -> Handle:
         """The address of a text that ends in a zero."""
+        import hashlib  # OpenSSL, needed for kernels that print or assert alone
+
         raw = text.encode() + b"\0"
         name = f"@text.{hashlib.sha256(raw).hexdigest()[:16]}"
         held = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in raw)

@@ -10,16 +10,13 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.buffers import ALLOT
+from tileir.analysis.buffers import ALLOT, BARRIERS
 from tileir.backend.layouts.halves import stays
 from tileir.backend.lower.conversion import (
     conversion_bytes,
     placement,
     within_warps as stays_in_warps,
 )
-from tileir.backend.lower.reduction import reduction_bytes
-from tileir.backend.lower.scan import scan_bytes
-from tileir.backend.memory.dot_staging import staging
 from tileir.backend.memory.shared import SharedTile
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
@@ -34,10 +31,7 @@ STATIC_LIMIT = 49152
 _ALIGNMENT = 16
 """The widest access of one thread, in bytes."""
 
-_LINE = 128
-"""Bytes of all banks together, which swizzled buffers begin at a multiple of."""
-
-BUFFERS = frozenset({ALLOT})
+BUFFERS = frozenset({ALLOT, BARRIERS})
 """Ops whose memory outlives them."""
 
 
@@ -82,7 +76,7 @@ def needs(function: Function) -> dict[Op, Need]:
             continue
         _check_layouts(op)
         if size := need(op):
-            alignment = _LINE if op.mnemonic in BUFFERS else _ALIGNMENT
+            alignment = SharedTile.of(op).alignment if op.mnemonic == ALLOT else _ALIGNMENT
             found[op] = Need(-(-size // _ALIGNMENT) * _ALIGNMENT, alignment)
     return found
 
@@ -137,7 +131,21 @@ def _atomic(op: Any) -> int:
     return placement(kind).bytes if free or idle else 0
 
 
+def _reduce(op: Any) -> int:
+    from tileir.backend.lower.reduction import reduction_bytes  # as below, for kernels that have it
+
+    return reduction_bytes(op)
+
+
+def _scan(op: Any) -> int:
+    from tileir.backend.lower.scan import scan_bytes
+
+    return scan_bytes(op)
+
+
 def _dot(op: Any) -> int:
+    from tileir.backend.memory.dot_staging import staging
+
     found = staging(op)
     return 0 if found is None else found.bytes
 
@@ -157,8 +165,9 @@ def _buffer(op: Any) -> int:
 
 NEEDS: dict[str, Callable[[Any], int]] = {
     "gpu.shared_alloc": _buffer,
+    "gpu.mbarrier_alloc": lambda op: 8 * op.count,
     "gpu.convert_layout": _conversion,
-    "reduce": reduction_bytes,
+    "reduce": _reduce,
     "reshape": _reshape,
     "atomic_rmw": _atomic,
     "atomic_cas": _atomic,
@@ -169,7 +178,7 @@ NEEDS: dict[str, Callable[[Any], int]] = {
     "extract_slice": _operand,
     "insert_slice": lambda op: placement(op.small.type).bytes,
     "dot": _dot,
-    "scan": scan_bytes,
+    "scan": _scan,
     "unsplat": _unsplat,
     "histogram": _histogram,
     "atomic_load": _atomic,

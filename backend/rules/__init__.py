@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 
 from tileir.backend.lower.lowering import Rule
+from tileir.op import OPS
 
 FAMILIES = (
     "arith", "floats", "compare", "cast", "math", "shape", "memory", "reduce", "control", "program",
@@ -17,8 +18,39 @@ FAMILIES = (
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Every rule by the mnemonic of its op."""
-    found: dict[str, Rule] = {}
-    for family in FAMILIES:
-        found.update(import_module(f"tileir.backend.rules.{family}").RULES)
-    return found
+    """Every rule by the mnemonic of its op. Looking one up loads the file that its op's family
+    names; the others only where that has none."""
+    return _Rules()
+
+
+class _Rules(Mapping[str, Rule]):
+    def __init__(self) -> None:
+        self._found: dict[str, Rule] = {}
+        self._unread = list(FAMILIES)
+
+    def __getitem__(self, mnemonic: str) -> Rule:
+        found = self._found.get(mnemonic)
+        if found is None:
+            self._read(_family(mnemonic))
+            while mnemonic not in self._found and self._unread:
+                self._read(self._unread[0])
+            found = self._found[mnemonic]
+        return found
+
+    def _read(self, family: str) -> None:
+        if family in self._unread:
+            self._unread.remove(family)
+            self._found.update(import_module(f"tileir.backend.rules.{family}").RULES)
+
+    def __iter__(self) -> Iterator[str]:
+        for family in FAMILIES:
+            self._read(family)
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _family(mnemonic: str) -> str:
+    """The family of a loaded op."""
+    return OPS[mnemonic].__module__.rpartition(".")[2] if mnemonic in OPS else ""
