@@ -25,28 +25,13 @@ def holders(layout: Layout, shape: tuple[int, ...], first: bool) -> Any:
         for bit, vector in enumerate(layout.atom(axis)):
             at ^= (number >> bit & 1)[:, None] * np.array(vector, np.int64)
         held &= (number & layout.free_bits(axis)) == 0
-    low = at[:, None, :] ^ _low_registers(layout)[None]
+    # Repetitions move by multiples of the atom's extents: what they add meets no bit of the atom.
+    whole = at[:, None, :] ^ np.array(layout.registers, np.int64)
     for axis, number in index.items():
         for digit in layout.digits(axis):
             k = number // digit.weight % digit.count
-            low += (k[:, None] * np.array(digit.step, np.int64))[:, None, :]
+            whole += (k[:, None] * np.array(digit.step, np.int64))[:, None, :]
             held &= (k == 0) | bool(any(digit.step))
-    whole = low + _high_registers(layout)[None]
     inside = (whole < np.array(shape)).all(axis=-1) & (held[:, None] | (not first))
     which = np.broadcast_to(threads[:, None], inside.shape)
     return whole[inside], which[inside]
-
-
-def _low_registers(layout: Layout) -> Any:
-    """What the atom says of registers: an array [register, dimension]."""
-    import numpy as np
-
-    count = 1 << len(layout.register)
-    return np.array([layout.coordinate(r % count) for r in range(layout.size("register"))])
-
-
-def _high_registers(layout: Layout) -> Any:
-    """What repetitions add."""
-    import numpy as np
-
-    return np.array(layout.registers, np.int64) - _low_registers(layout)
