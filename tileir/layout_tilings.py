@@ -35,6 +35,17 @@ def blocked(shape: Vector, order: Vector, vector: int, num_warps: int, lanes: in
     return layout(len(shape), repeats=tuple(steps))
 
 
+def nested(shape: Vector, order: Vector, nano: Vector, lanes: Vector, num_warps: int) -> Layout:
+    """A tiling whose threads hold `nano` neighbours and whose warps arrange `lanes`, each per
+    dimension; warps from the slowest dimension, and registers repeat until `shape` is covered."""
+    left = [-(-e // (n * count)) for e, n, count in zip(shape, nano, lanes, strict=True)]
+    steps = [Repeat("register", nano[d], d) for d in order]
+    steps += [Repeat("lane", lanes[d], d) for d in order]
+    steps += _warps_along(left, order, num_warps)
+    steps += [Repeat("register", left[d], d) for d in order]
+    return layout(len(shape), repeats=tuple(steps))
+
+
 def _vector_along(shape: Vector, fast: int, most: int, lanes: int) -> int:
     """The widest vector up to `most` that leaves every lane the same work, else `most`."""
     total, vector = prod(shape), most

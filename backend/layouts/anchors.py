@@ -8,10 +8,11 @@ from math import prod
 import attrs
 
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.layouts.nesting import Nesting, nesting_of
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.layout import Layout, Vector
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked, nested
 from tileir.op import Op
 from tileir.types import Pointer, Tile, shape_of
 
@@ -36,8 +37,11 @@ class Anchors:
     _reduced: set[Vector] = attrs.field(init=False, factory=set)
     _made: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
+    _nesting: Nesting | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
+        if all(op.mnemonic != "dot" for op in self.function.ops):
+            self._nesting = nesting_of(self.function)
         self._reduced |= {
             shape_of(op.inputs[0].type) for op in self.function.ops if op.mnemonic == "reduce"
         }
@@ -78,6 +82,9 @@ class Anchors:
         return self._made[shape, order]
 
     def _tiling(self, shape: Vector, order: Vector) -> Layout:
+        nesting = self._nesting
+        if nesting is not None and nesting.fits(shape):
+            return nested(shape, order, nesting.nano, nesting.lanes, self.num_warps)
         width = self._widths.get((shape, order), 1)
         while width > 1 and prod(shape) // width < _LANES * self.num_warps:
             if shape in self._reduced and prod(shape) // width <= _LANES:

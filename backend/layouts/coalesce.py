@@ -19,7 +19,8 @@ def coalesce(module: Module, *, warps: int = 0) -> Outcome:
 
         ACCESS     neighbouring lanes access neighbouring addresses, as many at once as alignment
                    and masks allow (the paper's section 5.2.2)
-        DOT        fragments of matrix instructions, or micro-tiles of every thread
+        DOT        fragments of matrix instructions, or micro-tiles of every thread, cut as the
+                   kernel's attributes `micro` and `nano` say (`tileir.backend.layouts.nesting`)
         SHARE      values that flow into one another share a layout, the one that needs the
                    cheapest conversions where they meet ops that have no choice
         AGAIN      ranges, splats, broadcasts and arithmetic on them are made in every layout they

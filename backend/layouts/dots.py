@@ -14,14 +14,15 @@ import attrs
 
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.mma import Mma, instruction
+from tileir.backend.layouts.nesting import Nesting, nesting_of
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.op import Op
 from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
-_LANES_M = 8
-"""Lanes along M of a warp that multiplies and adds; the other 4 are along N."""
+_LANES_M, _LANES_N = 8, 4
+"""Lanes of a warp that multiplies and adds, where the kernel does not say."""
 
 
 @attrs.frozen
@@ -47,17 +48,25 @@ class _Shape:
     """Along the batch, M, and N."""
 
 
-def layouts_of(op: Any, num_warps: int, *, rows_first: bool = False) -> DotLayouts:
+def layouts_of(
+    op: Any, num_warps: int, *, rows_first: bool = False, nesting: Nesting | None = None
+) -> DotLayouts:
     """The layouts for `op`, a dot. `rows_first` puts all warps along M, so that another dot can
-    take the result as its A."""
+    take the result as its A; `nesting` says how multiply-adds cut a matrix C."""
     a, c = shape_of(op.a.type), shape_of(op.c.type)
     batch = c[0] if len(c) == 3 else None
     found = instruction(_element(op.a), op.precision.value)
-    tall, wide = (found.m, found.n) if found else (_LANES_M, 16)
     m, n = c[-2:]
-    warps = _spread(batch, m, n, (tall, wide), num_warps, rows_first)
-    shape = _Shape(batch, m, n, a[-1], warps)
-    return _by_mma(shape, found) if found else _by_fma(shape, _element(op.c).bits)
+    cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
+    block = (found.m, found.n) if found else cut.micro
+    shape = _Shape(batch, m, n, a[-1], _spread(batch, m, n, block, num_warps, rows_first))
+    return _by_mma(shape, found) if found else _by_fma(shape, cut)
+
+
+def _usual(bits: int) -> Nesting:
+    """A nano-tile is 16 bytes of a row of C, at most 4 elements."""
+    width = max(1, min(4, 128 // bits))
+    return Nesting((_LANES_M, _LANES_N * width), (1, width))
 
 
 def _element(factor: Any) -> Element:
@@ -97,15 +106,19 @@ def _by_mma(shape: _Shape, mma: Mma) -> DotLayouts:
     )
 
 
-def _by_fma(shape: _Shape, bits: int) -> DotLayouts:
-    """Lanes 8 by 4; a nano-tile is 16 bytes of a row of C (at most 4 elements). Neighbouring lanes
-    differ in their column and read the same of A, those two apart in their row and read the same
-    of B."""
-    width = max(1, min(4, 128 // bits))
-    nano = tuple((0, 1 << i) for i in range(width.bit_length() - 1))
-    lanes = ((0, width), (1, 0), (2, 0), (4, 0), (0, 2 * width))
-    c = _assembled(shape, (nano, lanes), ("m", "n"), (_LANES_M, 4 * width))
+def _by_fma(shape: _Shape, cut: Nesting) -> DotLayouts:
+    """Neighbouring lanes differ in their column and read the same of A, those two apart in their
+    row and read the same of B."""
+    (tall, wide), (rows, columns) = cut.nano, cut.lanes
+    nano = (*_bits(wide, 1, 1), *_bits(tall, 1, 0))
+    across, down = _bits(columns, wide, 1), _bits(rows, tall, 0)
+    c = _assembled(shape, (nano, (*across[:1], *down, *across[1:])), ("m", "n"), cut.micro)
     return DotLayouts(*factor_layouts(c, shape.k), c, None)
+
+
+def _bits(count: int, step: int, dim: int) -> tuple[Vector, ...]:
+    """Vectors of rank 2 that count to `count`, a power of two, by `step` along `dim`."""
+    return tuple((0, step << i) if dim else (step << i, 0) for i in range(count.bit_length() - 1))
 
 
 def factor_layouts(c: Layout, k: int) -> tuple[Layout, Layout]:
@@ -173,10 +186,11 @@ def dot_homes(function: Function, num_warps: int) -> DotHomes:
     dots: dict[Op, DotLayouts] = {}
     held: dict[Op, bool] = {}
     values: dict[Value, Layout] = {}
-    incoming = _incoming(function)
+    incoming, nesting = _incoming(function), nesting_of(function)
     for op in function.ops:
         if op.mnemonic == "dot":
-            found = dots[op] = layouts_of(op, num_warps, rows_first=op in chained)
+            first = op in chained
+            found = dots[op] = layouts_of(op, num_warps, rows_first=first, nesting=nesting)
             values[op.results[0]] = found.c
             _claim(op.inputs[2], found.c, values, made, incoming)
             sources = [list(_loads(v, made, incoming)) for v in op.inputs[:2]]

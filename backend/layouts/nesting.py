@@ -1,0 +1,69 @@
+"""Nested tiles as a kernel asks for them (the paper's hierarchical tiling, section 5.2.1).
+
+The attributes `micro` and `nano` of a kernel, one number per dimension, say what a warp holds side
+by side of a tile of that rank, and what a thread does: the lanes of a warp are `micro / nano`.
+They hold for results of multiply-adds, and where a kernel has no dot, for what it loads and
+stores. Where they are left out the compiler chooses.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import attrs
+
+from tileir.errors import CompileError, Diagnostic
+from tileir.ir import Function
+from tileir.layout import Vector
+
+_LANES = 32
+
+
+@attrs.frozen
+class Nesting:
+    """Extents of micro- and nano-tiles, slowest dimension first."""
+
+    micro: Vector
+    nano: Vector
+
+    @property
+    def lanes(self) -> Vector:
+        """Lanes along each dimension."""
+        return tuple(m // n for m, n in zip(self.micro, self.nano, strict=True))
+
+    def fits(self, shape: Vector) -> bool:
+        """Whether tiles of `shape` are cut like this: of the same rank, and no smaller."""
+        return len(shape) == len(self.micro) and all(
+            extent >= micro for extent, micro in zip(shape, self.micro, strict=True)
+        )
+
+
+def nesting_of(function: Function) -> Nesting | None:
+    """What the kernel asks for; None where it does not.
+
+    Raises `CompileError` (TIR0708) where a micro-tile is not cut into as many nano-tiles as a
+    warp has lanes.
+    """
+    given = [function.attributes.get(name) for name in ("micro", "nano")]
+    if given == [None, None]:
+        return None
+    micro, nano = (_vector(function, value) for value in given)
+    parts = [m // n if m % n == 0 else 0 for m, n in zip(micro, nano, strict=False)]
+    if len(micro) != len(nano) or prod(parts) != _LANES:
+        what = f"micro-tiles {list(micro)} of nano-tiles {list(nano)}"
+        raise _refused(function, f"{what} are not shared by the {_LANES} lanes of a warp")
+    return Nesting(micro, nano)
+
+
+def _vector(function: Function, value: object) -> Vector:
+    found = (value,) if isinstance(value, int) else value
+    if not isinstance(found, tuple) or not found:
+        raise _refused(function, f"micro and nano are numbers per dimension, not {value!r}")
+    whole = tuple(n for n in found if isinstance(n, int) and n > 0 and n & (n - 1) == 0)
+    if len(whole) != len(found):
+        raise _refused(function, f"micro and nano are powers of two, not {value!r}")
+    return whole
+
+
+def _refused(function: Function, message: str) -> CompileError:
+    return CompileError(Diagnostic("TIR0708", message, function.location))
