@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 
 import attrs
 
-from tileir.analysis.buffers import ALLOT, WAIT, alive
+from tileir.analysis.buffers import WAIT, alive
 from tileir.analysis.loops import loops
 from tileir.backend.memory.colouring import Room, colour, first_fit
 from tileir.backend.memory.liveness import Rooms, rooms
-from tileir.backend.memory.scratch import STATIC_LIMIT, needs
+from tileir.backend.memory.scratch import BUFFERS, STATIC_LIMIT, needs
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -211,7 +211,7 @@ def _undrained(function: Function) -> tuple[str, int] | None:
                 copying
                 and not waited
                 and op in needed
-                and op.mnemonic != ALLOT
+                and op.mnemonic not in BUFFERS
                 and not copying & found.needed[op]
             ):
                 return label, index

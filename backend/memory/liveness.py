@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from tileir.analysis.buffers import ALLOT, READS, WAIT, Alive, accessed, alive, forward
-from tileir.backend.memory.scratch import Need, needs, within_warps
+from tileir.analysis.buffers import READS, WAIT, Alive, accessed, alive, forward
+from tileir.backend.memory.scratch import BUFFERS, Need, needs, within_warps
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.gpu import Barrier
@@ -39,13 +39,13 @@ def rooms(function: Function) -> Rooms:
     needed = needs(function)
     if not needed:
         return Rooms({}, {}, {}, {})
-    allots = {op.results[0]: op for op in needed if op.mnemonic == ALLOT}
+    allots = {op.results[0]: op for op in needed if op.mnemonic in BUFFERS}
     found = alive(function)
 
     def ops(values: frozenset[Value]) -> frozenset[Op]:
         return frozenset(allots[v] for v in values if v in allots)
 
-    inside = {op: ops(found.at(op)) for op in needed if op.mnemonic != ALLOT}
+    inside = {op: ops(found.at(op)) for op in needed if op.mnemonic not in BUFFERS}
     together: dict[Op, set[Op]] = {op: set() for op in allots.values()}
     for group in {found.at(op) for op in function.ops} if allots else ():
         for op in ops(group):
@@ -63,7 +63,7 @@ def _unmet(
         if op.mnemonic == Barrier.mnemonic:
             return nothing
         if op in needed:
-            if op.mnemonic == ALLOT:
+            if op.mnemonic in BUFFERS:
                 return state
             return state | {op} if within_warps(op) else frozenset({op})
         touched = found.copying[op] if op.mnemonic == WAIT and op in found.copying else accessed(op)
@@ -71,7 +71,7 @@ def _unmet(
 
     unmet = dict.fromkeys(needed, nothing)
     for op, (before, _) in forward(function, after, nothing, lambda a, b: a | b):
-        if op in needed and op.mnemonic != ALLOT:
+        if op in needed and op.mnemonic not in BUFFERS:
             unmet[op] = before - {op}
         elif before and op.mnemonic not in READS:
             for v in accessed(op):

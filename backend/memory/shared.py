@@ -4,6 +4,10 @@ A tile is rows of `pitch` bytes, a multiple of 16. The 16-byte chunks of a row a
 row's number, so that 8 rows at one column fall into different banks: of a chunk's number the low
 `swizzle` bits are changed by exclusive or with those bits of the row's number that rows of one
 128-byte line do not differ in.
+
+Rows may be broken into panels, each a tile of its own whose rows are as wide as the swizzle
+permutes, one behind the other, as tensor maps and `wgmma` want them (PTX ISA, "Tensor Swizzling
+Modes", "Shared Memory Matrix Layout").
 """
 
 from __future__ import annotations
@@ -21,22 +25,31 @@ from tileir.types import I32, Element, Tile
 CHUNK = 16
 """Bytes that stay together: the widest access of one thread."""
 
+LINE = 128
+"""Bytes of all banks together."""
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
 
 @attrs.frozen
 class SharedTile:
     """Elements of `shape` from byte `base`; dimension `fast`, one of the last two, is the one
-    along which a row runs. Dimensions before the last two follow one another, plane by plane."""
+    along which a row runs. Dimensions before the last two follow one another, plane by plane.
+    `panel`: elements of a row of a panel, a power of two of bytes; 0 where rows are whole."""
 
     element: Element
     shape: Vector
     fast: int
     swizzle: int
     base: int = 0
+    panel: int = 0
 
     @staticmethod
     def of(op: Any, base: int = 0) -> SharedTile:
         """A slot of the buffer that `op`, a `gpu.shared_alloc`, allots from byte `base`."""
-        return SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base)
+        return SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base, op.panel)
 
     @property
     def slow(self) -> int:
@@ -46,12 +59,30 @@ class SharedTile:
     @property
     def pitch(self) -> int:
         """Bytes from one row to the next."""
-        return -(-self.shape[self.fast] * self.element.bytes // CHUNK) * CHUNK
+        return -(-(self.panel or self.shape[self.fast]) * self.element.bytes // CHUNK) * CHUNK
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes from one panel to the next: whole repetitions of the pattern of rows, so that each
+        begins where it does."""
+        return _up(self.pitch * self.shape[self.slow], self.alignment if self.panel else 1)
 
     @property
     def plane(self) -> int:
         """Bytes of one plane."""
-        return self.pitch * self.shape[self.slow]
+        panels = self.shape[self.fast] // self.panel if self.panel else 1
+        return self.panel_bytes * panels
+
+    @property
+    def alignment(self) -> int:
+        """What the first byte is a multiple of: 8 rows of a panel, a line of all banks."""
+        return LINE << self.swizzle if self.panel else LINE
+
+    def along(self, offset: int) -> int:
+        """Bytes from a row's first element to the one at byte `offset` of the row."""
+        if not self.panel:
+            return offset
+        return offset // self.pitch * self.panel_bytes + offset % self.pitch
 
     def stride(self, dim: int) -> int:
         """Bytes from one plane to the next along `dim`, which is before the last two."""
@@ -89,7 +120,7 @@ class Addresses:
         """A handle and a constant whose sum is the offset of the element so far away."""
         place, size = self.place, self.place.element.bytes
         low = row % 8 if place.swizzle else 0
-        span = CHUNK << place.swizzle
+        span = place.pitch if place.panel else CHUNK << place.swizzle
         within = column * size % span
         if within & self.bits:
             far = (column * size - within) // size
@@ -99,16 +130,21 @@ class Addresses:
             key, constant = (low, flipped), column * size - flipped
         if key not in self._known:
             self._known[key] = self._base(*key)
-        return self._known[key], constant + (row - low) * place.pitch + place.base
+        constant = place.along(constant) + (row - low) * place.pitch + place.base
+        return self._known[key], constant
 
     def _base(self, low: int, flipped: int) -> Any:
         thread, place = self.lowering.thread, self.place
-        column = self.column
+        column, wide = self.column, bool(self.bits & ~(place.pitch - 1))
         if flipped < 0:
+            wide = True
             column = thread.binary("add", I32, column, thread.integer(-1 - flipped))
             flipped = 0
         size = place.element.bytes
         total = None if column is None else times(thread, column, size)
+        panel = None
+        if place.panel and total is not None and wide:
+            total, panel = self._parted(total)
         row = self.row
         if row is None:
             flipped ^= self._phase(low) * CHUNK
@@ -124,7 +160,15 @@ class Addresses:
             total = fixed if total is None else thread.binary("xor", I32, total, fixed)
         first = thread.integer(low * place.pitch) if row is None and low else None
         far = first if row is None else times(thread, row, place.pitch)
-        return added(thread, [total, far, self.plane])
+        return added(thread, [total, far, panel, self.plane])
+
+    def _parted(self, offset: Any) -> tuple[Any, Any]:
+        """The byte of a panel's row, and the first byte of the panel, of byte `offset` of a row."""
+        thread, place = self.lowering.thread, self.place
+        within = thread.binary("and", I32, offset, thread.integer(place.pitch - 1))
+        shift = thread.integer(place.pitch.bit_length() - 1)
+        panel = thread.binary("lshr", I32, offset, shift)
+        return within, times(thread, panel, place.panel_bytes)
 
     def _phase(self, row: int) -> int:
         swizzle = self.place.swizzle

@@ -128,8 +128,10 @@ def _local_load(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _local_window(lowering: Lowering, op: Any) -> list[Fragment]:
     window = _window(lowering, op)
-    if window.place.swizzle or window.place.fast != 1:
-        raise lowering.refuse(op, "the buffer must not be swizzled, and its rows run along 1")
+    place = window.place
+    if place.swizzle or place.panel or place.fast != 1:
+        why = "the buffer must have whole rows along 1, and not be swizzled"
+        raise lowering.refuse(op, why)
     base = lowering.thread.integer(window.place.base)
     start = added(lowering.thread, [base, window.start])
     return [read_window(lowering, op, window.place, start)]

@@ -21,6 +21,9 @@ from tileir.values import Value
 ALLOT, COPY, COMMIT, WAIT = (
     "gpu.shared_alloc", "gpu.async_copy", "gpu.async_commit", "gpu.async_wait",
 )  # fmt: skip
+BARRIERS = "gpu.mbarrier_alloc"
+"""Allots barriers, which are in use throughout."""
+
 READS = frozenset({"gpu.local_load", "gpu.local_window"})
 ACCESSES = READS | {COPY, "gpu.local_store"}
 """Ops that access a buffer; in the hands of any other op it is taken to be alive everywhere."""
@@ -51,7 +54,7 @@ class Alive:
 @cached
 def alive(function: Function) -> Alive:
     """The buffers of `function` that are alive at its ops."""
-    made = frozenset(op.results[0] for op in function.ops if op.mnemonic == ALLOT)
+    made = frozenset(op.results[0] for op in function.ops if op.mnemonic in (ALLOT, BARRIERS))
     if not made:
         return Alive({}, {})
     held = dict(forward(function, _held, _NONE, lambda a, b: a | b))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tileir.analysis.buffers import ALLOT, alive
+from tileir.analysis.buffers import ALLOT, BARRIERS, alive
 from tileir.errors import Diagnostic
 from tileir.ir import Function
 from tileir.op import Op
@@ -30,13 +30,13 @@ def check_rooms(function: Function) -> Iterator[Diagnostic]:
 
 def _overlaps(function: Function) -> Iterator[Diagnostic]:
     """Pairs of rooms in use at once that share a byte, each once."""
-    buffers = {op.results[0]: op for op in function.ops if op.mnemonic == ALLOT}
+    buffers = {op.results[0]: op for op in function.ops if op.mnemonic in (ALLOT, BARRIERS)}
     found, seen = alive(function), set[frozenset[Op]]()
     checked = set[frozenset[Value]]()
     for op in function.ops:
         living = found.at(op)
         using = [buffers[v] for v in living if v in buffers]
-        works = op.shared is not None and op.mnemonic != ALLOT
+        works = op.shared is not None and op.mnemonic not in (ALLOT, BARRIERS)
         pairs = [(op, other) for other in using] if works else []
         if living not in checked:
             checked.add(living)

@@ -1,0 +1,34 @@
+"""Shared tiles in panels, as boxes of tensor maps lie in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileir.backend.memory.boxes import box_of, pieces
+from tileir.backend.memory.shared import SharedTile
+from tileir.types import F16, F32, I8, Scalar
+
+
+def place(element: Scalar, shape: tuple[int, int], swizzle: int, panel: int) -> SharedTile:
+    return SharedTile(element, shape, 1, swizzle, 0, panel)
+
+
+@pytest.mark.parametrize(
+    ("element", "shape", "swizzle"),
+    [(F16, (64, 256), 3), (F32, (128, 32), 3), (I8, (384, 128), 3), (F16, (64, 96), 2),
+     (F16, (512, 16), 1), (F16, (16, 8), 0)],
+)  # fmt: skip
+def test_boxes_lie_where_elements_do(element: Scalar, shape: tuple[int, int], swizzle: int) -> None:
+    size = element.bytes
+    *_, panel = box_of(shape, size, swizzle)
+    held = place(element, shape, swizzle, panel)
+    for (row, column), offset in pieces(shape, size, swizzle):
+        assert offset == held.along(column * size) + row * held.pitch
+        assert offset % held.alignment == 0
+
+
+def test_panels_begin_where_the_pattern_of_rows_does() -> None:
+    small = place(F16, (4, 128), 3, 64)
+    assert (small.panel_bytes, small.bytes, small.alignment) == (1024, 2048, 1024)
+    assert place(F16, (40, 64), 2, 32).panel_bytes == 2560
+    assert place(F16, (40, 64), 2, 0).alignment == 128
