@@ -12,10 +12,11 @@ if __name__ != "tileir.backend":
     raise ImportError(f"import this package as tileir.backend, not as {__name__}")
 
 from tileir.backend.compile import Compiled, Metadata, Options, compile  # noqa: A004
+from tileir.backend.metadata import Argument, HostStep
 from tileir.backend.support import How, Support, supports
 from tileir.backend.target import TARGETS, Target, target
 
 __all__ = [
-    "TARGETS", "Compiled", "How", "Metadata", "Options", "Support", "Target", "compile",
-    "supports", "target",
+    "TARGETS", "Argument", "Compiled", "HostStep", "How", "Metadata", "Options", "Support",
+    "Target", "compile", "supports", "target",
 ]  # fmt: skip

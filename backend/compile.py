@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, cast
 
 import attrs
 
-from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.collector import collector_paused
+from tileir.backend.compiled import STAGES, Compiled
+from tileir.backend.concerned import (
+    pipelined,
+    recompute,
+    register_limit,
+    staged_windows,
+    strip_mine,
+    uniform_steps,
+)
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
@@ -19,111 +25,20 @@ from tileir.backend.llvm.optimise import to_ptx
 from tileir.backend.memory.allocation import allotted
 from tileir.backend.memory.barriers import synchronised
 from tileir.backend.memory.scratch import Plan
+from tileir.backend.metadata import Metadata, metadata_of
+from tileir.backend.options import Options
+from tileir.backend.outcome import typed
 from tileir.backend.permission import check_permitted
-from tileir.backend.pipeline.async_pipeline import pipelined
-from tileir.backend.pipeline.occupancy import register_limit
-from tileir.backend.pipeline.recompute import recompute
-from tileir.backend.pipeline.uniform_steps import uniform_steps
 from tileir.backend.prepare import prepare
-from tileir.backend.remarks import chosen_warps, described
-from tileir.backend.strip.mine import strip_mine
+from tileir.backend.remarks import chosen_warps
 from tileir.backend.target import Target, target as target_named
 from tileir.backend.vectorize import vectorize
 from tileir.backend.warps import choose_warps
-from tileir.backend.windows.stage_windows import staged_windows
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.passmanager.registry import Outcome
 
-STAGES = (
-    "input", "prepared", "strips", "pipelined", "windows", "vectorized", "layouts", "allocated",
-    "barriers",
-)  # fmt: skip
-"""The stages at which a compiled module can be looked at."""
-
-
-@attrs.frozen
-class Options:
-    """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
-    to 3. `stages`: slots of the buffers of a pipelined loop that does not say itself, 1 for no
-    pipelining, None to choose. `prefetch`: fragments of its dot are read a step ahead.
-    `registers`: the most a thread may use, so that more blocks run side by side. Where both are
-    None they are chosen: a limit under which another block has room, as long as nothing is spilled,
-    else fragments ahead and no limit. `windows`: windows of one buffer that overlap are staged in
-    shared memory once.
-    `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
-
-    num_warps: int | None = None
-    optimize: int = 3
-    stages: int | None = None
-    prefetch: bool | None = None
-    windows: bool = True
-    registers: int | None = None
-    permit: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
-
-
-@attrs.frozen
-class Metadata:
-    """What a launcher needs: the kernel's name, warps per block, bytes of shared memory (`dynamic`
-    if it must be asked for at launch), and the type of each argument."""
-
-    kernel: str
-    target: str
-    num_warps: int
-    shared: int
-    dynamic: bool
-    arguments: tuple[str, ...]
-    registers: int | None = None
-    spills: int | None = None
-
-
-@attrs.frozen(slots=False, eq=False)
-class Compiled:
-    """A kernel, compiled: LLVM IR as generated and `optimized`, PTX, and on demand the cubin."""
-
-    stages: Mapping[str, Module]
-    llvm: str
-    optimized: str
-    ptx: str
-    plan: Metadata
-    libraries: tuple[str, ...] = ()
-    notes: tuple[Diagnostic, ...] = ()
-    """What passes remarked as they ran."""
-    limited: bool = False
-    """Whether the limit of registers was chosen here, and goes where it would spill."""
-
-    @cached_property
-    def remarks(self) -> tuple[Diagnostic, ...]:
-        """What was done with each line and why not better: passes' own remarks, then how the
-        kernel accesses memory, each at its place in the source (severity `REMARK`)."""
-        laid_out = self.stages["layouts"].functions[self.plan.kernel]
-        return tuple(dict.fromkeys((*self.notes, *described(laid_out))))
-
-    def tir_at(self, stage: str) -> Module:
-        """The module after `stage`, one of `STAGES`. Raises KeyError."""
-        return self.stages[stage]
-
-    @cached_property
-    def assembled(self) -> Assembled:
-        """Machine code and what it uses. Raises `CompileError`."""
-        machine = target_named(self.plan.target)
-        found = assemble(self.ptx, self.plan.kernel, machine, self.libraries)
-        if found.spills and self.limited:
-            unlimited = re.sub(r"\.maxnreg \d+", "", self.ptx)
-            return assemble(unlimited, self.plan.kernel, machine, self.libraries)
-        return found
-
-    @property
-    def cubin(self) -> bytes:
-        """The machine code. Raises `CompileError` where nvJitLink is missing or refuses."""
-        return self.assembled.cubin
-
-    @property
-    def metadata(self) -> Metadata:
-        """The plan, with registers and spilled bytes per thread as assembled."""
-        found = self.assembled
-        return attrs.evolve(self.plan, registers=found.registers, spills=found.spills)
+__all__ = ["STAGES", "Compiled", "Metadata", "Options", "Staged", "compile", "metadata", "staged"]
 
 
 @collector_paused()
@@ -135,17 +50,24 @@ def compile(
 ) -> Compiled:
     """Compile `kernel`, or the only kernel of `module`, for `target`.
 
-    Raises `CompileError`: TIR0702 for an unknown target, TIR0706 for an op it cannot be lowered
-    for, TIR0707 for a kernel that is not there, TIR0708 for a resource it exceeds.
+    Needs no GPU. Raises `CompileError`: `InfeasibleError` (TIR0708) for a resource it exceeds,
+    `UnsupportedError` for an unknown target (TIR0702) or an op that cannot be lowered for it
+    (TIR0706), `DefectError` for a defect of the compiler, and plain for a kernel that is not there
+    (TIR0707) or code that is not permitted (TIR0712).
     """
-    machine = target_named(target)
-    chosen = options if isinstance(options, Options) else Options(**(options or {}))
-    done = staged(module, machine, chosen, kernel)
-    last, limited = done.stages["barriers"], done.registers != chosen.registers
+    with typed():
+        return _compiled(module, target_named(target), Options.of(options), kernel)
+
+
+def _compiled(module: Module, machine: Target, options: Options, kernel: str | None) -> Compiled:
+    done = staged(module, machine, options, kernel)
+    last, limited = done.stages["barriers"], done.registers != options.registers
     text = emit(Unit(last, done.kernel, done.memory, done.num_warps, done.registers), machine)
-    ptx, optimized = to_ptx(text, machine, chosen.optimize)
+    ptx, optimized = to_ptx(text, machine, options.optimize)
     plan = metadata(done, machine)
-    return Compiled(done.stages, text, optimized, ptx, plan, chosen.libraries, done.notes, limited)
+    return Compiled(
+        done.stages, text, optimized, ptx, plan, options.libraries, done.notes, limited, options
+    )
 
 
 @attrs.frozen(eq=False)
@@ -169,7 +91,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     name, notes = _kernel(module, kernel).name, list[Diagnostic]()
     prepared = prepare(module, name)
     check_permitted(prepared.functions[name], options.permit)
-    mined = strip_mine(prepared.functions[name], warps=options.num_warps or 0)
+    mined = strip_mine(prepared.functions[name], options.num_warps or 0)
     stripped = _result(mined, notes)
     outcome, registers = _pipelined(stripped, options, machine)
     pipelined = _result(outcome, notes)
@@ -254,8 +176,9 @@ _FEWEST = 32
 
 def metadata(done: Staged, machine: Target) -> Metadata:
     """What a launcher needs of a kernel that was staged."""
-    function, memory = done.stages["input"].functions[done.kernel], done.memory
-    arguments = tuple(str(p.type) for p in function.parameters)
-    return Metadata(
-        function.name, machine.name, done.num_warps, memory.size, memory.dynamic, arguments
-    )
+    kernel, memory = done.stages["input"].functions[done.kernel], done.memory
+    prepared = done.stages["prepared"].functions[done.kernel]
+    return metadata_of(
+        kernel, prepared, done.stages["barriers"], machine.name, done.num_warps, memory.size,
+        memory.dynamic,
+    )  # fmt: skip

@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from tileir.backend.compile import Compiled, Metadata
+from tileir.backend.compile import Compiled
 from tileir.backend.driver.launch import Kernel
-from tileir.backend.llvm.emit import emit
+from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.llvm.optimise import to_ptx
 from tileir.backend.lower.conversion import conversion
 from tileir.backend.memory import staging as stagings
@@ -30,6 +30,7 @@ from tileir.backend.memory.banks import conflicts, wavefronts
 from tileir.backend.memory.barriers import synchronised
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.memory.swizzle import Columns, Swizzle, swizzle
+from tileir.backend.metadata import metadata_of
 from tileir.backend.target import target
 from tileir.layout_tilings import blocked
 from tileir.textual import parse
@@ -81,10 +82,9 @@ def compiled(element: str, size: int, shape: tuple[int, int], machine: str) -> C
     function = module.functions["turn"]
     function = synchronised(allotted(function, chosen.shared_bytes))
     memory, placed = Plan.of(function), module.evolve(functions={"turn": function})
-    llvm = emit(placed, "turn", chosen, memory, WARPS)
+    llvm = emit(Unit(placed, "turn", memory, WARPS), chosen)
     ptx, optimized = to_ptx(llvm, chosen, 3)
-    arguments = tuple(str(p.type) for p in function.parameters)
-    about = Metadata("turn", machine, WARPS, memory.size, memory.dynamic, arguments)
+    about = metadata_of(function, function, placed, machine, WARPS, memory.size, memory.dynamic)
     return Compiled({"barriers": placed}, llvm, optimized, ptx, about)
 
 

@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "tileir": {"tileir"},
     "textual": {"tileir", "textual"},
     "builder": {"tileir", "builder"},
-    "backend": {"tileir", "backend"},
+    "backend": {"tileir", "textual", "backend"},
     "frontends": {"tileir", "builder", "frontends"},
     "testing": {"tileir", "textual", "builder", "backend", "testing"},
     "tools": {*LIBRARY},

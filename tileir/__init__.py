@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from tileir.errors import (
         BuildError,
         CompileError,
+        DefectError,
         Diagnostic,
+        InfeasibleError,
         InterpretError,
         LaunchError,
         LinkError,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
         Severity,
         TileirError,
         ToolError,
+        UnsupportedError,
         VerifyError,
     )
     from tileir.interp import interpret
@@ -70,9 +73,11 @@ __all__ = [
     "Block",
     "BuildError",
     "CompileError",
+    "DefectError",
     "Diagnostic",
     "Function",
     "Global",
+    "InfeasibleError",
     "InterpretError",
     "LaunchError",
     "LinkError",
@@ -86,6 +91,7 @@ __all__ = [
     "Severity",
     "TileirError",
     "ToolError",
+    "UnsupportedError",
     "VerifyError",
     "interpret",
     "link",
@@ -94,9 +100,9 @@ __all__ = [
 
 _HOMES = {
     "errors": (
-        "BuildError", "CompileError", "Diagnostic", "InterpretError", "LaunchError", "LinkError",
-        "Location", "ParseError", "PassError", "Severity", "TileirError", "ToolError",
-        "VerifyError",
+        "BuildError", "CompileError", "DefectError", "Diagnostic", "InfeasibleError",
+        "InterpretError", "LaunchError", "LinkError", "Location", "ParseError", "PassError",
+        "Severity", "TileirError", "ToolError", "UnsupportedError", "VerifyError",
     ),
     "interp": ("interpret",),
     "ir": ("Block", "Function", "Global", "Module", "Parameter", "ParameterAttributes"),

@@ -121,6 +121,18 @@ class CompileError(TileirError):
     """A module the backend cannot lower for the requested target."""
 
 
+class InfeasibleError(CompileError):
+    """A configuration that needs more than the target has: other tiles or options may do."""
+
+
+class UnsupportedError(CompileError):
+    """What the target has no way to run, whatever the configuration."""
+
+
+class DefectError(CompileError):
+    """A defect of the compiler, not of what it was given."""
+
+
 class LaunchError(TileirError):
     """Arguments, grid or device that do not fit a compiled kernel."""
 

@@ -61,6 +61,20 @@ CODES: dict[str, tuple[str, str]] = {
         "a kernel that stopped itself",
         "An assertion of the kernel did not hold: the message says where, and what it asked for.",
     ),
+    "TIR0714": (
+        "a defect of the compiler",
+        "Compiling came to an end that it must not come to. `tileir reduce` makes the module that "
+        "does it small; please report it.",
+    ),
+    "TIR0715": (
+        "no compiled kernel",
+        "The bytes are no compiled kernel, are cut short or were changed, or another version of "
+        "the format made them.",
+    ),
+    "TIR0716": (
+        "options of the compiler",
+        "There is no option of that name: `tileir.backend.Options` has them all.",
+    ),
     "TIR0751": (
         "tile cut into pieces",
         "The tile is larger than the registers of a block, so that the op became a loop over "

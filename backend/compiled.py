@@ -1,0 +1,89 @@
+"""A compiled kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+
+import attrs
+
+from tileir.backend.assembler import Assembled, assemble
+from tileir.backend.metadata import Metadata
+from tileir.backend.options import Options
+from tileir.backend.outcome import typed
+from tileir.backend.remarks import described
+from tileir.backend.target import target as target_named
+from tileir.errors import Diagnostic
+from tileir.ir import Module
+
+STAGES = (
+    "input", "prepared", "strips", "pipelined", "windows", "vectorized", "layouts", "allocated",
+    "barriers",
+)  # fmt: skip
+"""The stages at which a compiled module can be looked at."""
+
+
+@attrs.frozen(slots=False, eq=False)
+class Compiled:
+    """A kernel, compiled: LLVM IR as generated and `optimized`, PTX, and on demand the cubin.
+
+    `tileir.backend.runtime.format` writes and reads it as bytes."""
+
+    stages: Mapping[str, Module]
+    llvm: str
+    optimized: str
+    ptx: str
+    plan: Metadata
+    libraries: tuple[str, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
+    """What passes remarked as they ran."""
+    limited: bool = False
+    """Whether the limit of registers was chosen here, and goes where it would spill."""
+    options: Options = attrs.field(factory=Options)
+    code: Assembled | None = None
+    """Machine code, where it was made before."""
+    remarked: tuple[Diagnostic, ...] | None = None
+    """`remarks`, where they were made before."""
+
+    @cached_property
+    def remarks(self) -> tuple[Diagnostic, ...]:
+        """What was done with each line and why not better: passes' own remarks, then how the
+        kernel accesses memory, each at its place in the source (severity `REMARK`)."""
+        if self.remarked is not None:
+            return self.remarked
+        laid_out = self.stages["layouts"].functions[self.plan.kernel]
+        return tuple(dict.fromkeys((*self.notes, *described(laid_out))))
+
+    def tir_at(self, stage: str) -> Module:
+        """The module after `stage`, one of `STAGES`. Raises KeyError."""
+        return self.stages[stage]
+
+    @cached_property
+    def assembled(self) -> Assembled:
+        """Machine code and what it uses. Raises `CompileError`."""
+        if self.code is not None:
+            return self.code
+        with typed():
+            return self._assemble()
+
+    def _assemble(self) -> Assembled:
+        machine = target_named(self.plan.target)
+        found = assemble(self.ptx, self.plan.kernel, machine, self.libraries)
+        if found.spills and self.limited:
+            unlimited = re.sub(r"\.maxnreg \d+", "", self.ptx)
+            return assemble(unlimited, self.plan.kernel, machine, self.libraries)
+        return found
+
+    @property
+    def cubin(self) -> bytes:
+        """The machine code. Raises `CompileError` where nvJitLink is missing or refuses."""
+        return self.assembled.cubin
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        """The plan, with what a thread uses as assembled. Raises `CompileError` as `cubin`."""
+        found = self.assembled
+        return attrs.evolve(
+            self.plan, registers=found.registers, spills=found.spills, stack=found.stack
+        )

@@ -1,0 +1,153 @@
+"""What a launcher, a tuner or another compiler has to know of a compiled kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from tileir.analysis.effects import effects
+from tileir.ir import AttributeValue, Function, Module
+from tileir.ops.program import GridQuery
+from tileir.types import Descriptor, Pointer
+
+_HOST = re.compile(r"host\.([a-z_]+)(\d+)")
+
+
+@attrs.frozen
+class Argument:
+    """A parameter of the kernel.
+
+    `type` is its type in the text; `aligned` and `multiple_of` are what the kernel relies on of
+    the address in bytes and of the integer. `reads`, `writes` and `atomics` are what it does to
+    the memory of a pointer or descriptor, `escapes` that it may do anything to it."""
+
+    name: str
+    type: str
+    aligned: int = 1
+    multiple_of: int = 1
+    reads: bool = False
+    writes: bool = False
+    atomics: bool = False
+    escapes: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Types of what is passed for it, in order: of a descriptor the address, then 64-bit
+        extents, then strides in elements."""
+        if not self.type.startswith("tensor_desc"):
+            return (self.type,)
+        rank = self.type.count(",") + 1
+        return ("i8*", *("i64",) * (2 * rank))
+
+
+@attrs.frozen
+class HostStep:
+    """Something that the host does before the launch: `kind` says what ("guard", "tensor_map",
+    ...), `value` how. In text it is the module's metadata `host.guard0 = ...`."""
+
+    kind: str
+    value: AttributeValue
+
+
+@attrs.frozen
+class Metadata:
+    """The kernel's name, the target, warps per block, bytes of shared memory per block (`dynamic`
+    where they are asked for at launch) and the parameters.
+
+    `axes`: how many extents of the grid the program looks at; any other extent only repeats it.
+    `cluster`: blocks of a cluster. `registers`, `spills` and `stack`, in bytes but for the first,
+    are of a thread and known once the code is assembled.
+    """
+
+    kernel: str
+    target: str
+    num_warps: int
+    shared: int
+    dynamic: bool
+    parameters: tuple[Argument, ...]
+    registers: int | None = None
+    spills: int | None = None
+    stack: int | None = None
+    axes: int = 0
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    globals: tuple[str, ...] = ()
+    """Names of the module's globals, which `Kernel.globals` fills."""
+    host_plan: tuple[HostStep, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The type of each argument."""
+        return tuple(p.type for p in self.parameters)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.num_warps * 32
+
+    def to_json(self) -> dict[str, Any]:
+        """As what JSON can hold, in the order of the fields."""
+        return attrs.asdict(self)
+
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> Metadata:
+        """What `to_json` gave. Raises TypeError and KeyError for anything else."""
+        plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in found["host_plan"])
+        lists = {name: tuple(found[name]) for name in ("cluster", "globals")}
+        parameters = tuple(Argument(**p) for p in found["parameters"])
+        return Metadata(**{**found, **lists, "parameters": parameters, "host_plan": plan})
+
+
+def _value(found: Any) -> AttributeValue:
+    return tuple(found) if isinstance(found, list) else found
+
+
+def metadata_of(
+    kernel: Function, prepared: Function, last: Module, target: str, num_warps: int, shared: int,
+    dynamic: bool,
+) -> Metadata:  # fmt: skip
+    """The metadata of `kernel`; `prepared` is the same with calls inlined, `last` the module at
+    the last stage before code."""
+    plan = tuple(HostStep(m[1], v) for k, v in last.metadata.items() if (m := _HOST.fullmatch(k)))
+    return Metadata(
+        kernel.name, target, num_warps, shared, dynamic, arguments_of(kernel, prepared),
+        axes=_axes(prepared), cluster=_cluster(last.functions[kernel.name]),
+        globals=tuple(g.name for g in last.globals.values() if not g.external),
+        host_plan=plan,
+    )  # fmt: skip
+
+
+def arguments_of(function: Function, prepared: Function) -> tuple[Argument, ...]:
+    """The parameters of `function`, with the effects of `prepared`, whose parameters are the same
+    but for descriptors, which are an address and numbers there."""
+    found, values = effects(prepared), [p.value for p in prepared.parameters]
+    made: list[Argument] = []
+    for index, parameter in enumerate(function.parameters):
+        promises, kind = parameter.attributes, parameter.type
+        plain = Argument(
+            parameter.name or f"a{index}", str(kind), promises.aligned or 1,
+            promises.multiple_of or 1,
+        )  # fmt: skip
+        if isinstance(kind, (Pointer, Descriptor)):
+            seen = found.of(values[0]) | found.elsewhere
+            plain = attrs.evolve(
+                plain, reads=seen.read, writes=seen.written, atomics=seen.atomic,
+                escapes=seen.escapes,
+            )  # fmt: skip
+        made.append(plain)
+        values = values[len(plain.words) :]
+    return tuple(made)
+
+
+def _axes(function: Function) -> int:
+    asked = [op.axis for op in function.ops if isinstance(op, GridQuery)]
+    return max(asked, default=-1) + 1
+
+
+def _cluster(function: Function) -> tuple[int, int, int]:
+    stated = function.attributes.get("cluster", ())
+    extents = stated if isinstance(stated, tuple) else (stated,)
+    x, y, z = (*(n for n in extents if isinstance(n, int)), 1, 1, 1)[:3]
+    return x, y, z

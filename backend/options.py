@@ -1,0 +1,51 @@
+"""What can be asked of the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from tileir.errors import CompileError, Diagnostic
+
+
+@attrs.frozen
+class Options:
+    """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
+    to 3. `stages`: slots of the buffers of a pipelined loop that does not say itself, 1 for no
+    pipelining, None to choose. `prefetch`: fragments of its dot are read a step ahead.
+    `registers`: the most a thread may use, so that more blocks run side by side. Where both are
+    None they are chosen: a limit under which another block has room, as long as nothing is spilled,
+    else fragments ahead and no limit. `windows`: windows of one buffer that overlap are staged in
+    shared memory once.
+    `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
+
+    num_warps: int | None = None
+    optimize: int = 3
+    stages: int | None = None
+    prefetch: bool | None = None
+    windows: bool = True
+    registers: int | None = None
+    permit: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(given: Options | Mapping[str, Any] | None) -> Options:
+        """Options from a mapping too. Raises `CompileError` (TIR0716) for one that there is not."""
+        if isinstance(given, Options):
+            return given
+        known = {field.name for field in attrs.fields(Options)}
+        for name in given or ():
+            if name not in known:
+                message = f"no option {name}; there are {', '.join(sorted(known))}"
+                raise CompileError(Diagnostic("TIR0716", message))
+        return Options(**{k: _hashable(v) for k, v in (given or {}).items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """As what JSON can hold."""
+        return attrs.asdict(self)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

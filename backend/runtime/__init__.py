@@ -1,0 +1,1 @@
+"""From a module to a kernel that runs: compiled kernels as bytes, the cache, launchers."""

@@ -1,0 +1,159 @@
+"""Compiled kernels as bytes: equal bytes for equal input, on every machine.
+
+    data = dumps(compiled)
+    loads(data).cubin
+
+Format 1: the line `tileir-kernel 1`, the SHA-256 of what follows in hex and a newline, a line of
+JSON with sorted keys, and the sections that its `sections` names with their sizes, end to end:
+`cubin`, `ptx`, `llvm`, `optimized`, `library`s, and a `stage/NAME` for each module, as text.
+Nothing in it is run or unpickled by reading it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tileir.backend.assembler import Assembled
+from tileir.backend.compiled import STAGES, Compiled
+from tileir.backend.metadata import Metadata
+from tileir.backend.options import Options
+from tileir.backend.runtime.version import compiler_version
+from tileir.errors import CompileError, Diagnostic, Location, Severity
+from tileir.ir import Module
+from tileir.textual import parse, print_module
+
+FORMAT = 1
+_MAGIC = b"tileir-kernel "
+
+
+@attrs.frozen(eq=False, slots=False)
+class Texts(Mapping[str, Module]):
+    """Modules by stage, each read from its text when it is asked for."""
+
+    texts: Mapping[str, str]
+    _read: dict[str, Module] = attrs.field(factory=dict[str, Module], init=False)
+
+    def __getitem__(self, stage: str) -> Module:
+        found = self._read.get(stage)
+        if found is None:
+            found = self._read[stage] = parse(self.texts[stage], f"<{stage}>", verify=False)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def dumps(compiled: Compiled, stages: Sequence[str] = STAGES) -> bytes:
+    """`compiled` as bytes, with its machine code and the text of `stages`.
+
+    Raises `CompileError` where it cannot be assembled."""
+    made = compiled.assembled
+    texts = {name: _text(compiled, name) for name in stages if name in compiled.stages}
+    sections = [
+        ("cubin", made.cubin), ("ptx", compiled.ptx.encode()), ("llvm", compiled.llvm.encode()),
+        ("optimized", compiled.optimized.encode()),
+        *(("library", text.encode()) for text in compiled.libraries),
+        *((f"stage/{name}", text.encode()) for name, text in texts.items()),
+    ]  # fmt: skip
+    header = {
+        "compiler": compiler_version(),
+        "metadata": compiled.metadata.to_json(),
+        "shared": made.shared,
+        "notes": [_note(n) for n in compiled.notes],
+        "remarks": [_note(n) for n in compiled.remarks] if "layouts" in texts else None,
+        "limited": compiled.limited,
+        "options": {k: v for k, v in compiled.options.to_json().items() if k != "libraries"},
+        "sections": [[name, len(data)] for name, data in sections],
+    }
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    body = b"".join((text, b"\n", *(data for _, data in sections)))
+    digest = hashlib.sha256(body).hexdigest().encode()
+    return b"".join((_MAGIC, str(FORMAT).encode(), b"\n", digest, b"\n", body))
+
+
+def loads(data: bytes) -> Compiled:
+    """The compiled kernel that `data` holds. Raises `CompileError` (TIR0715) for anything else,
+    cut short or changed."""
+    body = _checked(data)
+    try:
+        line, _, rest = body.partition(b"\n")
+        header: dict[str, Any] = json.loads(line)
+        return _compiled(header, _cut(rest, header["sections"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _refused(f"its header is wrong: {error!r}") from error
+
+
+def _checked(data: bytes) -> bytes:
+    magic, _, rest = data.partition(b"\n")
+    if not magic.startswith(_MAGIC):
+        raise _refused(f"it does not begin with {_MAGIC.decode()!r}")
+    if magic != _MAGIC + str(FORMAT).encode():
+        raise _refused(f"its format is {magic[len(_MAGIC) :]!r}, and {FORMAT} is read")
+    digest, _, body = rest.partition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode() != digest:
+        raise _refused("its checksum is wrong: it was cut short or changed")
+    return body
+
+
+def _cut(data: bytes, sizes: Sequence[tuple[str, int]]) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    start = 0
+    for name, size in sizes:
+        found.append((name, data[start : start + size]))
+        start += size
+    return found
+
+
+def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) -> Compiled:
+    by_name = dict(sections)
+    plan = Metadata.from_json(header["metadata"])
+    made = Assembled(
+        by_name["cubin"], plan.registers or 0, plan.spills or 0, header["shared"], plan.stack or 0
+    )
+    stages = {
+        name.removeprefix("stage/"): data.decode()
+        for name, data in sections if name.startswith("stage/")
+    }  # fmt: skip
+    libraries = tuple(data.decode() for name, data in sections if name == "library")
+    options = Options.of({**header["options"], "libraries": libraries})
+    llvm, optimized, ptx = (by_name[name].decode() for name in ("llvm", "optimized", "ptx"))
+    return Compiled(
+        Texts(stages), llvm, optimized, ptx,
+        attrs.evolve(plan, registers=None, spills=None, stack=None), libraries,
+        _read_notes(header["notes"]), header["limited"], options, made,
+        None if header["remarks"] is None else _read_notes(header["remarks"]),
+    )  # fmt: skip
+
+
+def _text(compiled: Compiled, stage: str) -> str:
+    stages = compiled.stages
+    return stages.texts[stage] if isinstance(stages, Texts) else print_module(stages[stage])
+
+
+def _note(found: Diagnostic) -> dict[str, Any]:
+    return {**attrs.asdict(found), "severity": found.severity.value}
+
+
+def _read_notes(found: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:
+    return tuple(_read_note(n) for n in found)
+
+
+def _read_note(found: Mapping[str, Any]) -> Diagnostic:
+    place = found["location"]
+    return Diagnostic(**{
+        **found, "severity": Severity(found["severity"]),
+        "location": None if place is None else Location(**place),
+        "notes": _read_notes(found["notes"]),
+    })  # fmt: skip
+
+
+def _refused(why: str) -> CompileError:
+    return CompileError(Diagnostic("TIR0715", f"this is no compiled kernel: {why}"))

@@ -1,0 +1,51 @@
+"""Which compiler made some code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+_PARTS = ("tileir", "tileir.backend")
+_LEFT_OUT = frozenset(
+    {"__pycache__", "builder", "codes", "cpu", "driver", "frontends", "interp", "runtime", "simt",
+     "testing", "textual", "tools", "tuning"}
+)  # fmt: skip
+"""Folders that no code is made by, or that are parts of their own where wheels are installed."""
+
+_ASSEMBLERS = ("nvidia-nvjitlink", "nvidia-nvjitlink-cu12")
+
+
+@cache
+def compiler_version() -> str:
+    """The release, a digest of the sources that code is made by (a compiler under work is another
+    one after every change), and the versions of LLVM and of the assembler."""
+    import tileir
+
+    digest = hashlib.sha256()
+    for part in _PARTS:
+        for folder in import_module(part).__path__:
+            for path in sorted(_sources(folder)):
+                with open(path, "rb") as file:
+                    digest.update(os.path.relpath(path, folder).encode() + b"\0" + file.read())
+    others = [f"{name} {found}" for name in ("llvmlite", *_ASSEMBLERS) if (found := _version(name))]
+    return ", ".join((f"tileir {tileir.__version__}+{digest.hexdigest()[:16]}", *others))
+
+
+def _sources(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith((".py", ".tir")):
+                yield entry.path
+            elif entry.name not in _LEFT_OUT and entry.is_dir():
+                yield from _sources(entry.path)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

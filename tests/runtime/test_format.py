@@ -1,0 +1,102 @@
+"""Compiled kernels as bytes, their metadata, and how compiling fails."""
+
+import json
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tileir.backend import HostStep, Metadata, Options, compile  # noqa: A004
+from tileir.backend.compiled import STAGES
+from tileir.backend.outcome import typed
+from tileir.backend.runtime.format import dumps, loads
+from tileir.errors import CompileError, DefectError, InfeasibleError, UnsupportedError
+from tileir.textual import parse, print_module
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def softmax():
+    text = (EXAMPLES / "softmax.tir").read_text()
+    return compile(parse(text, "softmax.tir"), "sm_90a")
+
+
+def test_what_is_written_is_read(softmax):
+    data = dumps(softmax)
+    found = loads(data)
+    for name in ("llvm", "optimized", "ptx", "cubin", "metadata", "remarks", "notes", "options"):
+        assert getattr(found, name) == getattr(softmax, name), name
+    for stage in STAGES:
+        assert print_module(found.tir_at(stage)) == print_module(softmax.tir_at(stage))
+    assert dumps(found) == data
+
+
+def test_equal_input_gives_equal_bytes(softmax):
+    again = compile(softmax.tir_at("input"), "sm_90a")
+    assert dumps(again) == dumps(softmax)
+
+
+@pytest.mark.parametrize("at", [0, 16, 40, 200, 5000, -1])
+def test_a_changed_byte_is_noticed(softmax, at):
+    data = bytearray(dumps(softmax, ()))
+    data[at] ^= 1
+    with pytest.raises(CompileError, match="TIR0715"):
+        loads(bytes(data))
+
+
+@pytest.mark.parametrize("size", [0, 10, 90, 1000, -1])
+def test_what_is_cut_short_is_noticed(softmax, size):
+    with pytest.raises(CompileError, match="TIR0715"):
+        loads(dumps(softmax, ())[:size])
+
+
+def test_the_metadata_says_what_the_kernel_does_to_its_arguments(softmax):
+    found = softmax.metadata
+    by_name = {p.name: p for p in found.parameters}
+    assert (by_name["x"].reads, by_name["x"].writes) == (True, False)
+    assert (by_name["y"].reads, by_name["y"].writes) == (False, True)
+    assert not any(p.escapes or p.atomics for p in found.parameters)
+    assert found.axes == 1 and found.cluster == (1, 1, 1)
+    assert found.registers > 0 and found.spills == 0 and found.threads == 32 * found.num_warps
+    assert found.arguments == tuple(p.type for p in found.parameters)
+
+
+def test_calls_and_atomics_are_seen_through():
+    module = parse("""tir 1.0
+define void @bump(i32* %p, i32 %x) {
+entry:
+  %old = atomic_rmw i32 %p, %x {op = add}
+  ret
+}
+define kernel void @k(i32* aligned(16) %counter, f32* %unused, i32 multiple_of(8) %n) {
+entry:
+  call @bump, %counter, %n
+  ret
+}
+""")
+    counter, unused, n = compile(module, "sm_80").metadata.parameters
+    assert counter.atomics and counter.reads and counter.writes and counter.aligned == 16
+    assert not (unused.reads or unused.writes)
+    assert n.multiple_of == 8
+
+
+def test_what_the_host_does_stands_in_the_module(softmax):
+    steps = (HostStep("guard", "n % 16 == 0"), HostStep("box", (64, 128)))
+    found = attrs.evolve(softmax.metadata, host_plan=steps)
+    assert Metadata.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_errors_say_what_would_help(softmax):
+    module = softmax.tir_at("input")
+    with pytest.raises(InfeasibleError, match="TIR0708"):
+        compile(module, "sm_90a", Options(num_warps=64))
+    with pytest.raises(UnsupportedError, match="TIR0702"):
+        compile(module, "sm_20")
+    with pytest.raises(CompileError, match="TIR0716"):
+        compile(module, "sm_90a", {"num_wraps": 4})
+
+
+def test_what_must_not_happen_is_a_defect():
+    with pytest.raises(DefectError, match=r"TIR0714.*IndexError: nothing there"), typed():
+        raise IndexError("nothing there")
