@@ -48,17 +48,17 @@ def persist(function: Function) -> Function:
           %3 = mul i32 %2, %grid.2
           br instances
         instances:
-          %instance = phi i32 [%0, entry], [%7, next]
+          %instance = phi i32 [%0, entry], [%6, next]
           %4, _ = icmp (i1, i1) %instance, %3 {predicate = slt}
           cond_br %4, instance, finished
         instance:
           %5 = sdiv i32 %instance, %grid.0
-          %6 = srem i32 %5, %grid.1
-          %q = getelementptr f32* %p, %6
+          %i = srem i32 %5, %grid.1
+          %q = getelementptr f32* %p, %i
           store %q, %x
           br next
         next:
-          %7 = add i32 %instance, %1
+          %6 = add i32 %instance, %1
           br instances
         finished:
           ret

@@ -50,7 +50,103 @@ def roles(module: Module, *, slots: int = 0, warps: int = 0, shared: int = SHARE
     lies between them (0 for as many as `shared` bytes hold, 8 at most): one waits for empty slots
     and fills them, the other waits for full slots and multiplies, with `warps` warps (0 to choose).
     What is written by descriptors goes through shared memory, too.
-    """
+
+    before{slots=2}:
+        define kernel void @product(f16* %a, f16* %b, f32* %c, i32 %k) {
+        entry:
+          %d = make_descriptor tensor_desc<f16<64, 16>> %a, [i32 64, i32 4096], [%k, i32 1]
+          %e = make_descriptor tensor_desc<f16<16, 16>> %b, [%k, i32 16], [i32 16, i32 1]
+          br loop
+        loop:
+          %i = phi i32 [0, entry], [%j, loop]
+          %sum = phi f32<64, 16> [0.0, entry], [%y, loop]
+          %x = descriptor_load f16<64, 16> %d, 0, %i
+          %z = descriptor_load f16<16, 16> %e, %i, 0
+          %y = dot f32<64, 16> %x, %z, %sum
+          %j = add i32 %i, 16
+          %more, _ = icmp (i1, i1) %j, %k {predicate = slt}
+          cond_br %more, loop, done
+        done:
+          %f = make_descriptor tensor_desc<f32<64, 16>> %c, [i32 64, i32 16], [i32 16, i32 1]
+          %p = program_id i32
+          descriptor_store %f, %y, %p, 0
+          ret
+        }
+    after:
+        stage "roles"
+
+        define private void @product.load(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %f, f16 addrspace(3)* %0, f16 addrspace(3)* %1, i64 addrspace(3)* %2, i64 addrspace(3)* %3, f32 addrspace(3)* %4) {
+        entry:
+          br loop
+        loop:
+          %i = phi i32 [0, entry], [%j, loop]
+          %slot = phi i32 [0, entry], [%8, loop]
+          %parity = phi i32 [0, entry], [%10, loop]
+          %5 = xor i32 %parity, 1
+          gpu.mbarrier_wait %3, %slot, %5
+          gpu.mbarrier_expect %2, %slot {bytes = 2560}
+          gpu.tma_load %d, %0, %slot, %2, %slot, 0, %i
+          gpu.tma_load %e, %1, %slot, %2, %slot, %i, 0
+          %6 = add i32 %slot, 1
+          %7, _ = icmp (i1, i1) %6, 2 {predicate = eq}
+          %8 = select i32 %7, 0, %6
+          %9 = xor i32 %parity, 1
+          %10 = select i32 %7, %9, %parity
+          %j = add i32 %i, 16
+          %more, _ = icmp (i1, i1) %j, %k {predicate = slt}
+          cond_br %more, loop, done
+        done:
+          ret
+        }
+
+        define private void @product.math(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %f, f16 addrspace(3)* %0, f16 addrspace(3)* %1, i64 addrspace(3)* %2, i64 addrspace(3)* %3, f32 addrspace(3)* %4) {
+        entry:
+          br loop
+        loop:
+          %i = phi i32 [0, entry], [%j, loop]
+          %sum = phi f32<64, 16> [0.0, entry], [%y, loop]
+          %slot = phi i32 [0, entry], [%8, loop]
+          %parity = phi i32 [0, entry], [%10, loop]
+          gpu.mbarrier_wait %2, %slot, %parity
+          %5 = gpu.wgmma f32<64, 16> %0, %slot, %1, %slot, %sum
+          %y = gpu.wgmma_wait f32<64, 16> %5
+          gpu.mbarrier_arrive %3, %slot
+          %6 = add i32 %slot, 1
+          %7, _ = icmp (i1, i1) %6, 2 {predicate = eq}
+          %8 = select i32 %7, 0, %6
+          %9 = xor i32 %parity, 1
+          %10 = select i32 %7, %9, %parity
+          %j = add i32 %i, 16
+          %more, _ = icmp (i1, i1) %j, %k {predicate = slt}
+          cond_br %more, loop, done
+        done:
+          %p = program_id i32
+          gpu.tma_wait
+          gpu.barrier
+          gpu.local_store %y, %4, 0
+          gpu.async_fence
+          gpu.barrier
+          gpu.tma_store %f, %4, 0, %p, 0
+          gpu.tma_wait
+          ret
+        }
+
+        define kernel void @product(f16* %a, f16* %b, f32* %c, i32 %k) {num_warps = 8} {
+        entry:
+          %d = gpu.tensor_map tensor_desc<f16<64, 16>> %a, [i32 64, i32 4096], [%k, i32 1] {swizzle = 1}
+          %e = gpu.tensor_map tensor_desc<f16<16, 16>> %b, [%k, i32 16], [i32 16, i32 1] {swizzle = 1}
+          %f = gpu.tensor_map tensor_desc<f32<64, 16>> %c, [i32 64, i32 16], [i32 16, i32 1] {swizzle = 2}
+          %0 = gpu.shared_alloc f16 addrspace(3)* {shape = [2, 64, 16], swizzle = 1, panel = 16}
+          %1 = gpu.shared_alloc f16 addrspace(3)* {shape = [2, 16, 16], swizzle = 1, panel = 16}
+          %2 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2}
+          %3 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2, arrivals = 4}
+          %4 = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 64, 16], swizzle = 2, panel = 16}
+          gpu.role @product.load, %a, %b, %c, %k, %d, %e, %f, %0, %1, %2, %3, %4 {first = 4, warps = 4}
+          gpu.role @product.math, %a, %b, %c, %k, %d, %e, %f, %0, %1, %2, %3, %4 {warps = 4}
+          gpu.join
+          ret
+        }
+    """  # noqa: E501
     remarks = []
     for name, function in module.functions.items():
         if not function.kernel or not any(isinstance(op, Dot) for op in function.ops):

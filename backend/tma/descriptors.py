@@ -83,7 +83,32 @@ def descriptors(module: Module) -> Outcome:
           store %pc, %d
           ret
         }
-    """
+    after:
+        stage "descriptors"
+
+        define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i32 %s) {
+        entry:
+          %0, _ = icmp (i1, i1) %k, 1 {predicate = sge}
+          %1, _ = icmp (i1, i1) %k, 268435456 {predicate = slt}
+          %2 = and i1 %0, %1
+          assume %2
+          %p = program_id i32
+          %3 = sext i64 %s
+          %4 = sext i64 %k
+          %5 = make_descriptor tensor_desc<f16<16, 16>> %a, [i64 2147483647, %3], [%4, i64 1]
+          %6 = sext i64 %p
+          %7 = mul i64 16, %6
+          %8 = smax i64 %7, -2147483648
+          %9 = smin i64 %8, 2147483647
+          %10 = trunc i32 %9
+          %x = descriptor_load f16<16, 16> %5, %10, 0
+          %y = trans f16<16, 16> %x {order = [1, 0]}
+          %d = dot f32<16, 16> %x, %y, 0.0
+          %11 = make_descriptor tensor_desc<f32<16, 16>> %c, [i64 2147483647, %3], [i64 2147483647, i64 1]
+          descriptor_store %11, %d, %10, 0
+          ret
+        }
+    """  # noqa: E501
     found = {name: through_descriptors(f) for name, f in module.functions.items() if f.blocks}
     remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
     count = sum(outcome.statistics.get("descriptors", 0) for outcome in found.values())

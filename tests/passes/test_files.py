@@ -7,7 +7,7 @@
     the module after the pipeline as it prints, or `; unchanged`; then one line per remark
 
 A function that prints as before has to be the object it was, and every function that has a
-meaning on some numbers keeps it. `pytest --bless tests/passes` writes
+meaning on some numbers, and is launched as before, keeps it. `pytest --bless tests/passes` writes
 what the passes make of the programs into the files.
 """
 
@@ -31,6 +31,8 @@ HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*/*.tir"))
 AFTER = "; ----- after\n"
 SEEDS = 6
+GUARDED = "TIR0554"
+"""What a pass assumes of parameters, which the launcher looks at, does not hold."""
 PASSES = sorted({*PIPELINE, "fold", "pipeline"})
 
 
@@ -41,9 +43,10 @@ def test_file(path: Path, request: pytest.FixtureRequest) -> None:
     assert pipeline, "the first line names the pipeline"
     module = parse(text.replace(pipeline[0], "\n", 1), path.name)
     result = run(module, pipeline[1])
-    for name, function in result.module.functions.items():
-        if function is not module.functions[name]:
-            assert _text(function) != _text(module.functions[name]), f"@{name} was rebuilt"
+    for name, old in module.functions.items():
+        function = result.module.functions[name]
+        if function is not old:
+            assert _text(function) != _text(old), f"@{name} was rebuilt"
             _same_meaning(module, result.module, name)
     found = shown(result, unchanged=result.module is module)
     if request.config.getoption("--bless"):
@@ -57,10 +60,14 @@ def _text(function: Function) -> str:
 
 
 def _same_meaning(before: Module, after: Module, name: str) -> None:
-    for seed in range(SEEDS if not before.functions[name].results else 0):
+    old, new = before.functions[name], after.functions[name]
+    if old.results or len(old.parameters) != len(new.parameters):
+        return
+    for seed in range(SEEDS):
         expected = outcome(before, name, seed)
-        if not isinstance(expected, str):
-            assert outcome(after, name, seed) == expected, f"@{name} on the numbers of seed {seed}"
+        found = None if isinstance(expected, str) else outcome(after, name, seed)
+        if found not in (None, GUARDED):
+            assert found == expected, f"@{name} on the numbers of seed {seed}"
 
 
 def shown(result: Run, *, unchanged: bool) -> str:

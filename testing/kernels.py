@@ -1,0 +1,95 @@
+"""Kernels that tests and benchmarks share: ordinary programs of pointers, masks, loops and dots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.ir import Module
+
+GROUP = 8
+"""Rows of tiles that program instances work on side by side."""
+
+
+def matmul(
+    bm: int, bn: int, bk: int, factor: Any = F16, total: Any = F32, result: Any = F16, *,
+    precision: str = "ieee", transposed: bool = False, max_imprecise: int = 0,
+) -> Module:  # fmt: skip
+    """`matmul(x, y, z, m, n, k)`: z [m, n] = x [m, k] y, row-major, y being [k, n] or,
+    `transposed`, [n, k]; tiles of `bm` x `bn` in steps of `bk`, in groups of `GROUP` rows of them."""
+    b = Builder()
+    zero = 0 if total.is_integer else 0.0
+    kinds = {"x": _buffer(factor), "y": _buffer(factor), "z": _buffer(result)}
+    with b.kernel("matmul", **kinds, m=I32, n=I32, k=I32) as (x, y, z, m, n, k):
+        i, j = _tile(b, (m + (bm - 1)) // bm, (n + (bn - 1)) // bn)
+        rows, columns = (b.arange(bm) + i * bm)[:, None], (b.arange(bn) + j * bn)[None, :]
+        depth = b.arange(bk)
+        from_y = columns * k + depth[:, None] if transposed else depth[:, None] * n + columns
+        left, right = b.var(x + (rows * k + depth[None, :])), b.var(y + from_y)
+        sums = b.var(b.full((bm, bn), zero, total))
+        with b.for_(0, k, bk) as at:
+            inside = depth < k - at
+            low = (rows < m).broadcast_to(bm, bk) & inside[None, :].broadcast_to(bm, bk)
+            high = (columns < n).broadcast_to(bk, bn) & inside[:, None].broadcast_to(bk, bn)
+            factors = left.get().load(low, zero), right.get().load(high, zero)
+            how = {"precision": precision, "max_imprecise": max_imprecise}
+            sums.set(b.dot(*factors, sums.get(), **how))
+            left.set(left.get() + bk)
+            right.set(right.get() + (bk if transposed else n * bk))
+        mask = (rows < m).broadcast_to(bm, bn) & (columns < n).broadcast_to(bm, bn)
+        found = sums.get()
+        (z + (rows * n + columns)).store(found if result is total else found.to(result), mask)
+    return b.module()
+
+
+def _tile(b: Builder, tiles_m: Any, tiles_n: Any) -> tuple[Any, Any]:
+    """Row and column of this instance's tile."""
+    pid = b.program_id(axis=0)
+    first = pid // (tiles_n * GROUP) * GROUP
+    size = b.smin(tiles_m - first, GROUP)
+    within = pid % (tiles_n * GROUP)
+    return first + within % size, within // size
+
+
+def attention(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = False) -> Module:
+    """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
+    ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018)."""
+    b = Builder()
+    kinds = {name: _buffer(factor) for name in "qkvo"}
+    with b.kernel("attention", **kinds, t=I32, scale=F32) as (q, k, v, o, t, scale):
+        first, head = b.program_id(axis=0) * bm, b.program_id(axis=1) * (t * d)
+        rows, keys, dims = (b.arange(bm) + first)[:, None], b.arange(bn), b.arange(d)
+        inside = (rows < t).broadcast_to(bm, d)
+        place = head + (rows * d + dims[None, :])
+        queries = (q + place).load(inside, 0.0)
+        at_k = b.var(k + head + (keys[None, :] * d + dims[:, None]))
+        at_v = b.var(v + head + (keys[:, None] * d + dims[None, :]))
+        most = b.var(b.full((bm,), -1e30, F32))
+        sums = b.var(b.full((bm,), 0.0, F32))
+        found = b.var(b.full((bm, d), 0.0, F32))
+        with b.for_(0, b.smin(t, first + bm) if causal else t, bn) as at:
+            left = keys < t - at
+            block = at_k.get().load(left[None, :].broadcast_to(d, bn), 0.0)
+            scores = b.dot(queries, block, b.full((bm, bn), 0.0, F32)) * scale
+            seen = left[None, :].broadcast_to(bm, bn)
+            if causal:
+                here = (keys + at)[None, :].broadcast_to(bm, bn)
+                seen = seen & (here <= rows.broadcast_to(bm, bn))
+            scores = b.select(seen, scores, b.full((bm, bn), -1e30, F32))
+            more = b.fmaxnum(most.get(), b.reduce(scores, axis=1, combiner="fmaxnum"))
+            weights = b.exp2(scores - more[:, None].broadcast_to(bm, bn))
+            shrink = b.exp2(most.get() - more)
+            sums.set(sums.get() * shrink + b.reduce(weights, axis=1, combiner="fadd"))
+            kept = found.get() * shrink[:, None].broadcast_to(bm, d)
+            values = at_v.get().load(left[:, None].broadcast_to(bn, d), 0.0)
+            found.set(b.dot(weights.to(factor), values, kept))
+            most.set(more)
+            at_k.set(at_k.get() + bn * d)
+            at_v.set(at_v.get() + bn * d)
+        result = found.get() / sums.get()[:, None].broadcast_to(bm, d)
+        (o + place).store(result.to(factor), inside)
+    return b.module()
+
+
+def _buffer(element: Any) -> Any:
+    return arg(pointer(element), aligned=16, noalias=True)

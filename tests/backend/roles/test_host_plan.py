@@ -1,0 +1,56 @@
+"""The host plan computes what the kernel's entry means."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileir.backend.tma.plan import HostPlan
+from tileir.ir import Function
+from tileir.passmanager import run
+from tileir.testing.kernels import attention, matmul
+
+FRONT = "cse,licm,uniform-steps,descriptors"
+
+
+def plan(module: object, pipeline: str = f"{FRONT},roles") -> HostPlan:
+    kernel = run(module, pipeline).module.kernel(None)  # type: ignore[arg-type]
+    assert isinstance(kernel, Function)
+    found = HostPlan.of(kernel)
+    assert found is not None
+    return found
+
+
+def test_maps_of_a_product() -> None:
+    found = plan(matmul(64, 64, 32)).resolved((4096, 8192, 16384, 300, 304, 704))
+    assert found is not None
+    assert [(m.address, m.extents, m.strides, m.recipe.block) for m in found] == [
+        (4096, (300, 704), (1408,), (64, 32)),
+        (8192, (704, 304), (608,), (32, 64)),
+        (16384, (300, 304), (608,), (64, 64)),
+    ]
+
+
+def test_maps_of_attention() -> None:
+    found = plan(attention(64, 32, 64)).resolved((16, 32, 48, 64, 77, 0))
+    assert found is not None
+    assert found[1].extents[1:] == (77, (1 << 31) - 1)
+    assert found[1].strides == (77 * 64 * 2, 128)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    (
+        (4096, 8192, 16384, 300, 301, 704),  # rows of y and z are no multiples of 16 bytes
+        (4098, 8192, 16384, 300, 304, 704),  # x is not aligned
+        (4096, 8192, 16384, 300, 304, 0),  # nothing along k
+        (4096, 8192, 16384, -8, 304, 704),
+        (4096, 8192, 16384, 1 << 28, 304, 704),
+    ),
+)
+def test_arguments_that_a_map_cannot_have(arguments: tuple[int, ...]) -> None:
+    assert plan(matmul(64, 64, 32)).resolved(arguments) is None
+
+
+def test_instances_are_counted_by_the_last_arguments() -> None:
+    found = plan(matmul(64, 64, 32), f"{FRONT},persist,roles")
+    assert found.persistent and found.arguments == 9

@@ -1,0 +1,60 @@
+"""Kernels as roles mean what they meant: interpreted, at every edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.interp import interpret
+from tileir.passmanager import run
+from tileir.testing.kernels import attention, matmul
+
+FRONT = "cse,licm,uniform-steps,descriptors"
+SHAPES = ((64, 64, 32), (72, 200, 40), (1, 8, 8), (130, 136, 96))
+
+
+@pytest.mark.parametrize("transposed", (False, True))
+@pytest.mark.parametrize("pipeline", (f"{FRONT},roles", f"{FRONT},persist,roles,overlap"))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products(shape: tuple[int, int, int], pipeline: str, transposed: bool) -> None:
+    m, n, k = shape
+    module = run(matmul(64, 64, 32, transposed=transposed), pipeline).module
+    assert module.stage == "roles"
+    random = np.random.default_rng(m)
+    a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
+    found = np.full((m, n), np.nan, np.float16)
+    grid = -(-m // 64) * -(-n // 64)
+    second = np.ascontiguousarray(b.T) if transposed else b
+    _launched(module, "matmul", (grid, 1, 1), [a, second, found, m, n, k])
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("causal", (False, True))
+@pytest.mark.parametrize("pipeline", (f"{FRONT},roles", f"{FRONT},persist,roles,overlap"))
+@pytest.mark.parametrize("t", (1, 64, 150))
+def test_attention(t: int, pipeline: str, causal: bool) -> None:
+    module = run(attention(64, 32, 32, causal=causal), pipeline).module
+    assert module.stage == "roles"
+    random = np.random.default_rng(t)
+    q, k, v = (random.standard_normal((2, t, 32)).astype(np.float16) for _ in range(3))
+    found = np.full_like(q, np.nan)
+    _launched(module, "attention", (-(-t // 64), 2, 1), [q, k, v, found, t, 0.25])
+    np.testing.assert_allclose(found, _attention(q, k, v, 0.25, causal), atol=2e-3)
+
+
+def _launched(module: Any, kernel: str, grid: tuple[int, int, int], arguments: list[Any]) -> None:
+    """Run it on its grid, or on two blocks where they work for all instances."""
+    extents = [] if len(module.functions[kernel].parameters) == len(arguments) else list(grid)
+    interpret(module, kernel, (2,) if extents else grid, [*arguments, *extents])
+
+
+def _attention(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Any:
+    scores = np.einsum("htd,hsd->hts", q.astype(float), k.astype(float)) * scale
+    if causal:
+        scores = np.where(np.tril(np.ones(scores.shape[1:], bool)), scores, -np.inf)
+    weights = np.exp2(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    return np.einsum("hts,hsd->htd", weights, v.astype(float))
