@@ -16,7 +16,7 @@ def matmul(
     precision: str = "ieee", transposed: bool = False, max_imprecise: int = 0,
 ) -> Module:  # fmt: skip
     """`matmul(x, y, z, m, n, k)`: z [m, n] = x [m, k] y, row-major, y being [k, n] or,
-    `transposed`, [n, k]; tiles of `bm` x `bn` in steps of `bk`, in groups of `GROUP` rows of them."""
+    `transposed`, [n, k]; tiles of `bm` x `bn` in steps of `bk`, `GROUP` rows of them at a time."""
     b = Builder()
     zero = 0 if total.is_integer else 0.0
     kinds = {"x": _buffer(factor), "y": _buffer(factor), "z": _buffer(result)}
