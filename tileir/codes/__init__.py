@@ -2,7 +2,7 @@
 
 One file per range: 00xx text, 01xx ops, 02xx structure, 03xx symbols and linking, 04xx versions,
 05xx interpreter, 06xx passes, 07xx backend, 08xx builder, 09xx tools,
-10xx frontends, 11xx tuning.
+10xx frontends, 11xx tuning, 12xx Decoupled Triton.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from tileir.codes import (
     backend,
     builder,
+    decoupled,
     frontends,
     interpreter,
     ops,
@@ -24,7 +25,7 @@ from tileir.codes import (
 
 _RANGES = (
     text, ops, structure, symbols, versions, interpreter, passes, backend, builder, tools,
-    frontends, tuning,
+    frontends, tuning, decoupled,
 )  # fmt: skip
 
 

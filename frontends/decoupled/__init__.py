@@ -1,0 +1,15 @@
+"""Decoupled Triton (Pham 2025): algorithms as tensor expressions, schedules beside them.
+
+program = parse(source)
+program.function("softmax_out")(A)                # numpy in, numpy out
+program.scheduled("softmax_out.block(x:4);")      # the same algorithm, scheduled otherwise
+"""
+
+from __future__ import annotations
+
+from tileir.frontends.decoupled.errors import CompilationError
+from tileir.frontends.decoupled.plan import Plan
+from tileir.frontends.decoupled.program import Program, Wrapper, parse
+from tileir.frontends.decoupled.tensors import Tensor
+
+__all__ = ["CompilationError", "Plan", "Program", "Tensor", "Wrapper", "parse"]

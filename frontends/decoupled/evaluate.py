@@ -1,0 +1,290 @@
+"""From expressions to ops: each is evaluated at the positions of its labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.builder import Expr
+from tileir.frontends.decoupled import online, values
+from tileir.frontends.decoupled.elements import Kind, accumulator, factors
+from tileir.frontends.decoupled.errors import wrong
+from tileir.frontends.decoupled.kernel import Env, Kernel, reads_member
+from tileir.frontends.decoupled.nodes import (
+    Access,
+    Binary,
+    Call,
+    Label,
+    Length,
+    Node,
+    Number,
+    ProgramId,
+    Reduction,
+    Reshape,
+    ScalarInput,
+    Unary,
+)
+from tileir.frontends.decoupled.ranges import Range, at_once, positions
+from tileir.frontends.decoupled.shapes import moves
+from tileir.frontends.decoupled.values import Tile, aligned, element, spread, widened
+from tileir.types import Scalar, tile
+
+_COMBINE = {"rsum": ("add", "fadd"), "rmax": ("smax", "fmaximum"), "rmin": ("smin", "fminimum")}
+
+
+def evaluate(k: Kernel, node: Node, env: Env) -> Tile:
+    """The value of `node`. Raises CompilationError and BuildError."""
+    key = k.key(node, env)
+    found = k.recall(key)
+    if found is None:
+        try:
+            found = _evaluated(k, node, env)
+        except (TypeError, ZeroDivisionError, OverflowError, ValueError) as error:
+            what = node.name if isinstance(node, Call) else "the expression"
+            raise wrong(f"{what} has no value: {error}", node.place, "TIR1203") from None
+        k.remember(key, found)
+    return found
+
+
+def _evaluated(k: Kernel, node: Node, env: Env) -> Tile:
+    if isinstance(node, Reduction) and k.online(node.label):
+        return online.evaluate_together(k, node, env)
+    if node.place is None:
+        return _RULES[type(node)](k, node, env)
+    with k.b.located(node.place):
+        return _RULES[type(node)](k, node, env)
+
+
+def hoist(k: Kernel, node: Node, env: Env) -> None:
+    """Evaluate the reductions and fused Funcs below `node` for which `env` has all positions, so
+    that they are computed outside of the loops that are still to come."""
+    func = reads_member(k, node)
+    ready = all(label in env for label in k.free(node))
+    if ready and (func or isinstance(node, Reduction)):
+        evaluate(k, node, env)
+    elif func:
+        assert isinstance(node, Access)
+        hoist(k, func.value, inner_env(node, func.labels, env))
+    else:
+        for operand in node.operands:
+            hoist(k, operand, _below(k, node, env))
+
+
+def _below(k: Kernel, node: Node, env: Env) -> Env:
+    """The positions known to the operands of `node`."""
+    if not isinstance(node, Reduction):
+        return env
+    rest = {label: r for label, r in env.items() if label != node.label}
+    if node.part is None and k.is_whole(node.label) and not k.online(node.label):
+        rest[node.label] = k.whole(node.label)
+    return rest
+
+
+def inner_env(node: Access, labels: tuple[str, ...], env: Env) -> dict[str, Range]:
+    """Positions of the labels that a fused Func is defined with, as far as they are known."""
+    pairs = zip(labels, node.labels, strict=True)
+    return {inner: env[outer] for inner, outer in pairs if outer in env}
+
+
+# Rules --------------------------------------------------------------------------------------------
+
+
+def _access(k: Kernel, node: Access, env: Env) -> Tile:
+    func = k.inlined(node.name)
+    if func is None:
+        extra = k.pieces.get(node.name, ())
+        return k.load(node.name, (*extra, *node.labels), {**k.outer, **env})
+    found = evaluate(k, func.value, inner_env(node, func.labels, env))
+    return found.renamed(dict(zip(func.labels, node.labels, strict=True)))
+
+
+def _label(k: Kernel, node: Label, env: Env) -> Tile:
+    place = env[node.name]
+    return Tile(place.index, (node.name,) if place.extent else ())
+
+
+def _operands(k: Kernel, node: Node, env: Env) -> tuple[list[Any], tuple[str, ...]]:
+    """The operands beside each other, and the axes they then have."""
+    tiles = [evaluate(k, n, env) for n in node.operands]
+    held = {a for t in tiles for a in t.axes}
+    axes = tuple(label for label in k.shape(node) if label in held)
+    return [aligned(t, axes) for t in tiles], axes
+
+
+def _unary(k: Kernel, node: Unary, env: Env) -> Tile:
+    items, axes = _operands(k, node, env)
+    return Tile(values.unary(node.op, items[0]), axes)
+
+
+def _binary(k: Kernel, node: Binary, env: Env) -> Tile:
+    items, axes = _operands(k, node, env)
+    return Tile(values.binary(k.b, node.op, *items), axes)
+
+
+def _call(k: Kernel, node: Call, env: Env) -> Tile:
+    items, axes = _operands(k, node, env)
+    return Tile(values.call(k.b, node.name, items), axes)
+
+
+def _reshape(k: Kernel, node: Reshape, env: Env) -> Tile:
+    if not moves(node, k.shape(node.value)):
+        return evaluate(k, node.value, env)
+    assert isinstance(node.value, Access)
+    if k.inlined(node.value.name):
+        message = f"{node.value.name} is fused, and its elements are moved by reshape"
+        raise wrong(message, node.place, "TIR1204")
+    labels = [label for label in node.shape if label]
+    linear: Any = 0
+    for i, label in enumerate(labels):
+        place = env[label]
+        index = place.index
+        if isinstance(index, Expr) and place.extent:
+            index = aligned(Tile(index, (label,)), tuple(n for n in labels if env[n].extent))
+        linear = linear * k.sizes[label] + index if i else index
+    return _gathered(k, node.value, linear, tuple(n for n in labels if env[n].extent), env)
+
+
+def _gathered(k: Kernel, node: Access, linear: Any, axes: tuple[str, ...], env: Env) -> Tile:
+    """A tensor at places counted in row-major order."""
+    strides = k.tensors[node.name].strides
+    offset: Any = 0
+    for label, stride in reversed(list(zip(node.labels, strides, strict=True))):
+        offset = linear % k.sizes[label] * stride + offset
+        linear = linear // k.sizes[label]
+    ranges = [env[a] for a in axes]
+    mask = k.mask(ranges, list(range(len(axes))))
+    expr = (k.pointers[node.name] + offset).load(mask, None if mask is None else 0)
+    return Tile(expr, axes, frozenset(axes))
+
+
+def _reduction(k: Kernel, node: Reduction, env: Env) -> Tile:
+    walk = k.walk(node.label, env, node)
+    kinds = tuple(k.kind(v) for v in node.values)
+    into = accumulator(node, kinds)
+    if walk.whole:
+        place = at_once(k.b, walk) if node.part else k.whole(node.label)
+        return collapsed(k, node, *term(k, node, {**env, node.label: place}, into))
+    axes = term_axes(k, node, env, walk.extent)
+    shape = tuple(env[a].extent if a != node.label else walk.extent for a in axes)
+    total = k.b.var(k.b.constant(tile(into, shape), identity(node.op, into)), name=node.label)
+    with positions(k.b, walk, k.stages) as place, k.scope():
+        inner = {**env, node.label: place}
+        if is_product(k, node, inner, kinds):
+            total.set(product(k, node, inner, kinds, total.get()))
+        else:
+            found, _ = term(k, node, inner, into)
+            total.set(combined(k, node.op, total.get(), spread(found, axes, shape, k.b)))
+    left = node.label in axes
+    return collapsed(k, node, Tile(total.get(), axes), left)
+
+
+def term(k: Kernel, node: Reduction, env: Env, into: Scalar) -> tuple[Tile, bool]:
+    """What a reduction adds up, and whether its axis is still there: matrix products have summed
+    over it."""
+    kinds = tuple(k.kind(v) for v in node.values)
+    if is_product(k, node, env, kinds):
+        axes = term_axes(k, node, env, env[node.label].extent)
+        return Tile(product(k, node, env, kinds, None), axes), False
+    axes = term_axes(k, node, env, env[node.label].extent)
+    shape = tuple(env[a].extent for a in axes)
+    place = env[node.label]
+    if node.op == "rdot":
+        sides = [values.widened(aligned(evaluate(k, v, env), axes)) for v in node.values]
+        found = Tile(values.binary(k.b, "*", *sides), axes)
+    else:
+        found = evaluate(k, node.values[0], env)
+    expr = spread(Tile(widened(found.item), found.axes), axes, shape, k.b).to(into)
+    if place.mask is not None and not (node.op == "rsum" and node.label in found.zeroed):
+        inside = aligned(Tile(place.mask, (node.label,)), axes)
+        expr = k.b.where(inside, expr, k.b.constant(expr.type, identity(node.op, into)))
+    return Tile(expr, axes), bool(place.extent)
+
+
+def term_axes(k: Kernel, node: Reduction, env: Env, extent: int) -> tuple[str, ...]:
+    """Axes of what is added up; the label reduced has `extent`. Matrix products have summed."""
+    if node.op != "rdot":
+        found = [label for label in k.shape(node.values[0]) if label]
+        return tuple(n for n in found if (extent if n == node.label else env[n].extent))
+    outer = tuple(label for label in k.shape(node) if label and env[label].extent)
+    return (*outer, node.label) if extent and not product_axes(k, node, env) else outer
+
+
+def product_axes(k: Kernel, node: Reduction, env: Env) -> bool:
+    """Whether rows and columns of a product are tiles of a type that matrix products are of."""
+    rows, columns = k.shape(node)[-2:]
+    kinds = [k.kind(v) for v in node.values]
+    if not all(isinstance(kind, Scalar) for kind in kinds) or not factors(*kinds):  # type: ignore[arg-type]
+        return False
+    batch = sum(1 for n in k.shape(node)[:-2] if n and env[n].extent)
+    return bool(rows and columns and env[rows].extent and env[columns].extent and batch < 2)
+
+
+def is_product(k: Kernel, node: Reduction, env: Env, kinds: tuple[Kind, ...]) -> bool:
+    """Whether the reduction is a matrix product of tiles."""
+    return node.op == "rdot" and bool(env[node.label].extent) and product_axes(k, node, env)
+
+
+def product(
+    k: Kernel, node: Reduction, env: Env, kinds: tuple[Kind, ...], onto: Expr | None
+) -> Expr:
+    """The matrix product of both tiles, added to `onto`."""
+    shape, label = k.shape(node), node.label
+    batch = tuple(n for n in shape[:-2] if n and env[n].extent)
+    kind = factors(*kinds)  # type: ignore[arg-type]
+    assert kind is not None
+    sides = [
+        _factor(k, value, (*batch, *pair), env, label, kind)
+        for value, pair in zip(node.values, ((shape[-2], label), (label, shape[-1])), strict=True)
+    ]
+    return sides[0].dot(sides[1], onto, precision=k.group.root.schedule.precision)
+
+
+def _factor(
+    k: Kernel, node: Node, axes: tuple[Any, ...], env: Env, label: str, kind: Scalar
+) -> Expr:
+    found = evaluate(k, node, env)
+    shape = tuple(env[a].extent for a in axes)
+    expr, mask = spread(found, axes, shape, k.b), env[label].mask
+    expr = (expr if element(expr).is_float or kind is element(expr) else widened(expr)).to(kind)  # type: ignore[union-attr]
+    if mask is not None and label not in found.zeroed:
+        inside = aligned(Tile(mask, (label,)), axes)
+        expr = k.b.where(inside, expr, k.b.constant(expr.type, 0))
+    return expr
+
+
+def combined(k: Kernel, op: str, left: Expr, right: Expr) -> Expr:
+    """Two parts of a reduction joined."""
+    if op in ("rsum", "rdot"):
+        return left + right
+    return k.b.maximum(left, right) if op == "rmax" else k.b.minimum(left, right)
+
+
+def identity(op: str, kind: Scalar) -> Any:
+    """What a reduction begins with."""
+    if op in ("rsum", "rdot"):
+        return 0
+    sign = -1 if op == "rmax" else 1
+    if kind.is_float:
+        return sign * float("inf")
+    return -(1 << (kind.bits - 1)) if sign < 0 else (1 << (kind.bits - 1)) - 1
+
+
+def collapsed(k: Kernel, node: Reduction, total: Tile, left: bool) -> Tile:
+    """The elements along the label joined, where there are some left."""
+    if not left or node.label not in total.axes:
+        return total
+    assert isinstance(total.item, Expr)
+    at = total.axes.index(node.label)
+    op = "rsum" if node.op == "rdot" else node.op
+    combine = _COMBINE[op][element(total.item).is_float]
+    axes = tuple(a for a in total.axes if a != node.label)
+    return Tile(total.item.reduce(at, combine), axes)
+
+
+_RULES: dict[type[Node], Any] = {
+    Number: lambda k, node, env: Tile(node.value),
+    ScalarInput: lambda k, node, env: Tile(k.numbers[node.name]),
+    Length: lambda k, node, env: Tile(k.sizes[node.label]),
+    ProgramId: lambda k, node, env: Tile(k.b.program_id(axis=0)),
+    Access: _access, Label: _label, Unary: _unary, Binary: _binary, Call: _call,
+    Reshape: _reshape, Reduction: _reduction,
+}  # fmt: skip

@@ -1,0 +1,113 @@
+"""Elementwise functions: those of Triton's language, and `pow`, `tanh` and `where`.
+
+An emitter gets operands of one element type, or Python numbers, of which at least one is a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.builder import F32, F64, I32, Builder, Expr
+from tileir.types import Scalar, element_of
+
+Emitter: TypeAlias = Callable[..., Expr]
+
+
+@attrs.frozen
+class Function:
+    """An elementwise function: `kind` says which operands it computes on: `float`, `integer`,
+    or `any`, and `choice` where the first is a condition."""
+
+    arity: int
+    kind: str
+    emit: Emitter
+
+
+def as_float(b: Builder, item: Any) -> Expr:
+    """A value as a float: integers become f32."""
+    if isinstance(item, Expr):
+        element = element_of(item.type)
+        return item if isinstance(element, Scalar) and element.is_float else item.to(F32)
+    return b.constant(F32, float(item))
+
+
+def as_integer(b: Builder, item: Any) -> Expr:
+    """A value as an integer, as which it has to be. Raises TypeError for a float."""
+    if not isinstance(item, Expr):
+        item = b.constant(I32, item) if isinstance(item, int) else item
+    element = element_of(item.type) if isinstance(item, Expr) else F64
+    if not isinstance(element, Scalar) or not element.is_integer:
+        raise TypeError("it is of integers, and takes no floats")
+    return item
+
+
+def _derived(name: str) -> Emitter:
+    return lambda b, x: b.insert(name, x)
+
+
+def _sigmoid(b: Builder, x: Any) -> Expr:
+    return 1.0 / ((-x).exp() + 1.0)
+
+
+def _absolute(b: Builder, x: Any) -> Expr:
+    return abs(x)
+
+
+def _power(b: Builder, x: Any, y: Any) -> Expr:
+    """Small whole powers are products, as Triton's compiler makes them."""
+    if isinstance(x, Expr) and y in (1, 2, 3, 4) and not isinstance(y, Expr):
+        squared = x * x if y > 1 else x
+        return {1: x, 2: squared, 3: squared * x, 4: squared * squared}[int(y)]
+    return (x if isinstance(x, Expr) else as_float(b, x)) ** as_float(b, y)
+
+
+def _clamp(b: Builder, x: Any, low: Any, high: Any) -> Expr:
+    return b.minimum(b.maximum(x, low), high)
+
+
+def _fma(b: Builder, x: Any, y: Any, z: Any) -> Expr:
+    x, y, z = _alike(b, x, y, z)
+    return b.fma(x, y, z)
+
+
+def _alike(b: Builder, *items: Any) -> list[Expr]:
+    """All as values of one type and shape."""
+    total = next(item for item in items if isinstance(item, Expr))
+    for item in items:
+        total = total + item
+    zero = b.constant(total.type, 0)
+    return [zero + item if item is not total else item for item in items]
+
+
+def _umulhi(b: Builder, x: Any, y: Any) -> Expr:
+    x, y = (as_integer(b, item) for item in (x, y))
+    broad = x + y
+    zero = b.constant(broad.type, 0)
+    return b.umulhi(x + zero, y + zero)
+
+
+def _floats(name: str) -> Function:
+    return Function(1, "float", _derived(name))
+
+
+FUNCTIONS: dict[str, Function] = {
+    **{n: _floats(n) for n in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt",
+                               "sqrt", "floor", "ceil", "log10", "log1p", "expm1", "tan")},
+    "sqrt_rn": _floats("sqrt"),
+    "abs": Function(1, "any", _absolute),
+    "sigmoid": Function(1, "float", _sigmoid),
+    "maximum": Function(2, "any", lambda b, x, y: b.maximum(x, y)),
+    "minimum": Function(2, "any", lambda b, x, y: b.minimum(x, y)),
+    "pow": Function(2, "float", _power),
+    "fdiv": Function(2, "float", lambda b, x, y: x / y),
+    "div_rn": Function(2, "float", lambda b, x, y: x / y),
+    "cdiv": Function(2, "integer", lambda b, x, y: b.cdiv(x, y)),
+    "umulhi": Function(2, "integer", _umulhi),
+    "fma": Function(3, "float", _fma),
+    "clamp": Function(3, "any", _clamp),
+    "where": Function(3, "choice", lambda b, c, x, y: b.where(c, x, y)),
+}  # fmt: skip
+"""The functions by name."""

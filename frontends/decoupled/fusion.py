@@ -1,0 +1,215 @@
+"""Which Funcs a kernel computes, and whether their schedules are legal (section 3.3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from tileir import Location
+from tileir.frontends.decoupled.errors import wrong
+from tileir.frontends.decoupled.model import Definitions, Func, ordered
+from tileir.frontends.decoupled.nodes import Reduction, accesses, walk
+from tileir.frontends.decoupled.schedule import Fusion
+
+
+@attrs.frozen
+class Group:
+    """The Funcs of one kernel: `root`, whose tensor it writes, and the `members` fused into it,
+    each after those it depends on."""
+
+    root: Func
+    members: tuple[Func, ...] = ()
+
+    @property
+    def funcs(self) -> tuple[Func, ...]:
+        """All of them, the root last."""
+        return (*self.members, self.root)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Tensors that come from elsewhere."""
+        own = {f.name for f in self.funcs}
+        found = (a.name for f in self.funcs for a in accesses(f.value))
+        return tuple(dict.fromkeys(name for name in found if name not in own))
+
+    @property
+    def reductions(self) -> tuple[str, ...]:
+        """Labels that are reduced somewhere in it."""
+        return tuple(dict.fromkeys(r.label for f in self.funcs for r in reductions(f)))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every label that it has a loop for."""
+        found = (*self.root.labels, *(n for f in self.members for n in f.labels))
+        return tuple(dict.fromkeys((*found, *self.reductions)))
+
+
+def reductions(func: Func) -> Iterator[Reduction]:
+    """Reductions of an algorithm."""
+    return (node for node in walk(func.value) if isinstance(node, Reduction))
+
+
+def group(found: Definitions, name: str) -> Group:
+    """The kernel of a Func."""
+    inside = [
+        f for f in ordered(found) if f.name != name and name in _into(found, f.name)
+    ]  # fmt: skip
+    needed = {a.name for a in accesses(found.funcs[name].value)}
+    kept: list[Func] = []
+    for func in reversed(inside):
+        if func.name in needed:
+            needed |= {a.name for a in accesses(func.value)}
+            kept.insert(0, func)
+    return Group(found.funcs[name], tuple(kept))
+
+
+def groups(found: Definitions, name: str) -> tuple[Group, ...]:
+    """The kernels that compute a Func, in the order they run."""
+    done: dict[str, Group] = {}
+
+    def visit(func: str) -> None:
+        if func in done or func not in found.funcs:
+            return
+        own = group(found, func)
+        for read in own.reads:
+            visit(read)
+        done[func] = own
+
+    visit(name)
+    return tuple(done.values())
+
+
+def check(found: Definitions) -> None:
+    """Refuse what no schedule may say. Raises CompilationError."""
+    for func in found.funcs.values():
+        if func.schedule.fusion:
+            _check_fusion(found, func, func.schedule.fusion)
+    for func in found.funcs.values():
+        own = group(found, func.name)
+        if func.schedule.fusion and not _alone(found, func):
+            _check_member(func, func.schedule.fusion)
+        _check_sizes(own)
+        _check_map(found, own)
+        _check_online(own)
+        if func.schedule.compiled == "compile_to_kernel" and len(groups(found, func.name)) > 1:
+            others = ", ".join(g.root.name for g in groups(found, func.name)[:-1])
+            message = f"{func.name} is no single kernel: it needs {others}, not fused into it"
+            raise wrong(message, func.schedule.place("compile_to_kernel"), "TIR1204")
+
+
+def _into(found: Definitions, name: str) -> tuple[str, ...]:
+    """Funcs that `name` is fused into, directly and beyond."""
+    chain: list[str] = []
+    while (fusion := found.funcs[name].schedule.fusion) and fusion.into not in chain:
+        name = fusion.into
+        if name not in found.funcs:
+            break
+        chain.append(name)
+    return tuple(chain)
+
+
+def _check_fusion(found: Definitions, func: Func, fusion: Fusion) -> None:
+    place = func.schedule.place("fuse_at")
+    target = found.funcs.get(fusion.into)
+    if target is None:
+        raise wrong(f"{fusion.into} is no Func to fuse into", place, "TIR1202")
+    chain = _into(found, func.name)
+    if func.name in chain:
+        raise wrong(f"{func.name} is fused into itself", place, "TIR1204")
+    inside = group(found, chain[-1])
+    if func.name not in {f.name for f in inside.members}:
+        message = f"{target.name} does not depend on {func.name}, which is to be fused into it"
+        raise wrong(message, place, "TIR1204")
+    if fusion.label in func.labels and fusion.label in {r.label for r in reductions(target)}:
+        return
+    _check_level(func, target, fusion.label, place)
+
+
+def _check_level(func: Func, target: Func, label: str, place: Location | None) -> None:
+    for one in (func, target):
+        if label not in one.labels:
+            raise wrong(f"{label} is no dimension of {one.name}", place, "TIR1204")
+    outer = [one.labels[: one.labels.index(label) + 1] for one in (func, target)]
+    if outer[0] != outer[1]:
+        shapes = " and ".join(f"{o.name}[{', '.join(o.labels)}]" for o in (func, target))
+        message = f"{shapes} differ in the dimensions outside of {label}, at which they are fused"
+        raise wrong(message, place, "TIR1204")
+
+
+def _alone(found: Definitions, func: Func) -> bool:
+    """Whether a fused Func has a kernel of its own, too."""
+    inside = {f.name for f in group(found, _into(found, func.name)[-1]).funcs}
+    readers = (f for f in found.funcs.values() if f.name not in inside)
+    return bool(func.schedule.compiled) or any(
+        a.name == func.name for f in readers for a in accesses(f.value)
+    )
+
+
+def _check_member(func: Func, fusion: Fusion) -> None:
+    for primitive in ("block", "map", "num_warps", "num_stages", "atomic", "online"):
+        if place := func.schedule.place(primitive):
+            message = f"{func.name} has no {primitive} of its own: it is fused into {fusion.into}"
+            raise wrong(message, place, "TIR1204")
+
+
+def _check_sizes(own: Group) -> None:
+    root, schedule = own.root, own.root.schedule
+    reduced = {r.label for r in reductions(root)}
+    for label in schedule.blocks:
+        place = schedule.places[f"block {label}"]
+        if label not in root.labels and label not in reduced:
+            raise wrong(f"{label} is no dimension of {root.name}", place, "TIR1204")
+    for label, size in schedule.tensors.items():
+        place = schedule.places[f"tensorize {label}"]
+        if label not in own.labels:
+            raise wrong(f"{label} is no dimension of {root.name}", place, "TIR1204")
+        block = schedule.blocks.get(label, size)
+        if size > block:
+            message = f"the tensor size {size} of {label} is larger than its block size {block}"
+            raise wrong(message, place, "TIR1204")
+    _check_atomic(root)
+
+
+def _check_atomic(root: Func) -> None:
+    place = root.schedule.place("atomic")
+    for label in root.schedule.atomic:
+        if label not in root.schedule.blocks or label in root.labels:
+            message = f"blocks of {root.name} join a reduction over {label} where block cuts it"
+            raise wrong(message, place, "TIR1204")
+        if not isinstance(root.value, Reduction) or root.value.label != label:
+            message = f"the reduction over {label} is not the last operation of {root.name}"
+            raise wrong(message, place, "TIR1204")
+
+
+def _check_map(found: Definitions, own: Group) -> None:
+    schedule, place = own.root.schedule, own.root.schedule.place("map")
+    if not schedule.order:
+        return
+    pending: set[str] = set()
+    placed: set[str] = set()
+    for level in schedule.order:
+        known = level.label in pending or level.label in schedule.blocks
+        if not known or level.label in placed:
+            why = "is there twice" if level.label in placed else "is not blocked"
+            raise wrong(f"map: {level.label} {why}", place, "TIR1204")
+        placed.add(level.label)
+        pending.discard(level.label)
+        if level.inner:
+            if level.inner in found.symbols or level.inner in placed | pending:
+                raise wrong(f"map: {level.inner} is taken", place, "TIR1204")
+            pending.add(level.inner)
+    missing = [n for n in schedule.blocks if n in own.root.labels and n not in placed]
+    if pending or missing:
+        names = ", ".join([*missing, *sorted(pending)])
+        raise wrong(f"map has no level for {names}", place, "TIR1204")
+
+
+def _check_online(own: Group) -> None:
+    for label in own.root.schedule.online:
+        place = own.root.schedule.place("online")
+        if label not in own.reductions:
+            raise wrong(f"nothing is reduced over {label}", place, "TIR1204")
+        if label in own.root.schedule.blocks:
+            message = f"{label} is cut into blocks: no program instance sees all of it"
+            raise wrong(message, place, "TIR1204")

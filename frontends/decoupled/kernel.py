@@ -1,0 +1,195 @@
+"""A kernel under construction: what its labels, tensors and values are."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.builder import I64, Builder, Expr
+from tileir.frontends.decoupled.elements import Kind, kind_of
+from tileir.frontends.decoupled.fusion import Group
+from tileir.frontends.decoupled.model import Func
+from tileir.frontends.decoupled.nodes import Access, Node, Reduction, Shape
+from tileir.frontends.decoupled.ranges import Range, Walk, at_once
+from tileir.frontends.decoupled.shapes import free, shape_of
+from tileir.frontends.decoupled.tensors import Tensor
+from tileir.frontends.decoupled.values import Tile
+from tileir.types import Scalar
+
+Env: TypeAlias = Mapping[str, Range]
+"""Where along each label the values at hand are."""
+_FAR = 1 << 31
+
+
+@attrs.define(eq=False)
+class Kernel:
+    """The state of making one kernel. `stored` are fused Funcs that pass through memory."""
+
+    b: Builder
+    group: Group
+    sizes: Mapping[str, int]
+    tensors: Mapping[str, Tensor]
+    scalars: Mapping[str, Scalar]
+    shapes: dict[Node, Shape]
+    stored: frozenset[str] = frozenset()
+    pointers: dict[str, Expr] = attrs.field(factory=dict[str, Expr])
+    numbers: dict[str, Expr] = attrs.field(factory=dict[str, Expr])
+    outer: dict[str, Range] = attrs.field(factory=dict[str, Range])
+    """Positions of the blocks that are counted, whatever is fused."""
+    pieces: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, "tuple[str, ...]"])
+    """Labels in front of those of a stored Func: which blocks its memory belongs to."""
+    _known: list[dict[Any, Tile]] = attrs.field(factory=lambda: [dict[Any, Tile]()])
+    _wholes: dict[tuple[str, int], Range] = attrs.field(factory=dict[tuple[str, int], Range])
+    _free: dict[Node, tuple[str, ...]] = attrs.field(factory=dict[Node, "tuple[str, ...]"])
+
+    # What the schedule says -------------------------------------------------------------------
+
+    @property
+    def stages(self) -> int | None:
+        """Steps of a loop in flight."""
+        return self.group.root.schedule.num_stages
+
+    def tensor(self, label: str) -> int:
+        """The tensor size of a label: the kernel's own, else that of a Func fused into it."""
+        for func in (self.group.root, *self.group.members):
+            if label in func.schedule.tensors:
+                return func.schedule.tensors[label]
+        return 1
+
+    def block(self, label: str) -> int:
+        """The block size of a label of the root."""
+        size = self.sizes[label]
+        return min(self.group.root.schedule.blocks.get(label, size), size)
+
+    def online(self, label: str) -> bool:
+        """Whether the reductions over a label are formed in one pass."""
+        return label in self.group.root.schedule.online
+
+    def inlined(self, name: str) -> Func | None:
+        """The fused Func whose values are computed where they are needed."""
+        if name in self.stored:
+            return None
+        return next((f for f in self.group.members if f.name == name), None)
+
+    # Facts about expressions ------------------------------------------------------------------
+
+    def free(self, node: Node) -> tuple[str, ...]:
+        """Labels that the value of `node` depends on."""
+        if node not in self._free:
+            self._free[node] = free(node)
+        return self._free[node]
+
+    def shape(self, node: Node) -> Shape:
+        """The shape of `node`."""
+        return shape_of(node, self.shapes)
+
+    def kind(self, node: Node) -> Kind:
+        """The type of `node`."""
+        known = {name: t.element for name, t in self.tensors.items()}
+        fused = {f.name: f.value for f in self.group.members if f.name not in self.stored}
+        return kind_of(node, {**known, **self.scalars}, fused)
+
+    # Values at hand ---------------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """What is computed inside is forgotten after it."""
+        self._known.append({})
+        try:
+            yield
+        finally:
+            self._known.pop()
+
+    def key(self, node: Node, env: Env) -> Any:
+        """What the value of `node` is remembered by."""
+        return node, tuple(env[label] for label in self.free(node))
+
+    def recall(self, key: Any) -> Tile | None:
+        """A value computed before."""
+        return next((known[key] for known in reversed(self._known) if key in known), None)
+
+    def remember(self, key: Any, value: Tile) -> None:
+        """Keep a value until the innermost scope ends."""
+        self._known[-1][key] = value
+
+    # Positions --------------------------------------------------------------------------------
+
+    def walk(self, label: str, env: Env, node: Reduction | None = None) -> Walk:
+        """How a label is worked through: all of it, or the part that a block reduces."""
+        size, block, start = self.sizes[label], self.sizes[label], 0
+        if node is not None and node.part:
+            block, start = node.part.size, env[node.part.label].index * node.part.size
+        return Walk(size, min(block, size), self.tensor(label), start)
+
+    def whole(self, label: str) -> Range:
+        """All positions of a label at once; the same wherever it is asked for."""
+        key = label, self.sizes[label]
+        if key not in self._wholes:
+            self._wholes[key] = at_once(self.b, Walk(*(self.sizes[label],) * 2, 0))
+        return self._wholes[key]
+
+    def is_whole(self, label: str) -> bool:
+        """Whether a label, not cut into blocks, is worked on at once."""
+        return Walk(self.sizes[label], self.sizes[label], self.tensor(label)).whole
+
+    def prepare(self) -> None:
+        """Compute, where everything sees them, the positions of labels that are worked on whole."""
+        for label in self.group.labels:
+            if label in self.sizes and self.is_whole(label):
+                self.whole(label)
+
+    # Memory -----------------------------------------------------------------------------------
+
+    def offsets(self, name: str, ranges: list[Range], order: list[int]) -> Expr | int:
+        """Elements from the start of a tensor to its places; axes in the order of the dimensions
+        that `order` lists."""
+        tensor = self.tensors[name]
+        far = tensor.reach >= _FAR
+        total: Expr | int = 0
+        for i, (place, stride) in enumerate(zip(ranges, tensor.strides, strict=True)):
+            index = place.index
+            if far and isinstance(index, Expr):
+                index = index.to(I64)
+            term = index * stride if stride != 1 else index
+            if isinstance(term, Expr) and place.extent:
+                term = term.reshape(*_beside(order.index(i), len(order), place.extent))
+            total = term if isinstance(total, int) and total == 0 else total + term
+        return total
+
+    def mask(self, ranges: list[Range], order: list[int]) -> Expr | None:
+        """Which of the places are inside; None where all are."""
+        found: Expr | None = None
+        for at, i in enumerate(order):
+            held = ranges[i].mask
+            if held is not None:
+                held = held.reshape(*_beside(at, len(order), ranges[i].extent))
+                found = held if found is None else found & held
+        return found
+
+    def load(self, name: str, labels: tuple[str, ...], env: Env) -> Tile:
+        """A tensor at the positions of its labels. Where one lies transposed in memory, rows are
+        read as they lie, and then transposed."""
+        ranges = [env[label] for label in labels]
+        tiled = [i for i, r in enumerate(ranges) if r.extent]
+        strides = self.tensors[name].strides
+        order = sorted(tiled, key=lambda i: -abs(strides[i]) if strides[i] else 0)
+        place, mask = self.pointers[name] + self.offsets(name, ranges, order), None
+        mask = self.mask(ranges, order)
+        expr = place.load(mask, None if mask is None else 0)
+        if order != tiled:
+            expr = expr.permute(*(order.index(i) for i in tiled))
+        axes = tuple(labels[i] for i in tiled)
+        return Tile(expr, axes, frozenset(axes))
+
+
+def _beside(at: int, rank: int, extent: int) -> tuple[int, ...]:
+    """A shape with `extent` at one place."""
+    return tuple(extent if i == at else 1 for i in range(rank))
+
+
+def reads_member(kernel: Kernel, node: Node) -> Func | None:
+    """The inlined Func that `node` reads."""
+    return kernel.inlined(node.name) if isinstance(node, Access) else None

@@ -1,0 +1,328 @@
+"""The loop nest of a kernel (section 3.3.1): blocks, loops, fused tensors in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import attrs
+
+from tileir.builder import Builder, Expr, arg, pointer
+from tileir.frontends.decoupled.evaluate import evaluate, hoist
+from tileir.frontends.decoupled.fusion import Group, reductions
+from tileir.frontends.decoupled.kernel import Env, Kernel
+from tileir.frontends.decoupled.model import Func
+from tileir.frontends.decoupled.nodes import Node, ScalarInput, Shape, accesses, walk as nodes
+from tileir.frontends.decoupled.ranges import Range, Walk, at_once, positions
+from tileir.frontends.decoupled.tensors import Tensor, row_major
+from tileir.frontends.decoupled.values import spread
+from tileir.types import Scalar
+
+
+@attrs.frozen
+class Launch:
+    """A kernel, the number of its program instances, its parameters and the tensors and numbers
+    of the plan that they are given."""
+
+    kernel: str
+    instances: int
+    parameters: tuple[str, ...]
+    given: tuple[str, ...] = ()
+
+
+def build(
+    b: Builder,
+    name: str,
+    group: Group,
+    sizes: Mapping[str, int],
+    tensors: Mapping[str, Tensor],
+    scalars: Mapping[str, Scalar],
+    shapes: dict[Node, Shape],
+) -> Launch:
+    """Make the kernel of a group. Raises CompilationError and BuildError."""
+    root = group.root
+    stored = stored_in(group, sizes)
+    used = {n.name for f in group.funcs for n in nodes(f.value) if isinstance(n, ScalarInput)}
+    reads = [n for n in group.reads if n in tensors]
+    written = [f.name for f in group.members if f.name in stored]
+    pointers = [*reads, *written, root.name]
+    numbers = [n for n in scalars if n in used]
+    parameters: dict[str, Any] = {
+        **{n: _pointer(tensors[n], readonly=n in reads) for n in pointers},
+        **{n: scalars[n] for n in numbers},
+    }
+    kernel = Kernel(b, group, sizes, tensors, scalars, shapes, stored)
+    kernel.pieces = {
+        f.name: tuple(f"{n}.block" for n in _private(group, f, sizes))
+        for f in group.members
+        if f.name in stored
+    }
+    place = root.place
+    with b.located(place) if place else nullcontext(), b.kernel(name, **parameters) as given:
+        found = dict(zip(parameters, given, strict=True))
+        kernel.pointers.update({n: found[n] for n in pointers})
+        kernel.numbers.update({n: found[n] for n in numbers})
+        if root.schedule.num_warps:
+            b.configure(num_warps=root.schedule.num_warps)
+        instances = _body(kernel)
+    return Launch(name, instances, tuple(parameters))
+
+
+def _pointer(tensor: Tensor, *, readonly: bool) -> Any:
+    aligned = 16 if tensor.aligned else 0
+    return arg(pointer(tensor.element), aligned=aligned, readonly=readonly, noalias=not readonly)
+
+
+def _body(k: Kernel) -> int:
+    root = k.group.root
+    levels, instances = _levels(k)
+    with _blocks(k, levels) as found:
+        k.outer.update({f"{n}.block": Range(index) for n, index in found.items()})
+        k.prepare()
+        env: dict[str, Range] = {}
+        walks: dict[str, Walk] = {}
+        for label in dict.fromkeys((*root.labels, *_counters(k))):
+            walks[label] = walk = _walk(k, label, found)
+            if walk.whole:
+                same = walk.block == walk.size and isinstance(walk.start, int)
+                env[label] = k.whole(label) if same else at_once(k.b, walk)
+        _emit(k, env, [n for n in root.labels if not walks[n].whole], walks, frozenset())
+    return instances
+
+
+def _counters(k: Kernel) -> tuple[str, ...]:
+    """Labels that count parts of reductions."""
+    return tuple(n for n in k.group.root.schedule.blocks if n not in k.group.root.labels)
+
+
+def _walk(k: Kernel, label: str, blocks: Mapping[str, Expr]) -> Walk:
+    size, block = k.sizes[label], k.block(label)
+    start: Expr | int = blocks[label] * block if label in blocks else 0
+    return Walk(size, block, k.tensor(label), start)
+
+
+# Blocks -------------------------------------------------------------------------------------------
+
+
+def _levels(k: Kernel) -> tuple[list[tuple[str, str | None, int, int]], int]:
+    """Levels of the launch grid, the outermost first: label, what its inner part is called, the
+    factor, and how many positions it has; and the number of program instances."""
+    schedule = k.group.root.schedule
+    counts = {n: -(-k.sizes[n] // k.block(n)) for n in schedule.blocks}
+    order = [(s.label, s.inner, s.factor) for s in schedule.order]
+    mapped = {label for label, _, _ in order}
+    others = [(n, None, 1) for n in reversed(schedule.blocks) if n not in mapped]
+    found: list[tuple[str, str | None, int, int]] = []
+    instances = 1
+    for label, inner, factor in (*others, *order):
+        count = -(-counts[label] // factor)
+        if inner is not None:
+            counts[inner] = factor
+        found.append((label, inner, factor, count))
+        instances *= count
+    return found, instances
+
+
+@contextmanager
+def _blocks(
+    k: Kernel, levels: list[tuple[str, str | None, int, int]]
+) -> Generator[dict[str, Expr]]:
+    """Which block of each label this program instance computes; those that have none end."""
+    b, found = k.b, dict[str, Expr]()
+    open_levels = [level for level in levels if level[3] > 1]
+    rest = b.program_id(axis=0) if open_levels else None
+    for i, (label, _, _, count) in reversed(list(enumerate(levels))):
+        if count > 1 and rest is not None:
+            first = all(level[3] == 1 for level in levels[:i])
+            found[label] = rest if first else rest.urem(count)
+            rest = rest if first else rest.udiv(count)
+    outside: Expr | None = None
+    for label, inner, factor, count in reversed(levels):
+        if inner is None:
+            continue
+        held, low = found.get(label), found.pop(inner, None)
+        joined = low if held is None else held * factor
+        found_all = joined if low is None or held is None else joined + low  # type: ignore[operator]
+        if found_all is not None:
+            found[label] = found_all
+            total = _count_of(k, levels, label)
+            if total % factor:
+                beyond = found_all >= total
+                outside = beyond if outside is None else outside | beyond
+        assert count
+    if outside is None:
+        yield found
+    else:
+        with b.if_(~outside):
+            yield found
+
+
+def _count_of(k: Kernel, levels: list[tuple[str, str | None, int, int]], label: str) -> int:
+    """How many positions a label of the grid has, before it is split."""
+    for _, inner, factor, _ in levels:
+        if inner == label:
+            return factor
+    return -(-k.sizes[label] // k.block(label))
+
+
+# Loops --------------------------------------------------------------------------------------------
+
+
+def _emit(
+    k: Kernel, env: Env, pending: list[str], walks: Mapping[str, Walk], done: frozenset[str]
+) -> None:
+    root = k.group.root
+    for func in k.group.members:
+        if func.name in k.stored and func.name not in done:
+            prefix = _prefix(k.group, func)
+            if all(label in env for label in prefix):
+                _store_fused(k, func, {n: env[n] for n in prefix}, env)
+                done |= {func.name}
+    hoist(k, root.value, env)
+    if not pending:
+        _write(k, root.name, root.labels, root.value, env, root.combine)
+        return
+    label, *rest = pending
+    with positions(k.b, walks[label], k.stages) as place, k.scope():
+        _emit(k, {**env, label: place}, rest, walks, done)
+
+
+def _write(
+    k: Kernel,
+    name: str,
+    labels: tuple[str, ...],
+    value: Node,
+    env: Env,
+    combine: str | None = None,
+) -> None:
+    """Store the value of an expression in a tensor at the positions of its labels."""
+    found = evaluate(k, value, env)
+    where = {**k.outer, **env}
+    ranges, strides = [where[n] for n in labels], k.tensors[name].strides
+    tiled = [i for i, r in enumerate(ranges) if r.extent]
+    order = sorted(tiled, key=lambda i: -abs(strides[i]))
+    axes, shape = tuple(labels[i] for i in order), tuple(ranges[i].extent for i in order)
+    place = k.pointers[name] + k.offsets(name, ranges, order)
+    expr, mask = spread(found, axes, shape, k.b), k.mask(ranges, order)
+    if combine is None:
+        place.store(expr, mask)
+    else:
+        place.atomic(combine, expr, mask, sem="relaxed")
+
+
+# Fused tensors in memory --------------------------------------------------------------------------
+
+
+def stored_in(group: Group, sizes: Mapping[str, int]) -> frozenset[str]:
+    """Fused Funcs whose values pass through memory: those with a dimension, within the loop that
+    they are fused at, which is not worked on whole (section 3.3.1.5)."""
+    return frozenset(f.name for f in group.members if _is_stored(group, f, sizes))
+
+
+def _is_stored(group: Group, func: Func, sizes: Mapping[str, int]) -> bool:
+    fusion = func.schedule.fusion
+    assert fusion is not None
+    if {r.label for r in reductions(func)} & group.root.schedule.online:
+        return False
+    if fusion.label not in _level_labels(group, func):
+        return False
+    inner = func.labels.index(fusion.label) + 1
+    labels = set(func.labels[inner:])
+    for reader in group.funcs:
+        for access in accesses(reader.value):
+            labels |= set(access.labels[inner:]) if access.name == func.name else set()
+    return not all(_fused_walk(group, func, label, sizes).whole for label in labels)
+
+
+def _level_labels(group: Group, func: Func) -> tuple[str, ...]:
+    """Labels at which a Func is fused by the nesting of loops, not into a reduction."""
+    assert func.schedule.fusion is not None
+    target = next(f for f in group.funcs if f.name == func.schedule.fusion.into)
+    return target.labels
+
+
+def _fused_walk(group: Group, func: Func, label: str, sizes: Mapping[str, int]) -> Walk:
+    """How a fused Func works through a dimension within the loop it is fused at: the block of the
+    kernel where nothing else is read of it, else all of it."""
+    schedule = group.root.schedule
+    size = sizes[label]
+    tensor = next(
+        (f.schedule.tensors[label] for f in (group.root, *group.members)
+         if label in f.schedule.tensors), 1)  # fmt: skip
+    block = schedule.blocks.get(label, size) if _own(group, label) else size
+    return Walk(size, min(block, size), tensor)
+
+
+def _own(group: Group, label: str) -> bool:
+    """Whether every value along a label is needed by the block that computes it alone."""
+    if label not in group.root.labels or label in group.reductions:
+        return False
+    members = {f.name: f.labels for f in group.members}
+    return all(
+        members.get(a.name, a.labels) == a.labels for f in group.funcs for a in accesses(f.value)
+    )
+
+
+def _prefix(group: Group, func: Func) -> tuple[str, ...]:
+    """Dimensions that a stored Func shares with the loops of the kernel."""
+    assert func.schedule.fusion is not None
+    outer = func.labels[: func.labels.index(func.schedule.fusion.label) + 1]
+    shared = 0
+    while outer[shared : shared + 1] == group.root.labels[shared : shared + 1] and outer[shared:]:
+        shared += 1
+    return outer[:shared]
+
+
+def buffers(group: Group, sizes: Mapping[str, int], element: Scalar) -> dict[str, Tensor]:
+    """The memory of the fused Funcs that pass through it: a piece for every block that computes
+    its own."""
+    found: dict[str, Tensor] = {}
+    for func in group.members:
+        if func.name in stored_in(group, sizes):
+            extents = [_blocks_of(group, n, sizes) for n in _private(group, func, sizes)]
+            shape = (*extents, *(sizes[label] for label in func.labels))
+            found[func.name] = row_major(element, shape)
+    return found
+
+
+def _blocks_of(group: Group, label: str, sizes: Mapping[str, int]) -> int:
+    return -(-sizes[label] // group.root.schedule.blocks[label])
+
+
+def _private(group: Group, func: Func, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """Labels of the grid that do not tell blocks of a stored Func apart."""
+    prefix = _prefix(group, func)
+    own = [n for n in func.labels if n in prefix or _own(group, n)]
+    blocks = group.root.schedule.blocks
+    return tuple(n for n in blocks if n not in own and _blocks_of(group, n, sizes) > 1)
+
+
+def _store_fused(k: Kernel, func: Func, prefix: Env, env: Env) -> None:
+    """Compute a fused Func at the positions at hand into its memory."""
+    rest = [n for n in func.labels if n not in prefix]
+
+    def loops(inner: Env, pending: list[str]) -> None:
+        hoist(k, func.value, inner)
+        if not pending:
+            labels = (*k.pieces[func.name], *func.labels)
+            _write(k, func.name, labels, func.value, inner)
+            return
+        label, *others = pending
+        with _fused_positions(k, func, label, env) as place, k.scope():
+            loops({**inner, label: place}, others)
+
+    loops(prefix, rest)
+
+
+@contextmanager
+def _fused_positions(k: Kernel, func: Func, label: str, env: Env) -> Generator[Range]:
+    walk = _fused_walk(k.group, func, label, k.sizes)
+    index = k.outer.get(f"{label}.block")
+    if index is not None and walk.block < walk.size:
+        walk = attrs.evolve(walk, start=index.index * walk.block)
+    if walk.whole and label in env and walk.block == k.block(label):
+        yield env[label]
+    else:
+        with positions(k.b, walk, k.stages) as place:
+            yield place

@@ -1,0 +1,281 @@
+"""Online reductions: all reductions over a label in one pass, each kept up to date.
+
+What a running maximum m enters as exp(c m + ...) is multiplied by exp(c (m' - m)) when m becomes
+m' (Milakov and Gimelshein 2018), which turns softmax and what follows it into one loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.frontends.decoupled import evaluate as rules, values
+from tileir.frontends.decoupled.elements import accumulator
+from tileir.frontends.decoupled.errors import wrong
+from tileir.frontends.decoupled.kernel import Env, Kernel, reads_member
+from tileir.frontends.decoupled.nodes import (
+    Access,
+    Binary,
+    Call,
+    Node,
+    Number,
+    Reduction,
+    Reshape,
+    Unary,
+)
+from tileir.frontends.decoupled.ranges import positions
+from tileir.frontends.decoupled.values import Tile, aligned, spread
+from tileir.types import Scalar, tile
+
+Place: TypeAlias = tuple[Node, Env]
+"""An expression, and the positions at which it stands."""
+
+
+@attrs.define(eq=False)
+class _Member:
+    """A reduction of the group: `total` is its variable, `shape` that of its tiles."""
+
+    node: Reduction
+    env: Env
+    key: Any
+    axes: tuple[str, ...]
+    into: Scalar
+    leads: bool = False
+    total: Any = None
+    step: Tile | None = None
+    """By how much it grew in this step."""
+
+
+def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
+    """The value of a reduction; those that go along with it are remembered. Raises
+    CompilationError where one cannot be kept up to date."""
+    members = _gathered(k, node, env)
+    for member in members:
+        shape = tuple(member.env[a].extent for a in member.axes)
+        first = _first(member)
+        constant = k.b.constant(tile(member.into, shape), first)
+        member.total = k.b.var(constant, name=member.node.op)
+    walk = k.walk(node.label, env, node)
+    with positions(k.b, walk, k.stages) as place, k.scope():
+        for member in members:
+            _advance(k, members, member, {**member.env, node.label: place})
+    for member in members:
+        k.remember(member.key, Tile(member.total.get(), member.axes))
+    found = k.recall(k.key(node, env))
+    assert found is not None
+    return found
+
+
+def _first(member: _Member) -> Any:
+    """Maxima that others depend on begin with a finite number, so that differences exist."""
+    if not member.leads:
+        return rules.identity(member.node.op, member.into)
+    return {64: -1.7976931348623157e308}.get(member.into.bits, -3.4028234663852886e38)
+
+
+def _gathered(k: Kernel, node: Reduction, env: Env) -> list[_Member]:
+    """The reductions over one label that can be formed at one place, each after those it needs."""
+    members: dict[Any, _Member] = {}
+
+    def visit(at: Node, inner: Env) -> None:
+        func = reads_member(k, at)
+        if func:
+            assert isinstance(at, Access)
+            visit(func.value, rules.inner_env(at, func.labels, inner))
+            return
+        for operand in at.operands:
+            visit(operand, inner)
+        if not isinstance(at, Reduction) or at.label != node.label:
+            return
+        if all(label in inner for label in k.free(at)):
+            _add(k, members, at, inner)
+
+    visit(k.group.root.value, _known(k, env))
+    if k.key(node, env) not in members:
+        visit(node, env)
+    return list(members.values())
+
+
+def _known(k: Kernel, env: Env) -> Env:
+    """Positions of the labels of the kernel's own tensor."""
+    return {n: r for n, r in env.items() if n in k.group.root.labels}
+
+
+def _add(k: Kernel, members: dict[Any, _Member], node: Reduction, env: Env) -> None:
+    key = k.key(node, env)
+    if key in members or k.recall(key):
+        return
+    own = {label: r for label, r in env.items() if label != node.label}
+    axes = tuple(label for label in k.shape(node) if label and own[label].extent)
+    into = accumulator(node, tuple(k.kind(v) for v in node.values))
+    member = _Member(node, own, key, axes, into)
+    for other in members.values():
+        if other.node.op == "rmax" and other.into.is_float:
+            other.leads = other.leads or _mentions(k, member.node, own, other)
+    members[key] = member
+
+
+def _mentions(k: Kernel, node: Node, env: Env, member: _Member) -> bool:
+    """Whether an expression depends on a reduction of the group."""
+    if node == member.node and k.key(node, env) == member.key:
+        return True
+    func = reads_member(k, node)
+    if func:
+        assert isinstance(node, Access)
+        return _mentions(k, func.value, rules.inner_env(node, func.labels, env), member)
+    return any(_mentions(k, n, env, member) for n in node.operands)
+
+
+def _advance(k: Kernel, members: list[_Member], member: _Member, env: Env) -> None:
+    """One step of one reduction."""
+    node = member.node
+    shrink = _shrinks(k, members, member, env)
+    old = member.total.get()
+    kinds = tuple(k.kind(v) for v in node.values)
+    scaled = old if shrink is None else old * aligned(shrink, member.axes)
+    if rules.is_product(k, node, env, kinds):
+        new = rules.product(k, node, env, kinds, scaled)
+    else:
+        found = rules.collapsed(k, node, *rules.term(k, node, env, member.into))
+        shape = tuple(env[a].extent for a in member.axes)
+        new = rules.combined(k, node.op, scaled, spread(found, member.axes, shape, k.b))
+    member.total.set(new)
+    member.step = Tile(new - old, member.axes) if member.leads else None
+    k.remember(member.key, Tile(new, member.axes))
+
+
+def _shrinks(k: Kernel, members: list[_Member], member: _Member, env: Env) -> Tile | None:
+    """What the total so far is multiplied by, since maxima it depends on have grown."""
+    found: Tile | None = None
+    for leader in members:
+        if leader is member or not _depends(k, member, env, leader):
+            continue
+        if not leader.leads or leader.step is None or member.node.op not in ("rsum", "rdot"):
+            raise _refused(member.node, leader)
+        factor = _Scaling(k, leader, member.node).of_values(env)
+        if factor is not None:
+            found = factor if found is None else _product(k, found, factor, member.axes)
+    return found
+
+
+def _depends(k: Kernel, member: _Member, env: Env, leader: _Member) -> bool:
+    return any(_mentions(k, v, env, leader) for v in member.node.values)
+
+
+def _product(k: Kernel, left: Tile, right: Tile, axes: tuple[str, ...]) -> Tile:
+    held = tuple(a for a in axes if a in left.axes or a in right.axes)
+    return Tile(values.binary(k.b, "*", aligned(left, held), aligned(right, held)), held)
+
+
+def _refused(node: Node, leader: _Member) -> Exception:
+    message = (
+        f"online: this depends on the {leader.node.op} at {leader.node.place} in another way than "
+        "by a factor exp(c * maximum), and cannot be kept up to date while it changes"
+    )
+    return wrong(message, node.place, "TIR1204")
+
+
+@attrs.frozen
+class _Scaling:
+    """How expressions change when `leader` grows by its step."""
+
+    k: Kernel
+    leader: _Member
+    node: Reduction
+
+    def of_values(self, env: Env) -> Tile | None:
+        """The factor that the reduction's term changes by."""
+        factors = [self.factor(v, env) for v in self.node.values]
+        changed = [f for f in factors if f is not None]
+        if len(changed) > 1:
+            raise _refused(self.node, self.leader)
+        return changed[0] if changed else None
+
+    def _constant(self, node: Node, env: Env) -> bool:
+        return not _mentions(self.k, node, env, self.leader)
+
+    def _through(self, node: Node, env: Env) -> tuple[Place, dict[str, str]] | None:
+        """The algorithm behind an access, and how its labels are called here."""
+        func = reads_member(self.k, node)
+        if func is None:
+            return None
+        assert isinstance(node, Access)
+        names = dict(zip(func.labels, node.labels, strict=True))
+        return (func.value, rules.inner_env(node, func.labels, env)), names
+
+    def factor(self, node: Node, env: Env) -> Tile | None:
+        """By what `node` is multiplied; None for nothing."""
+        if self._constant(node, env):
+            return None
+        behind = self._through(node, env)
+        if behind:
+            found = self.factor(*behind[0])
+            return found.renamed(behind[1]) if found else None
+        if isinstance(node, (Unary, Reshape)):
+            return self.factor(node.operands[0], env)
+        if isinstance(node, Call) and node.name in ("exp", "exp2"):
+            return self._grown(node, self.shift(node.arguments[0], env), env)
+        if isinstance(node, Call) and node.name == "where":
+            return self._chosen(node, env)
+        if isinstance(node, Binary) and node.op == "*":
+            return self._alike([n for n in node.operands if not self._constant(n, env)], env, 1)
+        if isinstance(node, Binary) and node.op == "/" and self._constant(node.right, env):
+            return self.factor(node.left, env)
+        if isinstance(node, Reduction) and node.op in ("rsum", "rdot"):
+            return self._alike([n for n in node.values if not self._constant(n, env)], env, 1)
+        raise _refused(node, self.leader)
+
+    def _chosen(self, node: Call, env: Env) -> Tile | None:
+        """The factor of a choice between something that changes and 0."""
+        condition, *branches = node.arguments
+        fixed = [n for n in branches if self._constant(n, env)]
+        if not self._constant(condition, env) or any(n != Number(0) for n in fixed):
+            raise _refused(node, self.leader)
+        return self._alike([n for n in branches if n not in fixed], env)
+
+    def _alike(self, nodes: list[Node], env: Env, most: int = 2) -> Tile | None:
+        if len(nodes) > most or (len(nodes) == 2 and nodes[0] != nodes[1]):
+            raise _refused(self.node, self.leader)
+        return self.factor(nodes[0], env)
+
+    def _grown(self, node: Call, shift: Tile, env: Env) -> Tile:
+        leader, k = self.leader, self.k
+        assert leader.step is not None
+        same = {id(leader.env[a]): a for a in leader.axes}
+        step = leader.step.renamed({same[id(r)]: n for n, r in env.items() if id(r) in same})
+        held = tuple(dict.fromkeys((*shift.axes, *step.axes)))
+        moved = values.binary(k.b, "*", aligned(shift, held), aligned(step, held))
+        return Tile(values.call(k.b, node.name, [moved]), held)
+
+    def shift(self, node: Node, env: Env) -> Tile:
+        """The `c` of the `c * step` that `node` grows by."""
+        if self._constant(node, env):
+            return Tile(0)
+        if node == self.leader.node and self.k.key(node, env) == self.leader.key:
+            return Tile(1)
+        behind = self._through(node, env)
+        if behind:
+            return self.shift(*behind[0]).renamed(behind[1])
+        if isinstance(node, Reshape):
+            return self.shift(node.value, env)
+        if isinstance(node, Unary):
+            return self._combined(node.op, Tile(0), self.shift(node.value, env))
+        if isinstance(node, Binary) and node.op in "+-":
+            return self._combined(node.op, self.shift(node.left, env), self.shift(node.right, env))
+        if isinstance(node, Binary) and node.op in "*/" and self._constant(node.right, env):
+            return self._combined(node.op, self.shift(node.left, env), self._fixed(node.right, env))
+        if isinstance(node, Binary) and node.op == "*" and self._constant(node.left, env):
+            return self._combined("*", self._fixed(node.left, env), self.shift(node.right, env))
+        raise _refused(node, self.leader)
+
+    def _fixed(self, node: Node, env: Env) -> Tile:
+        """A factor that is one number for all positions of the label."""
+        if self.node.label in self.k.free(node):
+            raise _refused(node, self.leader)
+        return rules.evaluate(self.k, node, env)
+
+    def _combined(self, op: str, left: Tile, right: Tile) -> Tile:
+        held = tuple(dict.fromkeys((*left.axes, *right.axes)))
+        item = values.binary(self.k.b, op, aligned(left, held), aligned(right, held))
+        return Tile(item, held)

@@ -1,0 +1,212 @@
+"""From a kernel definition to a module and its launches, for tensors of given sizes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir import Module
+from tileir.builder import F32, F64, I32, I64, Builder
+from tileir.executor import executor
+from tileir.frontends.decoupled.elements import kind_of
+from tileir.frontends.decoupled.errors import refused
+from tileir.frontends.decoupled.fusion import Group, groups
+from tileir.frontends.decoupled.model import Definitions, Func
+from tileir.frontends.decoupled.nest import Launch, buffers, build
+from tileir.frontends.decoupled.nodes import ScalarInput, accesses, walk
+from tileir.frontends.decoupled.splitting import cut
+from tileir.frontends.decoupled.tensors import Tensor, row_major
+from tileir.types import Scalar
+
+
+@attrs.frozen
+class Plan:
+    """What computes a Func: kernels of a module, in order, on `tensors`: those of the caller,
+    and those allocated for each call: `results` and `scratch`."""
+
+    name: str
+    module: Module
+    launches: tuple[Launch, ...]
+    sizes: Mapping[str, int]
+    tensors: Mapping[str, Tensor]
+    inputs: tuple[str, ...]
+    scratch: tuple[str, ...]
+
+    @property
+    def result(self) -> Tensor:
+        """The tensor computed."""
+        return self.tensors[self.name]
+
+    def run(self, given: Mapping[str, Any], on: str, out: Any = None, **options: Any) -> Any:
+        """Compute with arrays and numbers by name, on an executor; into `out`, if it is given.
+        Raises LaunchError and what the executor raises."""
+        like = next((v for v in given.values() if hasattr(v, "new_empty")), None)
+        values = {n: _allocated(self.tensors[n], like) for n in self.scratch}
+        values[self.name] = _allocated(self.result, like) if out is None else out
+        values.update(given)
+        machine = executor(on)
+        for launch in self.launches:
+            pairs = zip(launch.parameters, launch.given, strict=True)
+            arguments = {n: values[g] for n, g in pairs}
+            machine.launch(self.module, launch.kernel, launch.instances, arguments, **options)
+        return values[self.name]
+
+
+def _allocated(tensor: Tensor, like: Any) -> Any:
+    """New memory, beside `like` where that is a tensor of torch."""
+    if like is None:
+        return np.empty(tensor.shape, tensor.dtype)
+    dtype = getattr(sys.modules["torch"], tensor.dtype.name)
+    return like.new_empty(tensor.shape, dtype=dtype)
+
+
+def plan(
+    found: Definitions,
+    name: str,
+    given: Mapping[str, Tensor],
+    scalars: Mapping[str, Scalar],
+    sizes: Mapping[str, int],
+    types: Mapping[str, Scalar],
+    out: Tensor | None = None,
+) -> Plan:
+    """The plan for a Func. `types` are elements of Funcs, f32 where they do not say. Raises
+    CompilationError, BuildError and LaunchError."""
+    needed = groups(found, name)
+    funcs = [f for g in needed for f in g.funcs]
+    extents = sizes_of(funcs, given, sizes)
+    tensors: dict[str, Tensor] = dict(given)
+    cuts = [cut(g, extents, found.shapes) for g in needed]
+    known = dict(extents)
+    for one in cuts:
+        known.update(one.sizes)
+    made_of = [g for c in cuts for g in c.groups]
+    _claim(tensors, made_of, known, types, scalars)
+    if out is not None:
+        _check_out(tensors[name], out)
+        tensors[name] = out
+    b, launches = Builder(), list[Launch]()
+    for group in made_of:
+        fused = buffers(group, known, F32)
+        tensors.update({f"{group.root.name}/{n}": t for n, t in fused.items()})
+        label = _symbol(group.root.name, [launch.kernel for launch in launches])
+        local = {**tensors, **fused}
+        made = build(b, label, group, known, local, scalars, found.shapes)
+        names = tuple(f"{group.root.name}/{n}" if n in fused else n for n in made.parameters)
+        launches.append(attrs.evolve(made, given=names))
+    scratch = tuple(n for n in tensors if n not in given and n != name)
+    return Plan(name, b.module(), tuple(launches), known, tensors, tuple(given), scratch)
+
+
+def _symbol(name: str, taken: Sequence[str]) -> str:
+    """The name of a kernel."""
+    symbol = name.replace(".", "_split_")
+    while symbol in taken:
+        symbol += "_"
+    return symbol
+
+
+def _claim(
+    tensors: dict[str, Tensor],
+    made: Sequence[Group],
+    sizes: Mapping[str, int],
+    types: Mapping[str, Scalar],
+    scalars: Mapping[str, Scalar],
+) -> None:
+    """The tensors that kernels write."""
+    for group in made:
+        root = group.root
+        if root.name not in tensors:
+            known = {**{n: t.element for n, t in tensors.items()}, **scalars}
+            kind = kind_of(root.value, known, {f.name: f.value for f in group.members})
+            wanted = types.get(root.name) or (F64 if kind is F64 else F32)
+            if "." in root.name and kind in (I32, I64, F64):
+                wanted = kind
+            shape = [sizes[label] for label in root.labels]
+            tensors[root.name] = row_major(wanted, shape)  # type: ignore[arg-type]
+
+
+def _check_out(expected: Tensor, out: Tensor) -> None:
+    if out.shape != expected.shape:
+        raise refused(f"the result has shape {expected.shape}, not {out.shape}")
+
+
+def scalar_names(found: Definitions, name: str) -> tuple[str, ...]:
+    """Scalar inputs that a Func needs, as declared."""
+    funcs = [f for g in groups(found, name) for f in g.funcs]
+    used = {n.name for f in funcs for n in walk(f.value) if isinstance(n, ScalarInput)}
+    return tuple(n for n in found.names("SIn") if n in used)
+
+
+def input_names(found: Definitions, name: str) -> tuple[str, ...]:
+    """Tensors that a Func needs from the caller, as declared."""
+    read = {n for g in groups(found, name) for n in g.reads}
+    return tuple(n for n in found.names("In") if n in read)
+
+
+# Sizes --------------------------------------------------------------------------------------------
+
+
+def sizes_of(
+    funcs: Sequence[Func], given: Mapping[str, Tensor], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """The size of every label: what arrays and `sizes` say, and where a Func is read with other
+    labels than it is defined with, those of its own. Raises LaunchError."""
+    found = dict(sizes)
+    shapes = {f.name: f.labels for f in funcs}
+    while True:
+        before = len(found)
+        for func in funcs:
+            for access in accesses(func.value):
+                for label, size in _stated(access.labels, access.name, given, shapes, found):
+                    if found.setdefault(label, size) != size:
+                        message = f"{label} is {found[label]}, but {size} in {access.name}"
+                        raise refused(message, access.place)
+        if len(found) == before:
+            break
+    for func in funcs:
+        for label in (*func.labels, *(n for a in accesses(func.value) for n in a.labels)):
+            if label not in found:
+                raise refused(f"nothing says the size of {label}: give it as {label}=", func.place)
+    return found
+
+
+def completed(funcs: Sequence[Func], sizes: Mapping[str, int], usual: int) -> dict[str, int]:
+    """A size for every label: those of one place of one tensor are the same, `usual` where
+    nothing is said."""
+    first = {f.name: f.labels for f in funcs}
+    same: dict[str, set[str]] = {n: {n} for f in funcs for n in f.labels}
+    for func in funcs:
+        for access in accesses(func.value):
+            labels = first.setdefault(access.name, access.labels)
+            for one, other in zip(labels, access.labels, strict=True):
+                joined = same.setdefault(one, {one}) | same.setdefault(other, {other})
+                same.update(dict.fromkeys(joined, joined))
+    return {
+        label: next((sizes[n] for n in sorted(group) if n in sizes), usual)
+        for label, group in same.items()
+    }
+
+
+def _stated(
+    labels: Sequence[str],
+    name: str,
+    given: Mapping[str, Tensor],
+    shapes: Mapping[str, Sequence[str]],
+    found: Mapping[str, int],
+) -> Iterator[tuple[str, int]]:
+    """What reading a tensor says about sizes."""
+    if name in given:
+        shape = given[name].shape
+        if len(shape) != len(labels):
+            raise refused(f"{name} has {len(labels)} dimensions, not {len(shape)}")
+        yield from zip(labels, shape, strict=True)
+        return
+    for mine, own in zip(labels, shapes.get(name, ()), strict=False):
+        if own in found:
+            yield mine, found[own]
+        elif mine in found:
+            yield own, found[mine]

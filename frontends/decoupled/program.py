@@ -1,0 +1,227 @@
+"""Kernel definitions as functions: read, scheduled, compiled for sizes, called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir import Module
+from tileir.builder import F32, I1, I32, I64
+from tileir.frontends.decoupled.errors import refused, wrong
+from tileir.frontends.decoupled.fusion import check, groups
+from tileir.frontends.decoupled.model import Definitions, Func, definitions, scheduled
+from tileir.frontends.decoupled.nodes import Directive, accesses
+from tileir.frontends.decoupled.plan import Plan, completed, input_names, plan, scalar_names
+from tileir.frontends.decoupled.reading import read
+from tileir.frontends.decoupled.reference import reference
+from tileir.frontends.decoupled.schedule import Schedule
+from tileir.frontends.decoupled.tensors import element_named, tensor_of
+from tileir.types import Scalar
+
+
+@attrs.frozen(eq=False)
+class Program:
+    """A kernel definition that has been read: algorithms, and a schedule that is legal."""
+
+    definitions: Definitions
+
+    @property
+    def compiled(self) -> tuple[str, ...]:
+        """The Funcs that `compile` or `compile_to_kernel` is applied to."""
+        return self.definitions.compiled
+
+    @property
+    def funcs(self) -> Mapping[str, Func]:
+        """All Funcs."""
+        return self.definitions.funcs
+
+    def scheduled(self, source: str, file: str = "<schedule>") -> Program:
+        """With more scheduling primitives. Raises CompilationError."""
+        found = read(source, file)
+        directives = [s for s in found if isinstance(s, Directive)]
+        if len(directives) != len(found):
+            raise wrong("a schedule is made of scheduling primitives alone", None)
+        return _checked(scheduled(self.definitions, directives))
+
+    def unscheduled(self) -> Program:
+        """The algorithm alone."""
+        funcs = {n: attrs.evolve(f, schedule=Schedule()) for n, f in self.funcs.items()}
+        return Program(attrs.evolve(self.definitions, funcs=funcs))
+
+    def function(self, name: str | None = None) -> Wrapper:
+        """What computes a Func that is compiled; the only one where `name` is None. Raises
+        LaunchError."""
+        if name is None and len(self.compiled) == 1:
+            (name,) = self.compiled
+        if name not in self.compiled:
+            listed = ", ".join(self.compiled) or "none: apply compile to one"
+            raise refused(f"{name or 'no Func'} is not compiled; there are: {listed}")
+        return Wrapper(self, name)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the only function."""
+        return self.function()(*arguments, **named)
+
+
+@attrs.frozen(eq=False)
+class Wrapper:
+    """The function of a Func: it takes its tensors, then its scalars, each as declared, then the
+    sizes that these do not say, by name; and gives the tensor computed."""
+
+    program: Program
+    name: str
+    _plans: dict[Any, Plan] = attrs.field(factory=dict[Any, Plan], init=False, repr=False)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of its tensors."""
+        return input_names(self.program.definitions, self.name)
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """Names of its scalars."""
+        return scalar_names(self.program.definitions, self.name)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of its dimensions."""
+        found = groups(self.program.definitions, self.name)
+        return tuple(dict.fromkeys(label for g in found for label in g.labels))
+
+    def __call__(
+        self,
+        *arguments: Any,
+        on: str = "interpreter",
+        types: Mapping[str, Any] | None = None,
+        out: Any = None,
+        options: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> Any:
+        """Compute. `on` names an executor, `types` the elements of Funcs (f32 where it does not),
+        `out` an array for the result, `options` are the executor's. Raises LaunchError,
+        CompilationError and what the executor raises."""
+        given, sizes = self._bound(arguments, named)
+        made = self._plan(given, sizes, types or {}, out)
+        return made.run(given, on, out, **(options or {}))
+
+    def plan(
+        self, *arguments: Any, types: Mapping[str, Any] | None = None, out: Any = None, **named: Any
+    ) -> Plan:
+        """What a call with these arguments runs. A `Tensor` stands for an array, an element type
+        for a number."""
+        given, sizes = self._bound(arguments, named)
+        return self._plan(given, sizes, types or {}, out)
+
+    def reference(self, *arguments: Any, **named: Any) -> Any:
+        """What a call with these arrays means: the algorithm by numpy, in f64."""
+        given, sizes = self._bound(arguments, named)
+        made = self._plan(given, sizes, {}, None)
+        return reference(self.program.definitions, self.name, given, made.sizes)
+
+    def test(self, on: str = "interpreter", seed: int = 0, **sizes: int) -> Callable[[], Any]:
+        """The generated test function: it takes no arguments, calls this function with random
+        tensors, f32 of the sizes given (64 where they do not say), scalars 0.5, compares with
+        `reference`, and gives the result."""
+
+        def run() -> Any:
+            rng = np.random.default_rng(seed)
+            given = self.arguments(sizes, lambda shape: rng.random(shape, np.float32))
+            found = self(*given, on=on, **sizes)
+            expected = self.reference(*given, **sizes)
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+            return found
+
+        return run
+
+    def arguments(self, sizes: Mapping[str, int], make: Callable[[list[int]], Any]) -> list[Any]:
+        """Tensors that `make` makes of their shapes, and 0.5 for each scalar; sizes that are not
+        said are 64."""
+        funcs = [f for g in groups(self.program.definitions, self.name) for f in g.funcs]
+        known = completed(funcs, sizes, 64)
+        read = {a.name: a.labels for f in funcs for a in accesses(f.value)}
+        tensors = [make([known[n] for n in read[name]]) for name in self.tensors]
+        return [*tensors, *(0.5 for _ in self.scalars)]
+
+    def module(self, *arguments: Any, **named: Any) -> Module:
+        """The module that a call with these arguments runs."""
+        return self.plan(*arguments, **named).module
+
+    def _bound(
+        self, arguments: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, int]]:
+        names = (*self.tensors, *self.scalars)
+        if len(arguments) > len(names):
+            takes = ", ".join(names)
+            raise refused(f"{self.name} takes {takes}; there are {len(arguments)} arguments")
+        given: dict[str, Any] = dict(zip(names, arguments, strict=False))
+        sizes: dict[str, int] = {}
+        for name, value in named.items():
+            if name in names and name not in given:
+                given[name] = value
+            elif name in self.labels:
+                sizes[name] = _size(name, value)
+            else:
+                why = "is given twice" if name in given else "is no argument"
+                raise refused(f"{self.name}: {name} {why}")
+        missing = [n for n in names if n not in given]
+        if missing:
+            raise refused(f"{self.name} needs {', '.join(missing)}")
+        return given, sizes
+
+    def _plan(
+        self, given: Mapping[str, Any], sizes: dict[str, int], types: Mapping[str, Any], out: Any
+    ) -> Plan:
+        tensors = {n: tensor_of(n, given[n]) for n in self.tensors}
+        scalars = {n: _scalar(n, given[n]) for n in self.scalars}
+        elements = {n: element_named(word, n) for n, word in types.items()}
+        unknown = elements.keys() - self.program.funcs.keys()
+        if unknown:
+            raise refused(f"types are of Funcs, not of {', '.join(sorted(unknown))}")
+        for name, tensor in tensors.items():
+            if 0 in tensor.shape:
+                raise refused(f"{name} has no elements")
+        result = None if out is None else tensor_of(self.name, out)
+        key = tuple(map(_frozen, (tensors, scalars, sizes, elements))), result
+        if key not in self._plans:
+            known = self.program.definitions
+            self._plans[key] = plan(known, self.name, tensors, scalars, sizes, elements, result)
+        return self._plans[key]
+
+
+def parse(source: str, file: str = "<string>") -> Program:
+    """Read a kernel definition and check its schedule. Raises CompilationError."""
+    return _checked(definitions(read(source, file)))
+
+
+def _checked(found: Definitions) -> Program:
+    check(found)
+    return Program(found)
+
+
+def _frozen(items: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(sorted(items.items(), key=lambda pair: pair[0]))
+
+
+def _size(name: str, value: Any) -> int:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise refused(f"{name} is a size of at least 1, not {value!r}")
+    return int(value)
+
+
+def _scalar(name: str, value: Any) -> Scalar:
+    if isinstance(value, Scalar):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return I1
+    if isinstance(value, np.generic):
+        return element_named(str(value.dtype), name)
+    if isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 63:
+            raise refused(f"{name} is {value}, which no integer type holds")
+        return I32 if -(1 << 31) <= value < 1 << 31 else I64
+    if isinstance(value, float):
+        return F32
+    raise refused(f"{name} is a number, not a {type(value).__name__}")

@@ -1,0 +1,90 @@
+"""Where along a dimension the values at hand are: one position, or a tile of them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import attrs
+
+from tileir.builder import Builder, Expr
+
+
+@attrs.frozen(eq=False)
+class Range:
+    """Positions along a dimension. `extent` is 0 for one, whose `index` is a scalar; `mask` tells
+    those within the tensor, None where all are."""
+
+    index: Expr | int
+    extent: int = 0
+    mask: Expr | None = None
+
+
+@attrs.frozen
+class Walk:
+    """How a dimension is worked through: from `start`, at most `block` positions and none beyond
+    `size`, `tensor` (0: all) at a time."""
+
+    size: int
+    block: int
+    tensor: int
+    start: Expr | int = 0
+
+    @property
+    def step(self) -> int:
+        """Positions at a time."""
+        return min(self.tensor or self.block, self.block)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all positions are worked on at a time."""
+        return self.step == self.block
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the last block is a part of one."""
+        return self.size % self.block != 0
+
+    @property
+    def extent(self) -> int:
+        """Extent of the tiles; 0 where positions come one by one."""
+        return 0 if self.step == 1 else self.step
+
+
+@contextmanager
+def positions(b: Builder, walk: Walk, stages: int | None) -> Generator[Range]:
+    """The loop over a dimension, if it takes one; inside, where it is."""
+    if walk.whole:
+        yield at_once(b, walk)
+        return
+    limit = _limit(b, walk)
+    options = {} if stages is None else {"stages": stages}
+    with b.for_(0, limit, walk.step, **options) as place:
+        first = place + walk.start
+        if walk.step == 1:
+            yield Range(first)
+        else:
+            index = first + b.arange(walk.step)
+            exact = not walk.ragged and walk.block % walk.step == 0
+            yield Range(index, walk.step, None if exact else _inside(index, walk, limit))
+
+
+def at_once(b: Builder, walk: Walk) -> Range:
+    """All positions of a block."""
+    if walk.block == 1:
+        return Range(walk.start)
+    index = walk.start + b.arange(walk.block)
+    return Range(index, walk.block, index < walk.size if walk.ragged else None)
+
+
+def _limit(b: Builder, walk: Walk) -> Expr | int:
+    """Positions of this block."""
+    if not walk.ragged:
+        return walk.block
+    return b.minimum(walk.size - walk.start, walk.block)
+
+
+def _inside(index: Expr, walk: Walk, limit: Expr | int) -> Expr:
+    if walk.block % walk.step == 0 or isinstance(walk.start, int):
+        return index < (walk.size if walk.ragged else walk.block)
+    return index < limit + walk.start

@@ -1,0 +1,181 @@
+"""From text to statements."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import lark
+
+from tileir import Location
+from tileir.frontends.decoupled.errors import CompilationError, wrong
+from tileir.frontends.decoupled.functions import FUNCTIONS
+from tileir.frontends.decoupled.nodes import (
+    Access,
+    Argument,
+    Binary,
+    Call,
+    Declaration,
+    Definition,
+    Directive,
+    Label,
+    Length,
+    Node,
+    Number,
+    ProgramId,
+    Reduction,
+    Reshape,
+    Unary,
+)
+
+_DEEPEST = 100
+"""Expressions within expressions."""
+
+REDUCTIONS = {"rsum": 1, "rmax": 1, "rmin": 1, "rdot": 2}
+"""Reduction primitives (Table 3.3) and how many tensors they take."""
+
+
+def read(source: str, file: str) -> list[Declaration | Definition | Directive]:
+    """The statements of a kernel definition. Raises CompilationError."""
+    reader = _Reader(file)
+    return [reader.statement(node) for node in _tree(source, file).children]
+
+
+@cache
+def _grammar() -> lark.Lark:
+    text = files("tileir.frontends.decoupled").joinpath("grammar.lark").read_text()
+    return lark.Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+
+
+def _tree(source: str, file: str) -> Any:
+    try:
+        tree = _grammar().parse(source)
+    except lark.UnexpectedToken as error:
+        raise _unexpected(error, source, file) from None
+    except lark.UnexpectedCharacters as error:
+        place = Location(file, error.line, error.column)
+        raise wrong(f"`{error.char}` is nothing in this language", place) from None
+    _check_depth(tree, file)
+    return tree
+
+
+def _unexpected(error: Any, source: str, file: str) -> CompilationError:
+    if error.token.type != "$END":
+        place = Location(file, error.line, error.column)
+        return wrong(f"`{error.token}` does not belong here", place)
+    lines = source.rstrip().split("\n")
+    place = Location(file, len(lines), len(lines[-1]) + 1)
+    return wrong("the definition ends within a statement", place)
+
+
+def _check_depth(tree: Any, file: str) -> None:
+    level, depth = list(tree.children), 0
+    while level:
+        depth += 1
+        if depth > _DEEPEST:
+            meta = next((n.meta for n in level if hasattr(n.meta, "line")), None)
+            place = Location(file, meta.line, meta.column) if meta else None
+            raise wrong(f"expressions nest more than {_DEEPEST} deep", place)
+        level = [c for n in level for c in n.children if isinstance(c, lark.Tree)]
+
+
+class _Reader:
+    """Nodes of trees of the grammar."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def place(self, item: Any) -> Location:
+        """Where a tree or token begins."""
+        at = item.meta if isinstance(item, lark.Tree) else item
+        return Location(self.file, at.line, at.column)
+
+    def statement(self, tree: Any) -> Declaration | Definition | Directive:
+        """A statement. Raises CompilationError."""
+        first, *rest = tree.children
+        if tree.data == "declaration":
+            return Declaration(str(first), tuple((str(n), self.place(n)) for n in rest))
+        if tree.data == "definition":
+            labels = tuple(str(n) for n in rest[:-1])
+            return Definition(str(first), labels, self.expression(rest[-1]), self.place(tree))
+        arguments = tuple(self._argument(a) for a in rest[1:])
+        return Directive(str(first), str(rest[0]), arguments, self.place(tree))
+
+    def _argument(self, tree: Any) -> Argument:
+        place, parts = self.place(tree), tree.children
+        if tree.data == "bare":
+            return Argument(str(parts[0]), None, None, place)
+        number = self._whole(parts[-1])
+        if tree.data == "count":
+            return Argument(None, number, None, place)
+        inner = str(parts[1]) if tree.data == "split" else None
+        return Argument(str(parts[0]), number, inner, place)
+
+    def _whole(self, token: Any) -> int:
+        if not token.isdigit() or len(token) > 18:
+            raise wrong(f"a whole number is expected here, not {token}", self.place(token))
+        return int(token)
+
+    def expression(self, tree: Any) -> Node:
+        """An expression. Raises CompilationError."""
+        place, parts = self.place(tree), tree.children
+        if tree.data == "number":
+            return Number(_number(str(parts[0])), place=place)
+        if tree.data == "name":
+            return Label(str(parts[0]), place=place)
+        if tree.data == "access":
+            return Access(str(parts[0]), tuple(map(str, parts[1:])), place=place)
+        if tree.data == "unary":
+            return Unary(str(parts[0]), self.expression(parts[1]), place=place)
+        if tree.data == "binary":
+            left, op, right = parts
+            return Binary(str(op), self.expression(left), self.expression(right), place=place)
+        return self._call(str(parts[0]), [self.expression(p) for p in parts[1:]], place)
+
+    def _call(self, name: str, given: list[Node], place: Location) -> Node:
+        if name in REDUCTIONS:
+            _count(name, given, REDUCTIONS[name] + 1, place)
+            *values, last = given
+            return Reduction(name, tuple(values), _label(name, last), place=place)
+        if name == "len":
+            _count(name, given, 1, place)
+            return Length(_label(name, given[0]), place=place)
+        if name == "reshape":
+            if not given:
+                raise wrong("reshape takes a tensor and its new shape", place, "TIR1203")
+            shape = tuple(_extent(item) for item in given[1:])
+            return Reshape(given[0], shape, place=place)
+        if name == "program_id":
+            if given and given != [Number(0)]:
+                raise wrong("program instances are numbered along axis 0 alone", place, "TIR1203")
+            return ProgramId(place=place)
+        if name not in FUNCTIONS:
+            raise wrong(f"there is no function {name}", place, "TIR1202")
+        _count(name, given, FUNCTIONS[name].arity, place)
+        return Call(name, tuple(given), place=place)
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.isdigit() and len(text) < 10 else float(text)
+
+
+def _count(name: str, given: list[Node], expected: int, place: Location) -> None:
+    if len(given) != expected:
+        what = "one argument" if expected == 1 else f"{expected} arguments"
+        raise wrong(f"{name} takes {what}, not {len(given)}", place, "TIR1203")
+
+
+def _label(name: str, node: Node) -> str:
+    if not isinstance(node, Label):
+        what = "a dimension" if name == "len" else "a reduction dimension, last"
+        raise wrong(f"{name} takes {what}", node.place, "TIR1203")
+    return node.name
+
+
+def _extent(node: Node) -> str | None:
+    if isinstance(node, Label):
+        return node.name
+    if node == Number(1):
+        return None
+    raise wrong("a shape is made of dimensions and ones", node.place, "TIR1203")

@@ -1,0 +1,185 @@
+"""Schedules: what the scheduling primitives (Table 3.4) say about a Func, each at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from tileir import Location
+from tileir.frontends.decoupled.errors import wrong
+from tileir.frontends.decoupled.nodes import Argument, Directive
+
+_MOST_WARPS = 32
+_PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+
+
+@attrs.frozen
+class Split:
+    """A level of `map`: the loop over `label`; with `inner` split by `factor`, where the loop
+    over the `factor` is called `inner`."""
+
+    label: str
+    inner: str | None = None
+    factor: int = 1
+
+
+@attrs.frozen
+class Fusion:
+    """`f.fuse_at(into, label)`."""
+
+    into: str
+    label: str
+
+
+@attrs.frozen
+class Schedule:
+    """The schedule of a Func. Dimensions without a block size are not cut into blocks, those
+    without a tensor size (0: all of the block) are worked through one by one."""
+
+    blocks: Mapping[str, int] = attrs.field(factory=dict)
+    tensors: Mapping[str, int] = attrs.field(factory=dict)
+    order: tuple[Split, ...] = ()
+    fusion: Fusion | None = None
+    num_warps: int | None = None
+    num_stages: int | None = None
+    compiled: str | None = None
+    atomic: frozenset[str] = frozenset()
+    online: frozenset[str] = frozenset()
+    precision: str = "ieee"
+    places: Mapping[str, Location] = attrs.field(factory=dict, eq=False)
+    """Where each primitive stands; `block x` for an argument of one."""
+
+    def place(self, primitive: str) -> Location | None:
+        """Where a primitive stands."""
+        return self.places.get(primitive)
+
+    def tensor(self, label: str) -> int:
+        """The tensor size of a dimension, 0 for all of it."""
+        return self.tensors.get(label, 1)
+
+
+def apply(schedule: Schedule, directive: Directive) -> Schedule:
+    """`schedule` with one more primitive. Raises CompilationError."""
+    rule = _PRIMITIVES.get(directive.primitive)
+    if rule is None:
+        known = ", ".join(sorted(_PRIMITIVES))
+        message = f"there is no scheduling primitive {directive.primitive}; there are: {known}"
+        raise wrong(message, directive.place, "TIR1204")
+    changed = rule(schedule, directive)
+    places = {**schedule.places, **changed.places, directive.primitive: directive.place}
+    return attrs.evolve(changed, places=places)
+
+
+def _illegal(directive: Directive, message: str, argument: Argument | None = None) -> Exception:
+    place = argument.place if argument else directive.place
+    return wrong(f"{directive.primitive} {message}", place, "TIR1204")
+
+
+def _pairs(directive: Directive, least: int) -> dict[str, tuple[int, Location]]:
+    """The arguments `x:16` of a primitive that takes nothing else."""
+    if not directive.arguments:
+        raise _illegal(directive, "takes dimensions and sizes: `x:16`")
+    found: dict[str, tuple[int, Location]] = {}
+    for a in directive.arguments:
+        if a.name is None or a.number is None or a.inner is not None:
+            raise _illegal(directive, "takes dimensions and sizes: `x:16`", a)
+        if a.number < least:
+            raise _illegal(directive, f"takes sizes of at least {least}, not {a.number}", a)
+        if a.number >= 1 << 31:
+            raise _illegal(directive, f"takes no size as large as {a.number}", a)
+        if a.name in found:
+            raise _illegal(directive, f"names {a.name} twice", a)
+        found[a.name] = a.number, a.place
+    return found
+
+
+def _sizes(field: str, least: int) -> Callable[[Schedule, Directive], Schedule]:
+    def rule(schedule: Schedule, directive: Directive) -> Schedule:
+        before: Mapping[str, int] = getattr(schedule, field)
+        found = _pairs(directive, least)
+        for argument in directive.arguments:
+            if argument.name in before:
+                message = f"has said {argument.name}:{before[argument.name]} before"
+                raise _illegal(directive, message, argument)
+        places = {f"{directive.primitive} {n}": place for n, (_, place) in found.items()}
+        sizes = {**before, **{n: size for n, (size, _) in found.items()}}
+        return attrs.evolve(schedule, places={**schedule.places, **places}, **{field: sizes})
+
+    return rule
+
+
+def _map(schedule: Schedule, directive: Directive) -> Schedule:
+    if schedule.order:
+        raise _illegal(directive, "has been said before")
+    if not directive.arguments:
+        raise _illegal(directive, "takes dimensions, the outermost first")
+    return attrs.evolve(schedule, order=tuple(_level(directive, a) for a in directive.arguments))
+
+
+def _level(directive: Directive, argument: Argument) -> Split:
+    if argument.name is None or (argument.number is not None and argument.inner is None):
+        raise _illegal(directive, "takes dimensions: `x` or `x:xi/8`", argument)
+    if argument.inner is None:
+        return Split(argument.name)
+    if not argument.number:
+        raise _illegal(directive, "splits a dimension by a factor of at least 1", argument)
+    return Split(argument.name, argument.inner, argument.number)
+
+
+def _fuse_at(schedule: Schedule, directive: Directive) -> Schedule:
+    if schedule.fusion:
+        message = f"has fused {directive.name} into {schedule.fusion.into} before"
+        raise _illegal(directive, message)
+    given = directive.arguments
+    names = [a.name for a in given if a.name and a.number is None]
+    if len(given) != 2 or len(names) != 2:
+        raise _illegal(directive, "takes a Func and one of its dimensions: `(g, x)`")
+    return attrs.evolve(schedule, fusion=Fusion(names[0], names[1]))
+
+
+def _number(field: str, most: int) -> Callable[[Schedule, Directive], Schedule]:
+    def rule(schedule: Schedule, directive: Directive) -> Schedule:
+        given = directive.arguments
+        if len(given) != 1 or given[0].name is not None or given[0].number is None:
+            raise _illegal(directive, "takes one whole number")
+        if not 1 <= given[0].number <= most:
+            raise _illegal(directive, f"takes 1 to {most}, not {given[0].number}", given[0])
+        if getattr(schedule, field) is not None:
+            raise _illegal(directive, "has been said before")
+        return attrs.evolve(schedule, **{field: given[0].number})
+
+    return rule
+
+
+def _compile(schedule: Schedule, directive: Directive) -> Schedule:
+    if directive.arguments:
+        raise _illegal(directive, "takes no arguments")
+    if schedule.compiled:
+        raise _illegal(directive, f"follows {schedule.compiled}, which compiles {directive.name}")
+    return attrs.evolve(schedule, compiled=directive.primitive)
+
+
+def _labels(field: str) -> Callable[[Schedule, Directive], Schedule]:
+    def rule(schedule: Schedule, directive: Directive) -> Schedule:
+        names = [a.name for a in directive.arguments if a.number is None and a.name]
+        if not names or len(names) != len(directive.arguments):
+            raise _illegal(directive, "takes reduction dimensions")
+        return attrs.evolve(schedule, **{field: getattr(schedule, field) | set(names)})
+
+    return rule
+
+
+def _precision(schedule: Schedule, directive: Directive) -> Schedule:
+    names = [a.name for a in directive.arguments if a.number is None]
+    if len(names) != 1 or names[0] not in _PRECISIONS:
+        raise _illegal(directive, f"takes one of {', '.join(_PRECISIONS)}")
+    return attrs.evolve(schedule, precision=names[0])
+
+
+_PRIMITIVES: dict[str, Callable[[Schedule, Directive], Schedule]] = {
+    "block": _sizes("blocks", 1), "tensorize": _sizes("tensors", 0), "map": _map,
+    "fuse_at": _fuse_at, "num_warps": _number("num_warps", _MOST_WARPS),
+    "num_stages": _number("num_stages", 64), "compile": _compile, "compile_to_kernel": _compile,
+    "atomic": _labels("atomic"), "online": _labels("online"), "precision": _precision,
+}  # fmt: skip

@@ -1,0 +1,163 @@
+"""Shapes of expressions: labels of dimensions, by the broadcasting rules of numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tileir.frontends.decoupled.errors import CompilationError, wrong
+from tileir.frontends.decoupled.nodes import (
+    Access,
+    Label,
+    Node,
+    Reduction,
+    Reshape,
+    Shape,
+)
+
+
+def shape_of(node: Node, known: dict[Node, Shape] | None = None) -> Shape:
+    """The shape of an expression; `known` remembers those below. Raises CompilationError."""
+    found = (known if known is not None else {}).get(node)
+    if found is None:
+        rule = _RULES.get(type(node), _elementwise)
+        found = rule(node, lambda n: shape_of(n, known))
+        if known is not None:
+            known[node] = found
+    return found
+
+
+def written(shape: Shape) -> str:
+    """As messages and kernel definitions write it."""
+    return f"[{', '.join(label or '1' for label in shape)}]"
+
+
+def broadcast(left: Shape, right: Shape, node: Node) -> Shape:
+    """The shape of an operation on both (section 3.2). Raises CompilationError."""
+    rank = max(len(left), len(right))
+    padded = [(None,) * (rank - len(s)) + s for s in (left, right)]
+    for a, b in zip(*padded, strict=True):
+        if a != b and a is not None and b is not None:
+            shapes = f"{written(left)} and {written(right)}"
+            raise wrong(f"shapes {shapes} do not broadcast: {a} is not {b}", node.place, "TIR1203")
+    found = tuple(a or b for a, b in zip(*padded, strict=True))
+    return _distinct(found, node)
+
+
+def _distinct(shape: Shape, node: Node) -> Shape:
+    labels = [label for label in shape if label]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise wrong(f"{label} is two dimensions of {written(shape)}", node.place, "TIR1203")
+    return shape
+
+
+def _access(node: Access, _: Callable[[Node], Shape]) -> Shape:
+    return _distinct(node.labels, node)
+
+
+def _elementwise(node: Node, shape: Callable[[Node], Shape]) -> Shape:
+    found: Shape = ()
+    loose = True
+    for operand in node.operands:
+        other, reduced = shape(operand), is_reduced(operand)
+        joined = by_labels(found, other) if reduced else by_labels(other, found) if loose else None
+        found = joined or broadcast(found, other, node)
+        loose = loose and reduced
+    return found
+
+
+def by_labels(shape: Shape, part: Shape) -> Shape | None:
+    """`shape`, where it has the labels of `part` in their order."""
+    rest = iter(shape)
+    return shape if None not in part and all(label in rest for label in part) else None
+
+
+def is_reduced(node: Node) -> bool:
+    """Whether all that `node` reads is reduced in it. Such a value stands along the dimensions it
+    keeps by their labels, as Listing 3.4 has it; other values are broadcast by position."""
+    if isinstance(node, (Access, Label, Reshape)):
+        return False
+    return isinstance(node, Reduction) or all(is_reduced(n) for n in node.operands)
+
+
+def _reduction(node: Reduction, shape: Callable[[Node], Shape]) -> Shape:
+    if node.op == "rdot":
+        return _dot(node, *(shape(v) for v in node.values))
+    found = shape(node.values[0])
+    if node.label not in found:
+        message = f"{node.label} is no dimension of {written(found)}, which is reduced"
+        raise wrong(message, node.place, "TIR1203")
+    return tuple(label for label in found if label != node.label)
+
+
+def _dot(node: Reduction, left: Shape, right: Shape) -> Shape:
+    shapes = f"{written(left)} and {written(right)}"
+    if len(left) < 2 or len(right) < 2:
+        raise wrong(f"a matrix product is of two matrices, not {shapes}", node.place, "TIR1203")
+    if left[-1] != node.label or right[-2] != node.label:
+        message = f"the inner dimensions of {shapes} are not {node.label}"
+        raise wrong(message, node.place, "TIR1203")
+    batch = broadcast(left[:-2], right[:-2], node)
+    return _distinct((*batch, left[-2], right[-1]), node)
+
+
+def _reshape(node: Reshape, shape: Callable[[Node], Shape]) -> Shape:
+    old = shape(node.value)
+    if sorted(filter(None, old)) != sorted(filter(None, node.shape)):
+        message = f"{written(old)} has not as many elements as {written(node.shape)}"
+        raise wrong(message, node.place, "TIR1203")
+    if list(filter(None, old)) != list(filter(None, node.shape)) and not _stored(node.value):
+        message = (
+            f"reshape of {written(old)} to {written(node.shape)} moves elements, which it does for "
+            "a tensor, not for an expression: make it a Func first"
+        )
+        raise wrong(message, node.place, "TIR1203")
+    return node.shape
+
+
+def _stored(node: Node) -> bool:
+    return isinstance(node, Access)
+
+
+_RULES: Mapping[type[Node], Callable[..., Shape]] = {
+    Access: _access,
+    Label: lambda node, _: (node.name,),
+    Reduction: _reduction,
+    Reshape: _reshape,
+}
+
+
+def moves(node: Reshape, old: Shape) -> bool:
+    """Whether the reshape changes the order of dimensions, so that elements move."""
+    return list(filter(None, old)) != list(filter(None, node.shape))
+
+
+def free(node: Node) -> tuple[str, ...]:
+    """Labels whose positions the value of an expression depends on, in a fixed order."""
+    found: dict[str, None] = {}
+    if isinstance(node, Access):
+        found.update(dict.fromkeys(node.labels))
+    elif isinstance(node, Label):
+        found[node.name] = None
+    for operand in node.operands:
+        found.update(dict.fromkeys(free(operand)))
+    if isinstance(node, Reduction):
+        found.pop(node.label, None)
+        if node.part:
+            found[node.part.label] = None
+    if isinstance(node, Reshape):
+        found.update(dict.fromkeys(filter(None, node.shape)))
+    return tuple(found)
+
+
+def check_result(value: Node, labels: tuple[str, ...], known: dict[Node, Shape]) -> None:
+    """Refuse an algorithm whose tensor does not fit the shape defined. Raises CompilationError."""
+    found = shape_of(value, known)
+    try:
+        loose = is_reduced(value) and by_labels(labels, found)
+        fits = bool(loose) or broadcast(found, labels, value) == labels
+    except CompilationError:
+        fits = False
+    if not fits:
+        message = f"an expression of shape {written(found)} does not define {written(labels)}"
+        raise wrong(message, value.place, "TIR1203")

@@ -1,0 +1,144 @@
+"""Values while a kernel is made: tiles whose axes are labels, and numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import attrs
+
+from tileir.builder import F32, I32, Builder, Expr
+from tileir.frontends.decoupled.elements import RELATIONS, wide
+from tileir.frontends.decoupled.functions import FUNCTIONS, as_float, as_integer
+from tileir.types import Scalar, element_of
+
+Item: TypeAlias = "Expr | int | float"
+
+
+@attrs.frozen(eq=False)
+class Tile:
+    """A scalar, or a tile with an axis for each of `axes`. Where positions along a label of
+    `zeroed` are outside of the tensor, the elements are 0."""
+
+    item: Item
+    axes: tuple[str, ...] = ()
+    zeroed: frozenset[str] = frozenset()
+
+    def renamed(self, names: dict[str, str]) -> Tile:
+        """With axes called otherwise."""
+        if all(names.get(a, a) == a for a in self.axes):
+            return self
+        zeroed = frozenset(names.get(a, a) for a in self.zeroed)
+        return Tile(self.item, tuple(names.get(a, a) for a in self.axes), zeroed)
+
+
+def element(expr: Expr) -> Scalar:
+    """The type of its elements."""
+    found = element_of(expr.type)
+    assert isinstance(found, Scalar)
+    return found
+
+
+def widened(item: Item) -> Item:
+    """At the type that is computed in."""
+    return item.to(wide(element(item))) if isinstance(item, Expr) else item
+
+
+def aligned(tile: Tile, axes: tuple[str, ...]) -> Item:
+    """The tile with an axis, perhaps of extent one, for each of `axes`; scalars stay scalars."""
+    if not isinstance(tile.item, Expr) or tile.axes == axes or not tile.axes:
+        return tile.item
+    kept = [a for a in axes if a in tile.axes]
+    expr = tile.item
+    if tuple(kept) != tile.axes:
+        expr = expr.permute(*(tile.axes.index(a) for a in kept))
+    extents = dict(zip(kept, expr.shape, strict=True))
+    return expr.reshape(*(extents.get(a, 1) for a in axes))
+
+
+def spread(tile: Tile, axes: tuple[str, ...], shape: tuple[int, ...], b: Builder) -> Expr:
+    """The tile at every place of `shape`."""
+    item = aligned(tile, axes)
+    expr = item if isinstance(item, Expr) else constant(b, item)
+    return expr.broadcast_to(*shape) if shape else expr
+
+
+def constant(b: Builder, number: float) -> Expr:
+    """A number as a value of the type it has by itself."""
+    if isinstance(number, int) and -(1 << 31) <= number < 1 << 31:
+        return b.constant(I32, number)
+    return b.constant(F32, float(number))
+
+
+def unary(op: str, item: Item) -> Item:
+    """`+x` or `-x`."""
+    wide_item = widened(item)
+    return -wide_item if op == "-" else wide_item
+
+
+def binary(b: Builder, op: str, left: Item, right: Item) -> Item:
+    """An operator of Table 3.2. Raises ZeroDivisionError where numbers are divided by zero."""
+    left, right = widened(left), widened(right)
+    if not isinstance(left, Expr) and not isinstance(right, Expr):
+        return _folded(op, left, right)
+    if op == "%":
+        return _remainder(b, left, right)
+    return _OPERATORS[op](left, right)
+
+
+def _remainder(b: Builder, left: Item, right: Item) -> Expr:
+    """With the sign of the dividend, as in C."""
+    total = left + right
+    assert isinstance(total, Expr)
+    if element(total).is_float:
+        zero = b.constant(total.type, 0.0)
+        x, y = (b.where(zero == zero, item, zero) for item in (left, right))
+        return b.frem(x, y)
+    return left.srem(right) if isinstance(left, Expr) else constant(b, left).srem(right)
+
+
+_OPERATORS = {
+    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
+    "/": lambda x, y: x / y, "<": lambda x, y: x < y, "<=": lambda x, y: x <= y,
+    ">": lambda x, y: x > y, ">=": lambda x, y: x >= y, "==": lambda x, y: x == y,
+    "!=": lambda x, y: x != y, "%": math.fmod,
+}  # fmt: skip
+
+
+def _folded(op: str, left: float, right: float) -> int | float:
+    if op == "%" and isinstance(left, int) and isinstance(right, int):
+        return int(math.copysign(abs(left) % abs(right), left))
+    found = _OPERATORS[op](left, right)
+    return int(found) if op in RELATIONS else found
+
+
+def call(b: Builder, name: str, items: list[Item]) -> Item:
+    """A function of `FUNCTIONS`. Raises TypeError for operands it does not take."""
+    function = FUNCTIONS[name]
+    items = [widened(item) for item in items]
+    if not any(isinstance(item, Expr) for item in items):
+        items[0] = constant(b, items[0])
+    if function.kind == "integer":
+        items = [as_integer(b, item) for item in items]
+    if function.kind == "float":
+        items = [as_float(b, item) if isinstance(item, Expr) else item for item in items]
+    if function.kind == "float" and function.arity == 1:
+        items = [as_float(b, item) for item in items]
+    if function.kind == "choice":
+        items[0] = condition(b, items[0])
+        items[1:] = _beside(b, items[1], items[2])
+    return function.emit(b, *items)
+
+
+def condition(b: Builder, item: Item) -> Expr:
+    """Whether `item` is not 0."""
+    return (item if isinstance(item, Expr) else constant(b, item)) != 0
+
+
+def _beside(b: Builder, left: Item, right: Item) -> list[Item]:
+    """Two numbers as values of their common type."""
+    if isinstance(left, Expr) or isinstance(right, Expr):
+        return [left, right]
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = float(left), float(right)
+    return [constant(b, left), constant(b, right)]
