@@ -333,7 +333,19 @@ _C = TypeVar("_C", bound=type[Op])
 def family(cls: _C) -> _C:
     """Class decorator of a base that several ops share: its fields come before theirs. It has no
     mnemonic and is not registered."""
-    return cast(Any, attrs.frozen(eq=False, slots=True, weakref_slot=False, repr=False)(cls))
+    return _framed(cls)
+
+
+def _framed(cls: Any) -> Any:
+    """`cls` frozen, with slots. What declares no field has its base's constructor, so that making
+    most ops costs no code to be generated, which takes a process longer than all else in them."""
+    kinds = cls.__dict__.get("__annotations__", {}).values()
+    if all(str(kind).startswith("ClassVar") for kind in kinds):
+        space = {k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__")}
+        made = type(cls)(cls.__name__, cls.__bases__, {**space, "__slots__": ()})
+        made.__qualname__ = cls.__qualname__
+        return made
+    return attrs.frozen(eq=False, slots=True, weakref_slot=False, repr=False)(cls)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
@@ -341,7 +353,7 @@ def op(mnemonic: str, *, since: tuple[int, int] = (1, 0)) -> Callable[[_C], _C]:
     """Class decorator: make a frozen op class of the fields declared and register it."""
 
     def define(cls: _C) -> _C:
-        made = cast(Any, attrs.frozen(eq=False, slots=True, weakref_slot=False, repr=False)(cls))
+        made = _framed(cls)
         if not made.__doc__ or mnemonic in OPS:
             raise TypeError(f"op {mnemonic} needs a docstring and a mnemonic of its own")
         made.mnemonic, made.since = mnemonic, since

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.backend.strip.limits import words
 from tileir.effects import Effects
 from tileir.field import FieldKind
 from tileir.layout import differs_in_units
@@ -19,7 +20,7 @@ from tileir.op import Op, lookup
 from tileir.ops.arith import Add
 from tileir.ops.memory import Eviction, Load, LoadCache
 from tileir.ops.shape import MakeRange, Splat
-from tileir.types import I32, Element, Pointer, Tile, Type, element_of, shape_of
+from tileir.types import I32, Element, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value, constant
 
 Need = tuple[Operand, int | None]
@@ -64,14 +65,6 @@ def chain_of(
         chain.seen.add((operand, dim))
         waiting += found
     return chain
-
-
-def words(type: Type) -> int:
-    """32-bit registers that a value of `type` takes, over all threads; addresses count as one,
-    since most are a common base and an offset."""
-    element = element_of(type)
-    size = 1 if isinstance(element, Pointer) else max(1, cast(Any, element).bits // 32)
-    return size * (type.size if isinstance(type, Tile) else 1)
 
 
 def cut(op: Op, dim: int) -> list[Need] | None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from tileir.backend.strip.chain import Cutter, words
+from tileir.backend.strip.chain import Cutter
+from tileir.backend.strip.limits import words
 from tileir.backend.strip.plan import Plan, Sink
 from tileir.op import Op
 from tileir.types import shape_of

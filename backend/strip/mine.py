@@ -9,8 +9,9 @@ import attrs
 
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.combiners import identity
-from tileir.backend.strip.chain import Cutter, index, resized, words
+from tileir.backend.strip.chain import Cutter, index, resized
 from tileir.backend.strip.keep import Keeper, keepers, read_later
+from tileir.backend.strip.limits import is_large, largest, registers_of, warps_of
 from tileir.backend.strip.plan import Plan, Planner, Sink, stretches
 from tileir.errors import Diagnostic
 from tileir.field import Successor
@@ -25,10 +26,6 @@ from tileir.passmanager.registry import Outcome, pass_, remark
 from tileir.types import I32, Element, element_of, shape_of
 from tileir.values import Constant, Operand, Value
 
-_WARPS = 16
-_THREAD_REGISTERS = 65536
-"""32-bit registers of a multiprocessor (CUDA C++ Programming Guide, "Technical
-Specifications")."""
 _NESTING = 5
 """Tiles have at most this many dimensions to cut one after the other."""
 
@@ -115,13 +112,7 @@ def strip_mine(
           ret
         }
     """
-    stated = warps or _stated(function)
-    return _Run(function, stated or _WARPS, bool(stated), limit, piece, keep).run()
-
-
-def _stated(function: Function) -> int:
-    stated = function.attributes.get("num_warps")
-    return stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
+    return _Run(function, *warps_of(function, warps), limit, piece, keep).run()
 
 
 @attrs.define
@@ -156,13 +147,11 @@ class _Run:
 
     @property
     def registers(self) -> int:
-        """Registers a thread may have, 128 being as good as more."""
-        return min(128, _THREAD_REGISTERS // self.threads)
+        return registers_of(self.threads)
 
     @property
     def large(self) -> int:
-        """Words of a tile, over all threads, above which it is cut."""
-        return self.threads * (self.limit or self.registers // 2)
+        return largest(self.threads, self.limit)
 
     @property
     def kept(self) -> int:
@@ -175,10 +164,10 @@ class _Run:
         return self.threads * (self.piece or self.registers // 8)
 
     def _should(self, op: Op) -> bool:
-        return op.mnemonic in ("store", "reduce") and _large(op, self.large)
+        return op.mnemonic in ("store", "reduce") and is_large(op, self.large)
 
     def _once(self, function: Function) -> Function:
-        if not any(_large(op, self.large) for op in function.ops):
+        if not any(is_large(op, self.large) for op in function.ops):
             return function
         planner = Planner(function, definitions(function), self.large)
         blocks: dict[str, Block] = {}
@@ -220,10 +209,6 @@ class _Run:
 def _kept(op: Op) -> Diagnostic:
     message = f"{op.mnemonic} of {op.inputs[0].type} stays whole: it needs many registers"
     return remark("TIR0752", message, op.location)
-
-
-def _large(op: Op, limit: int) -> bool:
-    return any(words(v.type) > limit for v in op.inputs)
 
 
 def _readers(function: Function) -> dict[Value, set[Op]]:

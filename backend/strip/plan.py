@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.backend.strip.chain import Chain, Need, along, chain_of, words
+from tileir.backend.strip.chain import Chain, Need, along, chain_of
+from tileir.backend.strip.limits import words
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op

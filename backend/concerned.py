@@ -1,0 +1,92 @@
+"""Passes of the pipeline that few kernels need, each loaded where a kernel has what it looks for:
+a third of the time in which a process gets to its first kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tileir.analysis.uses import definitions
+from tileir.backend.strip.limits import is_large, largest, warps_of
+from tileir.backend.target import Target
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.passmanager.registry import Outcome
+from tileir.types import Tile
+from tileir.values import Operand, Value
+
+
+def strip_mine(function: Function, warps: int) -> Outcome:
+    """`strip-mine`, where an operand takes more registers than are left whole."""
+    limit = largest(32 * warps_of(function, warps)[0])
+    if not any(is_large(op, limit) for op in function.ops):
+        return Outcome(function)
+    from tileir.backend.strip.mine import strip_mine
+
+    return strip_mine(function, warps=warps)
+
+
+def uniform_steps(function: Function) -> Outcome:
+    """`uniform-steps`, where there may be a loop."""
+    if not _jumps(function):
+        return Outcome(function)
+    from tileir.backend.pipeline.uniform_steps import uniform_steps
+
+    return uniform_steps(function)
+
+
+def pipelined(function: Function, stages: int, shared: int, prefetch: bool) -> Outcome:
+    """`async-pipeline`, where there may be a loop with a dot."""
+    if not _multiplies(function):
+        return Outcome(function)
+    from tileir.backend.pipeline.async_pipeline import pipelined
+
+    return pipelined(function, stages, shared, prefetch)
+
+
+def register_limit(function: Function, warps: int, machine: Target) -> int | None:
+    """The limit of registers for pipelined products, where there may be one."""
+    if not _multiplies(function):
+        return None
+    from tileir.backend.pipeline.occupancy import register_limit
+
+    return register_limit(function, warps, machine)
+
+
+def recompute(function: Function) -> Outcome:
+    """`recompute`."""
+    from tileir.backend.pipeline.recompute import recompute
+
+    return recompute(function)
+
+
+def staged_windows(function: Function) -> Outcome:
+    """`stage-windows`, where a loop may read a buffer again, or several loads read one."""
+    if not _reads_again(function):
+        return Outcome(function)
+    from tileir.backend.windows.stage_windows import staged_windows
+
+    return staged_windows(function)
+
+
+def _jumps(function: Function) -> bool:
+    return len(function.blocks) > 1
+
+
+def _multiplies(function: Function) -> bool:
+    return _jumps(function) and any(op.mnemonic == "dot" for op in function.ops)
+
+
+def _reads_again(function: Function) -> bool:
+    loads = [op for op in function.ops if op.mnemonic == "load"]
+    pointers = [p for op in loads for p in op.inputs[:1] if isinstance(p.type, Tile)]
+    if _jumps(function):
+        return bool(pointers)
+    known = definitions(function)
+    return len({_base(p, known) for p in pointers}) < len(pointers)
+
+
+def _base(pointer: Operand, known: Mapping[Value, Op]) -> Operand:
+    """Where a pointer comes from, by the first operand of what made it."""
+    while type(pointer) is Value and pointer in known and known[pointer].inputs:
+        pointer = known[pointer].inputs[0]
+    return pointer
