@@ -22,6 +22,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from inspect import get_annotations
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
@@ -339,7 +340,7 @@ def family(cls: _C) -> _C:
 def _framed(cls: Any) -> Any:
     """`cls` frozen, with slots. What declares no field has its base's constructor, so that making
     most ops costs no code to be generated, which takes a process longer than all else in them."""
-    kinds = cls.__dict__.get("__annotations__", {}).values()
+    kinds = get_annotations(cls).values()
     if all(str(kind).startswith("ClassVar") for kind in kinds):
         space = {k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__")}
         made = type(cls)(cls.__name__, cls.__bases__, {**space, "__slots__": ()})
