@@ -111,7 +111,7 @@ class Lowering:
             if not _overlap(layout, dim):
                 if fixed >= size:
                     return "false"
-                if fixed + _span(layout, dim) < size:
+                if fixed + thread_span(layout, dim) < size:
                     continue
             at = self.coordinate(layout, register, dim)
             here = self.thread.compare("ult", I32, at, self.thread.integer(size))
@@ -255,7 +255,7 @@ def _overlap(layout: Layout, dim: int) -> bool:
     return False
 
 
-def _span(layout: Layout, dim: int) -> int:
+def thread_span(layout: Layout, dim: int) -> int:
     """Largest coordinate along `dim` that lanes and warps contribute."""
     total = sum(v[dim] for axis in ("lane", "warp") for v in layout.atom(axis))
     digits = [d for axis in ("lane", "warp") for d in layout.digits(axis)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from tileir.backend.lower.lowering import Fragment, Lowering
@@ -55,11 +55,17 @@ def _fast_first(it: Layout, fast: int) -> Layout:
     return layout(it.rank, first, it.lane, it.warp, it.block, repeats=it.repeats)
 
 
-def store_window(lowering: Lowering, window: Window, tile: Tile, fragment: Fragment) -> None:
-    """Write `tile`, leaving padding out; of threads that hold the same element all write it."""
+def store_window(
+    lowering: Lowering, window: Window, tile: Tile, fragment: Fragment,
+    registers: Container[int] | None = None,
+) -> None:  # fmt: skip
+    """Write `tile`, leaving padding out, or what `registers` hold of it alone; of threads that hold
+    the same element all write it."""
     thread, width = lowering.thread, vector_width(window, tile)
     where = addresses(lowering, window, tile.layout)
     for register in range(0, tile.layout.size("register"), width):
+        if registers is not None and register not in registers:
+            continue
         inside = lowering.inside(tile.layout, tile.shape, register)
         if inside == "false":
             continue

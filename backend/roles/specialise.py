@@ -13,19 +13,18 @@ from tileir.backend.roles.loading import loading
 from tileir.backend.roles.multiplying import multiplying
 from tileir.backend.roles.parts import RingParts, parts_of
 from tileir.backend.roles.rings import Rings, Staged, rings
-from tileir.backend.roles.storing import storing
+from tileir.backend.roles.storing import Outlet, outlet_bytes, storing
 from tileir.backend.tma.host import host_values
 from tileir.ir import Block, Function, Module, Parameter, Visibility
 from tileir.op import Op
 from tileir.ops.control import Return
 from tileir.ops.descriptor import DescriptorStore, MakeDescriptor
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import Join, Role, TensorMap
 from tileir.ops.program import Assume
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import Outcome, pass_, remark
-from tileir.types import AddressSpace, pointer, shape_of
+from tileir.types import shape_of
 from tileir.values import Value
 
 SHARED = 227 * 1024
@@ -75,23 +74,23 @@ def roles(module: Module, *, slots: int = 0, warps: int = 0, shared: int = SHARE
     after:
         stage "roles"
 
-        define private void @product.load(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %f, f16 addrspace(3)* %0, f16 addrspace(3)* %1, i64 addrspace(3)* %2, i64 addrspace(3)* %3, f32 addrspace(3)* %4) {
+        define private void @product.load(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %0, f16 addrspace(3)* %1, f16 addrspace(3)* %2, i64 addrspace(3)* %3, i64 addrspace(3)* %4, f32 addrspace(3)* %5) {
         entry:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j, loop]
-          %slot = phi i32 [0, entry], [%8, loop]
-          %parity = phi i32 [0, entry], [%10, loop]
-          %5 = xor i32 %parity, 1
-          gpu.mbarrier_wait %3, %slot, %5
-          gpu.mbarrier_expect %2, %slot {bytes = 2560}
-          gpu.tma_load %d, %0, %slot, %2, %slot, 0, %i
-          gpu.tma_load %e, %1, %slot, %2, %slot, %i, 0
-          %6 = add i32 %slot, 1
-          %7, _ = icmp (i1, i1) %6, 2 {predicate = eq}
-          %8 = select i32 %7, 0, %6
-          %9 = xor i32 %parity, 1
-          %10 = select i32 %7, %9, %parity
+          %slot = phi i32 [0, entry], [%9, loop]
+          %parity = phi i32 [0, entry], [%11, loop]
+          %6 = xor i32 %parity, 1
+          gpu.mbarrier_wait %4, %slot, %6
+          gpu.mbarrier_expect %3, %slot {bytes = 2560}
+          gpu.tma_load %d, %1, %slot, %3, %slot, 0, %i
+          gpu.tma_load %e, %2, %slot, %3, %slot, %i, 0
+          %7 = add i32 %slot, 1
+          %8, _ = icmp (i1, i1) %7, 2 {predicate = eq}
+          %9 = select i32 %8, 0, %7
+          %10 = xor i32 %parity, 1
+          %11 = select i32 %8, %10, %parity
           %j = add i32 %i, 16
           %more, _ = icmp (i1, i1) %j, %k {predicate = slt}
           cond_br %more, loop, done
@@ -99,34 +98,35 @@ def roles(module: Module, *, slots: int = 0, warps: int = 0, shared: int = SHARE
           ret
         }
 
-        define private void @product.math(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %f, f16 addrspace(3)* %0, f16 addrspace(3)* %1, i64 addrspace(3)* %2, i64 addrspace(3)* %3, f32 addrspace(3)* %4) {
+        define private void @product.math(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %0, f16 addrspace(3)* %1, f16 addrspace(3)* %2, i64 addrspace(3)* %3, i64 addrspace(3)* %4, f32 addrspace(3)* %5) {
         entry:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j, loop]
           %sum = phi f32<64, 16> [0.0, entry], [%y, loop]
-          %slot = phi i32 [0, entry], [%8, loop]
-          %parity = phi i32 [0, entry], [%10, loop]
-          gpu.mbarrier_wait %2, %slot, %parity
-          %5 = gpu.wgmma f32<64, 16> %0, %slot, %1, %slot, %sum
-          %y = gpu.wgmma_wait f32<64, 16> %5
-          gpu.mbarrier_arrive %3, %slot
-          %6 = add i32 %slot, 1
-          %7, _ = icmp (i1, i1) %6, 2 {predicate = eq}
-          %8 = select i32 %7, 0, %6
-          %9 = xor i32 %parity, 1
-          %10 = select i32 %7, %9, %parity
+          %slot = phi i32 [0, entry], [%9, loop]
+          %parity = phi i32 [0, entry], [%11, loop]
+          gpu.mbarrier_wait %3, %slot, %parity
+          %6 = gpu.wgmma f32<64, 16> %1, %slot, %2, %slot, %sum
+          %y = gpu.wgmma_wait f32<64, 16> %6
+          gpu.mbarrier_arrive %4, %slot
+          %7 = add i32 %slot, 1
+          %8, _ = icmp (i1, i1) %7, 2 {predicate = eq}
+          %9 = select i32 %8, 0, %7
+          %10 = xor i32 %parity, 1
+          %11 = select i32 %8, %10, %parity
           %j = add i32 %i, 16
           %more, _ = icmp (i1, i1) %j, %k {predicate = slt}
           cond_br %more, loop, done
         done:
+          %f = make_descriptor tensor_desc<f32<64, 16>> %c, [i32 64, i32 16], [i32 16, i32 1]
           %p = program_id i32
           gpu.tma_wait
           gpu.barrier
-          gpu.local_store %y, %4, 0
+          gpu.local_store %y, %5, 0 {columns = [0, 16]}
           gpu.async_fence
           gpu.barrier
-          gpu.tma_store %f, %4, 0, %p, 0
+          gpu.tma_store %0, %5, 0, %p, 0
           gpu.tma_wait
           ret
         }
@@ -135,14 +135,14 @@ def roles(module: Module, *, slots: int = 0, warps: int = 0, shared: int = SHARE
         entry:
           %d = gpu.tensor_map tensor_desc<f16<64, 16>> %a, [i32 64, i32 4096], [%k, i32 1] {swizzle = 1}
           %e = gpu.tensor_map tensor_desc<f16<16, 16>> %b, [%k, i32 16], [i32 16, i32 1] {swizzle = 1}
-          %f = gpu.tensor_map tensor_desc<f32<64, 16>> %c, [i32 64, i32 16], [i32 16, i32 1] {swizzle = 2}
-          %0 = gpu.shared_alloc f16 addrspace(3)* {shape = [2, 64, 16], swizzle = 1, panel = 16}
-          %1 = gpu.shared_alloc f16 addrspace(3)* {shape = [2, 16, 16], swizzle = 1, panel = 16}
-          %2 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2}
-          %3 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2, arrivals = 4}
-          %4 = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 64, 16], swizzle = 2, panel = 16}
-          gpu.role @product.load, %a, %b, %c, %k, %d, %e, %f, %0, %1, %2, %3, %4 {first = 4, warps = 4}
-          gpu.role @product.math, %a, %b, %c, %k, %d, %e, %f, %0, %1, %2, %3, %4 {warps = 4}
+          %0 = gpu.tensor_map tensor_desc<f32<64, 16>> %c, [i32 64, i32 16], [i32 16, i32 1] {swizzle = 2}
+          %1 = gpu.shared_alloc f16 addrspace(3)* {shape = [2, 64, 16], swizzle = 1, panel = 16}
+          %2 = gpu.shared_alloc f16 addrspace(3)* {shape = [2, 16, 16], swizzle = 1, panel = 16}
+          %3 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2}
+          %4 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2, arrivals = 4}
+          %5 = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 64, 16], swizzle = 2, panel = 16}
+          gpu.role @product.load, %a, %b, %c, %k, %d, %e, %0, %1, %2, %3, %4, %5 {first = 4, warps = 4}
+          gpu.role @product.math, %a, %b, %c, %k, %d, %e, %0, %1, %2, %3, %4, %5 {warps = 4}
           gpu.join
           ret
         }
@@ -243,7 +243,7 @@ def _stored(function: Function, op: Op) -> Staged | None:
 
 def _largest(stores: Mapping[Op, Staged]) -> int:
     """Bytes of the buffers of all stores."""
-    return sum(s.bytes for s in stores.values())
+    return sum(map(outlet_bytes, stores.values()))
 
 
 @attrs.frozen(eq=False)
@@ -256,39 +256,45 @@ class _Making:
     stores: dict[Op, Staged]
 
     def functions(self) -> tuple[Function, Function, Function] | str:
-        maps = self._maps()
-        buffers = {op: _buffer(stored) for op, stored in self.stores.items()}
+        maps, outlets = self._maps(), self._outlets()
         bare = self._without(maps)
         first = loading(bare, self.found, self.parts)
         if first is None:
             return "where it goes follows from what it computes"
-        second = storing(multiplying(bare, self.found, self.parts), buffers)
-        shared = [*(op for p in self.parts for op in p.ops), *buffers.values()]
+        second = storing(multiplying(bare, self.found, self.parts), outlets)
+        buffers = [o.buffer for o in outlets.values()]
+        shared = [
+            *maps.values(), *(o.map for o in outlets.values()),
+            *(op for p in self.parts for op in p.ops), *buffers,
+        ]  # fmt: skip
         captured = [
             *(p.value for p in self.function.parameters),
-            *(v for op in (*maps.values(), *shared) for v in op.results),
+            *(v for op in shared for v in op.results),
         ]
         name = self.function.name
         loads = self._role(first, f"{name}.load", captured)
         multiplies = self._role(second, f"{name}.math", captured)
-        return loads, multiplies, self._kernel(maps, shared, captured)
+        return loads, multiplies, self._kernel(shared, captured)
 
     def _maps(self) -> dict[Value, TensorMap]:
-        """A tensor map for every descriptor that a copy takes."""
+        """A tensor map for every descriptor that a staged load takes."""
         swizzles = {load.op.descriptor: load.swizzle for p in self.parts for load in p.ring.loads}
-        makers = dict(self.makers)
-        for op, stored in self.stores.items():
-            maker = _maker(self.function, cast(DescriptorStore, op).descriptor)
-            assert maker is not None
-            makers[maker.result] = maker
-            swizzles[maker.result] = stored.swizzle
         return {
             value: TensorMap(
                 op.base, op.to, op.dimensions, padding=op.padding, swizzle=swizzles[value],
                 results=op.results, location=op.location,
             )
-            for value, op in makers.items()
+            for value, op in self.makers.items()
         }  # fmt: skip
+
+    def _outlets(self) -> dict[Op, Outlet]:
+        """Where each store passes through shared memory."""
+        found: dict[Op, Outlet] = {}
+        for op, staged in self.stores.items():
+            maker = _maker(self.function, cast(DescriptorStore, op).descriptor)
+            assert maker is not None
+            found[op] = Outlet.of(staged, maker)
+        return found
 
     def _without(self, maps: Mapping[Value, TensorMap]) -> Function:
         """The function less the ops that make what is captured."""
@@ -307,15 +313,12 @@ class _Making:
         )  # fmt: skip
         return copied(made)
 
-    def _kernel(
-        self, maps: Mapping[Value, TensorMap], shared: Sequence[Op], captured: Sequence[Value]
-    ) -> Function:
+    def _kernel(self, shared: Sequence[Op], captured: Sequence[Value]) -> Function:
         entry = self.function.entry
         registers = _REGISTERS[self.groups]
         name, warps = self.function.name, 4 * self.groups
         ops = [
             *_host_ops(self.function),
-            *maps.values(),
             *shared,
             Role(f"{name}.load", captured, first=warps, warps=_LOADING, registers=registers[0]),
             Role(f"{name}.math", captured, first=0, warps=warps, registers=registers[1]),
@@ -335,12 +338,3 @@ def _host_ops(function: Function) -> Iterator[Op]:
             isinstance(op, Assume) and op.condition in known
         ):
             yield op
-
-
-def _buffer(stored: Staged) -> SharedAlloc:
-    """Room for what is stored."""
-    return SharedAlloc(
-        pointer(stored.element, AddressSpace.SHARED),
-        shape=(1, stored.rows, stored.columns), swizzle=stored.swizzle, panel=stored.panel,
-        location=stored.op.location,
-    )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.conversion import convert
-from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of, thread_span
 from tileir.backend.lower.thread import Access
 from tileir.backend.memory.shared import (
     SharedTile,
@@ -138,9 +138,25 @@ def _local_window(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _local_store(lowering: Lowering, op: Any) -> list[Fragment]:
-    window = _window(lowering, op, op.offsets)
-    store_window(lowering, window, op.value.type, lowering.fragment(op.value))
+    first, _ = op.columns or (0, 0)
+    window = _window(lowering, op, (op.offsets[0], op.offsets[1] - first))
+    taken = _of_columns(lowering, op) if op.columns else None
+    store_window(lowering, window, op.value.type, lowering.fragment(op.value), taken)
     return []
+
+
+def _of_columns(lowering: Lowering, op: Any) -> set[int]:
+    """The registers that hold the columns that are asked for."""
+    layout, (first, count) = op.value.type.layout, op.columns
+    reach = thread_span(layout, 1)
+    found: set[int] = set()
+    for register, vector in enumerate(layout.registers):
+        least, most = vector[1] - first, vector[1] + reach - first
+        if least < count and most >= 0:
+            if least < 0 or most >= count:
+                raise lowering.refuse(op, "a register holds columns that are asked for and others")
+            found.add(register)
+    return found
 
 
 RULES: dict[str, Rule] = {

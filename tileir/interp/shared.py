@@ -52,9 +52,12 @@ class SharedMixin(AccessMixin):
         self._put(op, buffer, slot, data, undef)
 
     def local_store(self, op: Any, value: Tensor, buffer: Tensor, slot: Tensor) -> None:
-        """Write a tile into part of a slot."""
-        part = self._slot_part(op, buffer, slot, value.data.shape)
-        self._write_slot(buffer, part, value.data, value.undef)
+        """Write a tile, or columns of it, into part of a slot."""
+        first, count = op.columns or (0, value.data.shape[1])
+        taken = np.s_[:, first : first + count]
+        data, undef = value.data[taken], None if value.undef is None else value.undef[taken]
+        part = self._slot_part(op, buffer, slot, data.shape)
+        self._write_slot(buffer, part, data, undef)
 
     def local_load(self, op: Any, buffer: Tensor, slot: Tensor) -> Tensor:
         """Part of a slot."""

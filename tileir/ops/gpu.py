@@ -220,7 +220,8 @@ class LocalWindow(Op):
 
 @op("gpu.local_store")
 class LocalStore(Op):
-    """Write `value` to the part of a slot of `buffer` that begins at `offsets`.
+    """Write `value` to the part of a slot of `buffer` that begins at `offsets`. With `columns`,
+    write so many columns of it, a first one and how many, alone.
 
     `gpu.local_store %x, %b, %i {offsets = [0, 32]}`, given `f16<128, 32> %x, f16 addrspace(3)* %b, i32 %i`
     """  # noqa: E501 - an example is one line
@@ -229,6 +230,7 @@ class LocalStore(Op):
     buffer: Operand = operand(BUFFER)
     slot: Operand = operand(Exactly(I32))
     offsets: tuple[int, ...] = attribute(INTS, default=(0, 0))
+    columns: tuple[int, ...] = attribute(INTS, default=())
     effects_ = Effects.WRITE
     predicable = False
 
@@ -236,9 +238,17 @@ class LocalStore(Op):
         check_buffer(self, self.buffer.type)
         _check_element(self, element_of(self.value.type))
         _check_offsets(self, shape_of(self.value.type))
+        if self.columns and not _is_part(self.columns, shape_of(self.value.type)[1]):
+            message = f"columns must be some of those of {self.value.type}"
+            raise self.fail("TIR0112", message, "columns")
 
     def evaluate(self, machine: Any, value: Any, buffer: Any, slot: Any) -> Any:
         return machine.local_store(self, value, buffer, slot)
+
+
+def _is_part(columns: tuple[int, ...], count: int) -> bool:
+    """Whether a first one and a number name some of `count`."""
+    return len(columns) == 2 and 0 <= columns[0] < sum(columns) <= count
 
 
 def check_buffer(self: Any, found: Type, name: str = "buffer") -> None:
