@@ -16,10 +16,11 @@ from __future__ import annotations
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import Axis
 from tileir.builder.contraction.choices import tiling
+from tileir.builder.contraction.function import Function, described
 from tileir.builder.contraction.functions import FUNCTIONS, JOININGS
 from tileir.builder.contraction.fusion import fused, inlined
 from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
-from tileir.builder.contraction.kinds import kind_of
+from tileir.builder.contraction.kinds import kind_of, stored_kind
 from tileir.builder.contraction.program import Launch, Program, dtype_of, temporaries
 from tileir.builder.contraction.ranges import ranges_of
 from tileir.builder.contraction.stage import Stage, Tiling, contraction, elementwise
@@ -40,9 +41,43 @@ from tileir.builder.contraction.terms import (
 )
 
 __all__ = [
-    "FUNCTIONS", "JOININGS", "Affine", "Apply", "Axis", "Bound", "Cast", "Choose", "Index",
-    "Launch", "Number", "Position", "Program", "Read", "Reduce", "Stage", "Tensor", "Term",
-    "Tiling", "affine", "contraction", "dtype_of", "elementwise", "free", "fused", "grid_of",
-    "inlined", "kernel", "kind_of", "ranges_of", "reads", "replaced", "temporaries", "tensors_of",
-    "tiling", "walk",
+    "FUNCTIONS",
+    "JOININGS",
+    "Affine",
+    "Apply",
+    "Axis",
+    "Bound",
+    "Cast",
+    "Choose",
+    "Function",
+    "Index",
+    "Launch",
+    "Number",
+    "Position",
+    "Program",
+    "Read",
+    "Reduce",
+    "Stage",
+    "Tensor",
+    "Term",
+    "Tiling",
+    "affine",
+    "contraction",
+    "described",
+    "dtype_of",
+    "elementwise",
+    "free",
+    "fused",
+    "grid_of",
+    "inlined",
+    "kernel",
+    "kind_of",
+    "ranges_of",
+    "reads",
+    "replaced",
+    "stored_kind",
+    "temporaries",
+    "tensors_of",
+    "tiling",
+    "walk",
 ]  # fmt: skip

@@ -32,17 +32,16 @@ CHEAP = 8
 
 
 def fused(stages: Sequence[Stage], kept: Iterable[Tensor]) -> tuple[Stage, ...]:
-    """`stages`, which come before those that read them, with what no memory is needed for inlined:
-    elementwise stages, unless much would be computed again, and reductions into the one elementwise
-    stage that reads them element by element. `kept` are written in any case. No value changes."""
+    """`stages`, which come before those that read them, without what nothing reads, and with what
+    needs no memory inlined: elementwise stages unless much would be computed again, reductions into
+    the one elementwise stage that reads them element by element. `kept` are written in any case. No
+    value changes."""
     remaining = list(stages)
-    for stage in list(remaining):
-        if stage.output in kept or not inlinable(stage):
-            continue
-        place = remaining.index(stage)
-        readers = [s for s in remaining if _reads_of(s.term, stage.output)]
-        if readers and _worth(stage, readers):
-            remaining = [inlined(s, stage) for n, s in enumerate(remaining) if n != place]
+    for output in [s.output for s in stages if s.output not in kept]:
+        stage = next(s for s in remaining if s.output is output)
+        readers = [s for s in remaining if _reads_of(s.term, output)]
+        if not readers or (inlinable(stage) and _worth(stage, readers)):
+            remaining = [inlined(s, stage) for s in remaining if s is not stage]
     return tuple(remaining)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from tileir.builder.contraction.functions import wide
 from tileir.builder.contraction.terms import (
     Apply,
@@ -15,6 +18,8 @@ from tileir.builder.contraction.terms import (
 )
 from tileir.builder.promotion import meet
 from tileir.types import F32, I1, I32, Element, Scalar
+
+_Widening: TypeAlias = Callable[[Element], Element]
 
 CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
 """Functions whose values are i1."""
@@ -31,40 +36,50 @@ _KEEPING = frozenset(
 
 def kind_of(term: Term) -> Element:
     """The element type of the values of `term`; of a number of no type, i1, i32 or f32."""
+    return _kind(term, wide)
+
+
+def stored_kind(term: Term) -> Element:
+    """The type that memory for the values of `term` has: that of what it is computed of, where
+    that is narrower than what it is computed in."""
+    return _kind(term, lambda element: element)
+
+
+def _kind(term: Term, read: _Widening) -> Element:
     match term:
         case Number():
             return term.element or _of_number(term.value)
         case Position():
             return I32
         case Read():
-            return wide(term.tensor.element)
+            return read(term.tensor.element)
         case Cast():
             return term.element
         case Choose():
-            return _together(term.then, term.otherwise)
+            return _together(term.then, term.otherwise, read)
         case Reduce():
-            return kind_of(term.of)
+            return _kind(term.of, read)
         case Apply():
-            return _of_call(term)
+            return _of_call(term, read)
 
 
 def _of_number(value: float | bool) -> Element:
     return I1 if isinstance(value, bool) else I32 if isinstance(value, int) else F32
 
 
-def _of_call(term: Apply) -> Element:
+def _of_call(term: Apply, read: _Widening) -> Element:
     if term.name in CONDITIONS:
         return I1
     kept = term.arguments[1:] if term.name == "select" else term.arguments
-    found = kind_of(kept[0]) if len(kept) == 1 else _together(*kept)
+    found = _kind(kept[0], read) if len(kept) == 1 else _together(*kept, read)
     if term.name in _KEEPING or (isinstance(found, Scalar) and found.is_float):
         return found
     return F32
 
 
-def _together(x: Term, y: Term) -> Element:
+def _together(x: Term, y: Term, read: _Widening) -> Element:
     """The type two terms meet in: a literal takes the other's, and a float makes integers f32."""
-    left, right = kind_of(x), kind_of(y)
+    left, right = _kind(x, read), _kind(y, read)
     if _is_literal(x) and not _is_literal(y):
         return _beside(right, left)
     if _is_literal(y) and not _is_literal(x):

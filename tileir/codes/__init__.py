@@ -2,7 +2,8 @@
 
 One file per range: 00xx text, 01xx ops, 02xx structure, 03xx symbols and linking, 04xx versions,
 05xx interpreter, 06xx passes, 07xx backend, 08xx builder, 09xx tools,
-10xx frontends, 11xx tuning, 12xx Decoupled Triton.
+10xx frontends, 11xx tuning, 12xx Decoupled Triton,
+13xx Tile.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tileir.codes import (
     structure,
     symbols,
     text,
+    tile,
     tools,
     tuning,
     versions,
@@ -25,7 +27,7 @@ from tileir.codes import (
 
 _RANGES = (
     text, ops, structure, symbols, versions, interpreter, passes, backend, builder, tools,
-    frontends, tuning, decoupled,
+    frontends, tuning, decoupled, tile,
 )  # fmt: skip
 
 

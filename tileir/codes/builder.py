@@ -66,4 +66,9 @@ CODES: dict[str, tuple[str, str]] = {
         "An assignment takes every element from one point of its iteration. Use a sum, product, "
         "maximum or minimum where several points have one position.",
     ),
+    "TIR0813": (
+        "arguments of a tensor program",
+        "A program is made for element types and shapes; the arrays it is given have these, in the "
+        "order of its inputs.",
+    ),
 }

@@ -1,0 +1,80 @@
+"""A program with a signature: arrays in, arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.builder.contraction.program import Program, dtype_of
+from tileir.builder.contraction.terms import Tensor
+from tileir.errors import Diagnostic, LaunchError
+from tileir.ir import Module
+from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Element
+
+_NAMES: dict[str, Element] = {
+    "bfloat16": BF16, "float16": F16, "float32": F32, "float64": F64, "bool": I1, "int8": I8,
+    "int16": I16, "int32": I32, "int64": I64,
+}  # fmt: skip
+
+
+@attrs.frozen(eq=False)
+class Function:
+    """`inputs` are given in order; what comes back are the outputs of the program, one or a
+    tuple."""
+
+    program: Program
+    inputs: tuple[Tensor, ...]
+
+    @property
+    def module(self) -> Module:
+        """All kernels."""
+        return self.program.module
+
+    def __call__(self, *given: Any, on: str = "interpreter", **options: Any) -> Any:
+        """The outputs for arrays (and numbers, for tensors of one element), on the executor `on`.
+        Raises LaunchError (TIR0813) where they do not fit, and what running raises."""
+        if len(given) != len(self.inputs):
+            raise refused(f"{len(self.inputs)} arrays are needed, not {len(given)}")
+        arrays = {t: _fitting(t, x) for t, x in zip(self.inputs, given, strict=True)}
+        found = self.program.run(arrays, on, **options)
+        values = tuple(found[t] for t in self.program.outputs)
+        return values[0] if len(values) == 1 else values
+
+
+def described(item: Any) -> tuple[Element, tuple[int, ...]]:
+    """Element type and shape of an array, of a number (f32 or i32), or of such a pair. Raises
+    LaunchError (TIR0813)."""
+    if isinstance(item, tuple):
+        element, shape = item
+        return element, tuple(shape)
+    if isinstance(item, (bool, int, float)):
+        return (I32 if isinstance(item, int) else F32), ()
+    name = str(getattr(item, "dtype", type(item).__name__)).removeprefix("torch.")
+    if name not in _NAMES or not hasattr(item, "shape"):
+        raise refused(f"an array of numbers is needed, not {name}")
+    return _NAMES[name], tuple(item.shape)
+
+
+def refused(message: str) -> LaunchError:
+    """Arguments that do not fit."""
+    return LaunchError(Diagnostic("TIR0813", message))
+
+
+def _fitting(tensor: Tensor, given: Any) -> Any:
+    """`given` as what kernels take."""
+    if isinstance(given, (bool, int, float)) and not tensor.shape:
+        return given if tensor.by_value else np.full((), given, dtype_of(tensor.element))
+    element, shape = described(given)
+    if element is not tensor.element or shape != tensor.shape:
+        wanted = f"{tensor.element} of shape {_text(tensor.shape)}"
+        raise refused(f"{tensor.name} is {wanted}, not {element} of shape {_text(shape)}")
+    if tensor.by_value:
+        return given.item()
+    return np.ascontiguousarray(given).reshape(shape) if isinstance(given, np.ndarray) else given
+
+
+def _text(shape: Sequence[int]) -> str:
+    return "(" + ", ".join(map(str, shape)) + ")"

@@ -1,0 +1,87 @@
+"""Texts read by a lark grammar, and what is wrong with them, at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Any
+
+import attrs
+import lark
+
+from tileir import Location
+from tileir.errors import BuildError, Diagnostic, TileirError
+
+
+class CompilationError(BuildError):
+    """A program that means nothing, or nothing that can be compiled."""
+
+
+class Wrong(Exception):  # noqa: N818 - never seen outside
+    """What is wrong with a part of a program, before its place is known."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
+@attrs.frozen
+class Source:
+    """A text, the name of its file, and the code of errors of its syntax."""
+
+    text: str
+    file: str
+    syntax: str
+
+    def place(self, node: Any) -> Location:
+        """Where a tree or token is."""
+        meta = getattr(node, "meta", node)
+        line, column = getattr(meta, "line", None), getattr(meta, "column", None)
+        return Location(self.file, line or 1, column or 1)
+
+    @contextmanager
+    def at(self, node: Any) -> Generator[None, None, None]:
+        """What is wrong inside is wrong at `node`, unless it has a place already."""
+        try:
+            yield
+        except CompilationError:
+            raise
+        except Wrong as wrong:
+            found = Diagnostic(wrong.code, wrong.message, self.place(node))
+            raise CompilationError(found) from None
+        except TileirError as error:
+            place = self.place(node)
+            kept = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
+            raise CompilationError(*kept) from None
+        except RecursionError:
+            found = Diagnostic(self.syntax, "nested too deeply", self.place(node))
+            raise CompilationError(found) from None
+
+
+def grammar(package: str) -> lark.Lark:
+    """The grammar of a frontend's package."""
+    text = files(package).joinpath("grammar.lark").read_text()
+    return lark.Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+
+
+def parse(source: Source, by: lark.Lark) -> Any:
+    """The tree of a program. Raises CompilationError at what does not belong."""
+    try:
+        return by.parse(source.text)
+    except lark.UnexpectedToken as error:
+        ended = error.token.type == "$END"
+        found = "the end" if ended else f"`{error.token}`"
+        lines = source.text.split("\n")
+        place = Location(source.file, len(lines), len(lines[-1]) + 1)
+        if not ended:
+            place = Location(source.file, error.line, error.column)
+        message = f"{found} does not belong here"
+        raise CompilationError(Diagnostic(source.syntax, message, place)) from None
+    except lark.UnexpectedCharacters as error:
+        place = Location(source.file, error.line, error.column)
+        message = f"`{error.char}` is nothing in this language"
+        raise CompilationError(Diagnostic(source.syntax, message, place)) from None
+    except RecursionError:
+        place = Location(source.file, 1, 1)
+        raise CompilationError(Diagnostic(source.syntax, "nested too deeply", place)) from None

@@ -1,0 +1,118 @@
+"""Contractions: `O[i, j: M, N] = +(A[i, k] * B[k, j]), k < 3;`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import attrs
+
+from tileir.builder.contraction import (
+    Affine,
+    Apply,
+    Bound,
+    Choose,
+    Index,
+    Number,
+    Read,
+    Reduce,
+    Stage,
+    Tensor,
+    Term,
+    contraction,
+    ranges_of,
+    stored_kind,
+)
+from tileir.frontends.sources import Wrong
+from tileir.frontends.tile.frame import Frame
+from tileir.types import I32
+
+_KINDS = {"+": "sum", "*": "product", ">": "max", "<": "min", "=": "assign"}
+
+
+def contracted(frame: Frame, node: Any) -> Stage:
+    """The stage of a contraction. Its points are all where every position is in its tensor and
+    every condition holds; elements that no point has are 0, or those of the default. Raises Wrong
+    and BuildError."""
+    name, at, sizes, aggregation, combined, conditions, default = node.children
+    indices: dict[str, Index] = {}
+    position = [frame.polynomial(x, indices) for x in _listed(at)]
+    shape = tuple(frame.size(x) for x in _listed(sizes))
+    _check_shape(name, position, shape)
+    reads, term = _combined(frame, combined, indices)
+    where = [bound for read in reads for bound in _inside(read)]
+    where += [_condition(frame, x, indices) for x in conditions.children if x is not None]
+    inside = [Bound(at, 0, size) for at, size in zip(position, shape, strict=True)]
+    ranges = ranges_of(list(indices.values()), [*where, *inside])
+    output = Tensor(str(name), stored_kind(term), shape)
+    place = frame.source.place(node)
+    kind = _KINDS[str(aggregation)]
+    stage = contraction(output, position, kind, term, ranges, where, 0, place)
+    if default is not None:
+        stage = _with_default(stage, frame.tensor(str(default.children[0])))
+    frame.declare(str(name), output)
+    return stage
+
+
+def _listed(node: Any) -> list[Any]:
+    return [] if node is None else node.children
+
+
+def _check_shape(name: str, position: Sequence[Affine], shape: Sequence[int]) -> None:
+    if len(position) != len(shape):
+        message = f"{name} has {len(position)} positions and {len(shape)} sizes"
+        raise Wrong("TIR1303", message)
+    if any(size < 0 for size in shape):
+        raise Wrong("TIR1303", f"a size of {name} is negative: {min(shape)}")
+
+
+def _inside(read: Read) -> list[Bound]:
+    """That the positions of a read are in its tensor."""
+    sized = zip(read.at, read.tensor.shape, strict=True)
+    return [Bound(at, 0, size) for at, size in sized if isinstance(at, Affine)]
+
+
+def _condition(frame: Frame, node: Any, indices: dict[str, Index]) -> Bound:
+    left, right = node.children
+    return Bound(frame.polynomial(left, indices), 0, frame.size(right))
+
+
+def _combined(frame: Frame, node: Any, indices: dict[str, Index]) -> tuple[list[Read], Term]:
+    """What is aggregated: an access, a product or a sum of accesses, or `x == y ? z`, which is 0
+    where it has no value."""
+    if node.data == "access":
+        read = _access(frame, node, indices)
+        return [read], read
+    reads = [_access(frame, x, indices) for x in node.children]
+    if node.data == "choice":
+        equal = Apply("eq", (reads[0], reads[1]))
+        return reads, Apply("select", (equal, reads[2], Number(0)))
+    name = "mul" if node.data == "product" else "add"
+    terms: list[Term] = list(reads)
+    return reads, reduce(lambda x, y: Apply(name, (x, y)), terms)
+
+
+def _access(frame: Frame, node: Any, indices: dict[str, Index]) -> Read:
+    name, at = node.children
+    with frame.source.at(node):
+        tensor = frame.tensor(str(name))
+        positions = tuple(frame.polynomial(x, indices) for x in _listed(at))
+        if len(positions) != len(tensor.shape):
+            found = f"{name} has {len(tensor.shape)} dimensions"
+            raise Wrong("TIR1303", f"{found}, and is read at {len(positions)} positions")
+    return Read(tensor, positions)
+
+
+def _with_default(stage: Stage, default: Tensor) -> Stage:
+    """Elements that no point has, from another tensor."""
+    if default.shape != stage.output.shape:
+        found = f"{default.name} has the shape {default.shape}, not {stage.output.shape}"
+        raise Wrong("TIR1303", f"the default {found}")
+    term, other = stage.term, Read(default, stage.at)
+    if isinstance(term, Choose):
+        return attrs.evolve(stage, term=attrs.evolve(term, otherwise=other))
+    if not isinstance(term, Reduce):
+        return stage
+    found = attrs.evolve(term, kind="max", of=Number(1, I32), empty=0)
+    return attrs.evolve(stage, term=Apply("select", (found, term, other)))

@@ -1,0 +1,93 @@
+"""A function of Tile, and the program it is for tensors of given types and shapes."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import attrs
+import lark
+
+from tileir.builder.contraction import Function, Program, Tensor, described
+from tileir.frontends import sources
+from tileir.frontends.sources import Source, Wrong
+from tileir.frontends.tile.contractions import contracted
+from tileir.frontends.tile.definitions import defined
+from tileir.frontends.tile.frame import Frame
+
+
+@attrs.frozen(eq=False)
+class TileFunction:
+    """A function that has been read: `inputs` and `outputs` are the names of its tensors."""
+
+    source: Source
+    tree: Any
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def __call__(self, *arrays: Any, on: str = "interpreter", **options: Any) -> Any:
+        """The outputs, one array or a tuple, for one array or number per input, on an executor.
+        Raises CompilationError and LaunchError."""
+        return self.compiled(*arrays)(*arrays, on=on, **options)
+
+    def compiled(self, *inputs: Any) -> Function:
+        """The kernels for inputs as these: arrays, numbers, or pairs of element type and shape.
+        Raises CompilationError and LaunchError."""
+        frame = Frame(self.source)
+        parameters = _children(self.tree, "parameters")
+        with self.source.at(self.tree):
+            if len(inputs) != len(parameters):
+                count = len(parameters)
+                raise Wrong("TIR1303", f"the function takes {count} tensors, not {len(inputs)}")
+        given = [_bind(frame, node, item) for node, item in zip(parameters, inputs, strict=True)]
+        for node in self.tree.children[3:]:
+            with self.source.at(node):
+                statement = contracted if node.data == "contraction" else defined
+                frame.stages.append(statement(frame, node))
+        outputs = tuple(self._output(frame, name) for name in self.outputs)
+        program = Program(tuple(frame.stages), outputs)
+        with self.source.at(self.tree):
+            _ = program.launches
+        return Function(program, tuple(given))
+
+    def _output(self, frame: Frame, name: str) -> Tensor:
+        node = self.tree.children[2]
+        with self.source.at(node):
+            found = frame.tensor(name)
+            if name in self.inputs:
+                raise Wrong("TIR1302", f"the output {name} is an input, and no statement's")
+        return found
+
+
+def parse(text: str, file: str = "<string>") -> TileFunction:
+    """Read a function. Raises CompilationError."""
+    source = Source(text, file, "TIR1301")
+    tree = sources.parse(source, _grammar())
+    inputs = tuple(str(node.children[0]) for node in _children(tree, "parameters"))
+    outputs = tuple(str(name) for name in tree.children[2].children)
+    with source.at(tree):
+        if len(set(inputs)) != len(inputs) or len(set(outputs)) != len(outputs):
+            raise Wrong("TIR1302", "two tensors have one name")
+    return TileFunction(source, tree, inputs, outputs)
+
+
+@cache
+def _grammar() -> lark.Lark:
+    return sources.grammar("tileir.frontends.tile")
+
+
+def _children(tree: Any, name: str) -> list[Any]:
+    found = [n for n in tree.children if getattr(n, "data", None) == name]
+    return found[0].children if found else []
+
+
+def _bind(frame: Frame, node: Any, item: Any) -> Tensor:
+    """A parameter and its sizes."""
+    name, extents = str(node.children[0]), node.children[1]
+    element, shape = described(item)
+    tensor = Tensor(name, element, shape)
+    with frame.source.at(node):
+        frame.declare(name, tensor)
+        if extents is not None:
+            frame.sizes_of(tensor, [str(n) for n in extents.children if n is not None])
+    return tensor
