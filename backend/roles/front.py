@@ -7,6 +7,7 @@ from typing import cast
 import attrs
 
 from tileir.backend.pipeline.uniform_steps import uniform_steps
+from tileir.backend.roles.delay import delay
 from tileir.backend.roles.overlap import overlap
 from tileir.backend.roles.persist import persistent
 from tileir.backend.roles.specialise import specialised
@@ -15,7 +16,9 @@ from tileir.errors import Diagnostic
 from tileir.ir import Function
 from tileir.ops.dot import Dot
 from tileir.passes.cse import cse
+from tileir.passes.dce import dce
 from tileir.passes.licm import licm
+from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.passmanager.registry import remark
 
 
@@ -48,5 +51,6 @@ def with_roles(
         why = remark("TIR0653", f"no roles: {made}", kernel.location)
         return None, (*found.remarks, why)
     loading, multiplying, starting = made
-    late = cast(Function, overlap(multiplying).ir)
-    return {f.name: f for f in (loading, late, starting)}, found.remarks
+    late = cast(Function, delay(cast(Function, overlap(multiplying).ir)).ir)
+    whole = simplify_cfg(dce(late))
+    return {f.name: f for f in (loading, whole, starting)}, found.remarks

@@ -33,7 +33,7 @@ def test_products(shape: tuple[int, int, int], pipeline: str, transposed: bool) 
 
 
 @pytest.mark.parametrize("causal", (False, True))
-@pytest.mark.parametrize("pipeline", (f"{FRONT},roles", f"{FRONT},persist,roles,overlap"))
+@pytest.mark.parametrize("pipeline", (f"{FRONT},roles,delay", f"{FRONT},persist,roles,overlap"))
 @pytest.mark.parametrize("t", (1, 64, 150))
 def test_attention(t: int, pipeline: str, causal: bool) -> None:
     module = run(attention(64, 32, 32, causal=causal), pipeline).module
