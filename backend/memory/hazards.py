@@ -274,7 +274,7 @@ class Hazards:
         bounds, low, high = ranges(self.function), 0, 0
         for terms, sign in ((b.form.terms - a.form.terms, 1), (a.form.terms - b.form.terms, -1)):
             for value, factor in terms:
-                if isinstance(value.type, Pointer):
+                if isinstance(element_of(value.type), Pointer):
                     return False
                 ends = [sign * factor * bound for bound in bounds.of(value)]
                 low, high = low + min(ends), high + max(ends)
