@@ -97,7 +97,8 @@ class Metadata:
         plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in found["host_plan"])
         lists = {name: tuple(found[name]) for name in ("cluster", "globals")}
         parameters = tuple(Argument(**p) for p in found["parameters"])
-        return Metadata(**{**found, **lists, "parameters": parameters, "host_plan": plan})
+        whole: dict[str, Any] = {**found, **lists, "parameters": parameters, "host_plan": plan}
+        return Metadata(**whole)
 
 
 def _value(found: Any) -> AttributeValue:

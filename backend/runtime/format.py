@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -33,22 +33,26 @@ _MAGIC = b"tileir-kernel "
 
 @attrs.frozen(eq=False, slots=False)
 class Texts(Mapping[str, Module]):
-    """Modules by stage, each read from its text when it is asked for."""
+    """Modules by stage, each read from its text when it is asked for; those without a text are
+    made `again`, where that is known."""
 
     texts: Mapping[str, str]
+    again: Callable[[], Mapping[str, Module]] | None = None
     _read: dict[str, Module] = attrs.field(factory=dict[str, Module], init=False)
 
     def __getitem__(self, stage: str) -> Module:
-        found = self._read.get(stage)
-        if found is None:
-            found = self._read[stage] = parse(self.texts[stage], f"<{stage}>", verify=False)
-        return found
+        if stage not in self._read:
+            if stage in self.texts:
+                self._read[stage] = parse(self.texts[stage], f"<{stage}>", verify=False)
+            elif self.again is not None and stage in STAGES:
+                self._read.update(self.again())
+        return self._read[stage]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.texts)
+        return iter(self.texts if self.again is None else STAGES)
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return len(self.texts if self.again is None else STAGES)
 
 
 def dumps(compiled: Compiled, stages: Sequence[str] = STAGES) -> bytes:
@@ -135,7 +139,9 @@ def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) 
 
 def _text(compiled: Compiled, stage: str) -> str:
     stages = compiled.stages
-    return stages.texts[stage] if isinstance(stages, Texts) else print_module(stages[stage])
+    if isinstance(stages, Texts) and stage in stages.texts:
+        return stages.texts[stage]
+    return print_module(stages[stage])
 
 
 def _note(found: Diagnostic) -> dict[str, Any]:

@@ -75,6 +75,11 @@ CODES: dict[str, tuple[str, str]] = {
         "options of the compiler",
         "There is no option of that name: `tileir.backend.Options` has them all.",
     ),
+    "TIR0717": (
+        "the cache",
+        "The folder that compiled kernels are kept in cannot be written to: `TILEIR_CACHE` names "
+        "another one, `TILEIR_CACHE=off` keeps none.",
+    ),
     "TIR0751": (
         "tile cut into pieces",
         "The tile is larger than the registers of a block, so that the op became a loop over "

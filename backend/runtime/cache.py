@@ -1,0 +1,222 @@
+"""Compiling once: in this process, among processes, and between runs.
+
+    cache = Cache.usual()
+    compiled = cache.compile(module, "sm_90a", {"num_warps": 8})
+    future = cache.submit(module, "sm_90a")          a thread, or any executor's process
+
+The key of an entry is everything that machine code depends on: the module's text, the target, the
+options, and the compiler with LLVM and assembler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from functools import cache as remembered
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import attrs
+
+from tileir.backend.compile import compile as compile_module, staged
+from tileir.backend.compiled import Compiled
+from tileir.backend.options import Options
+from tileir.backend.runtime.format import FORMAT, Texts, dumps, loads
+from tileir.backend.runtime.store import Store, cache_folder
+from tileir.backend.runtime.version import compiler_version
+from tileir.backend.target import target as target_named
+from tileir.errors import CompileError
+from tileir.ir import Module
+from tileir.textual import parse, print_module
+
+_KEPT = ("input",)
+"""Stages whose text is stored: others follow from it."""
+
+
+@attrs.define(eq=False)
+class Cache:
+    """Compiled kernels in a `store`; None for those of this process only.
+
+    Safe among threads and processes, killed ones included: a kernel is compiled once. Where the
+    folder cannot be written to, every process compiles for itself.
+    """
+
+    store: Store | None
+    make: Callable[[Module, str, Options, str | None], Compiled] = compile_module
+    _by_key: WeakValueDictionary[str, Compiled] = attrs.field(factory=WeakValueDictionary)
+    _by_module: WeakKeyDictionary[Module, dict[Any, str]] = attrs.field(factory=WeakKeyDictionary)
+    _busy: dict[str, Any] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    @staticmethod
+    def usual() -> Cache:
+        """That of the user's cache folder; TILEIR_CACHE names another, `off` none on disk."""
+        return _at(None if os.environ.get("TILEIR_CACHE") == "off" else cache_folder())
+
+    def compile(
+        self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
+        kernel: str | None = None,
+    ) -> Compiled:  # fmt: skip
+        """As `tileir.backend.compile`, its machine code made. Raises what that raises."""
+        chosen = Options.of(options)
+        key = self.key(module, target, chosen, kernel)
+        found = self._by_key.get(key)
+        if found is not None:
+            return found
+        with self._alone(key):
+            found = self._by_key.get(key) or self._stored(key)
+            if found is None:
+                found = self._made(key, module, target, chosen, kernel)
+            self._by_key[key] = found
+        return found
+
+    def key(self, module: Module, target: str, options: Options, kernel: str | None) -> str:
+        """What the entry is found by, 64 hexadecimal digits."""
+        asked = (target, options, kernel)
+        known = self._by_module.get(module)
+        if known is None:
+            known = self._by_module.setdefault(module, {})
+        if asked not in known:
+            known[asked] = _key(module, target, options, kernel)
+        return known[asked]
+
+    def submit(
+        self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
+        kernel: str | None = None, *, executor: Executor | None = None,
+    ) -> Future[Compiled]:  # fmt: skip
+        """`compile`, beside what runs meanwhile: in a thread, or where `executor` runs tasks.
+
+        Processes of an executor need the folder of this cache, or none."""
+        chosen = Options.of(options)
+        if executor is None:
+            return _threads().submit(self.compile, module, target, chosen, kernel)
+        folder = None if self.store is None else str(self.store.folder)
+        task = executor.submit(
+            _elsewhere, print_module(module), target, chosen.to_json(), kernel, folder
+        )
+        return _loaded(task, lambda data: self._keep(module, target, chosen, kernel, data))
+
+    def _keep(
+        self, module: Module, target: str, options: Options, kernel: str | None, data: bytes
+    ) -> Compiled:
+        key = self.key(module, target, options, kernel)
+        return self._by_key.setdefault(key, _restageable(loads(data)))
+
+    def _alone(self, key: str) -> _Turn:
+        return _Turn(self._busy, self._lock, key)
+
+    def _stored(self, key: str) -> Compiled | None:
+        data = None if self.store is None else self.store.get(key)
+        if data is None:
+            return None
+        try:
+            return _restageable(loads(data))
+        except CompileError:
+            return None
+
+    def _made(
+        self, key: str, module: Module, target: str, options: Options, kernel: str | None
+    ) -> Compiled:
+        with ExitStack() as stack:
+            if self.store is not None:
+                with suppress(CompileError):  # a folder that cannot be written to
+                    stack.enter_context(self.store.locked(key))
+            found = self._stored(key)
+            if found is None:
+                found = self.make(module, target, options, kernel)
+                self._write(key, found)
+            return found
+
+    def _write(self, key: str, found: Compiled) -> None:
+        if found.cubin and self.store is not None:
+            data = dumps(found, _KEPT)
+            with suppress(CompileError):
+                self.store.put(key, data)
+
+
+@attrs.define(eq=False)
+class _Turn:
+    """One thread of this process at a time for each key."""
+
+    busy: dict[str, list[Any]]
+    lock: threading.Lock
+    key: str
+
+    def __enter__(self) -> None:
+        with self.lock:
+            entry = self.busy.setdefault(self.key, [threading.Lock(), 0])
+            entry[1] += 1
+        entry[0].acquire()
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            entry = self.busy[self.key]
+            entry[0].release()
+            entry[1] -= 1
+            if not entry[1]:
+                del self.busy[self.key]
+
+
+def _key(module: Module, target: str, options: Options, kernel: str | None) -> str:
+    asked = json.dumps([FORMAT, compiler_version(), target, options.to_json(), kernel])
+    return hashlib.sha256(f"{asked}\n{print_module(module)}".encode()).hexdigest()
+
+
+def _restageable(found: Compiled) -> Compiled:
+    """`found` with the stages that were not stored, made again when one is asked for."""
+
+    def again() -> Mapping[str, Module]:
+        machine = target_named(found.plan.target)
+        return staged(found.stages["input"], machine, found.options, found.plan.kernel).stages
+
+    assert isinstance(found.stages, Texts)
+    return attrs.evolve(found, stages=attrs.evolve(found.stages, again=again))
+
+
+def _elsewhere(
+    text: str, target: str, options: Mapping[str, Any], kernel: str | None, folder: str | None
+) -> bytes:
+    """What another process does for `submit`."""
+    cache = _at(None if folder is None else Path(folder))
+    found = cache.compile(parse(text, verify=False), target, options, kernel)
+    return dumps(found, _KEPT)
+
+
+def _loaded(task: Future[bytes], read: Callable[[bytes], Compiled]) -> Future[Compiled]:
+    """What `read` makes of the bytes of a task."""
+    found: Future[Compiled] = Future()
+
+    def done(task: Future[bytes]) -> None:
+        try:
+            found.set_result(read(task.result()))
+        except BaseException as error:
+            found.set_exception(error)
+
+    task.add_done_callback(done)
+    return found
+
+
+@remembered
+def _at(folder: Path | None) -> Cache:
+    return Cache(None if folder is None else Store(folder / "kernels"))
+
+
+@remembered
+def _threads() -> Executor:
+    return ThreadPoolExecutor(os.cpu_count() or 1, "tileir-compile")
+
+
+def _forked() -> None:
+    """A child of `fork` has none of the threads, and may have locks that others held."""
+    _at.cache_clear()
+    _threads.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,172 @@
+"""A folder of entries by key that many processes read and write, any of which may be killed at any
+moment.
+
+An entry is written to a file of its own and renamed, so that there is all of it or none. What a
+power cut leaves is found by a checksum, and counts as absent. A key is locked while its entry is
+made; the lock goes with the process that holds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+
+from tileir.errors import CompileError, Diagnostic
+
+_MAGIC = b"tileir-entry 1\n"
+_DIGEST = 32
+_STALE = 3600.0
+"""Seconds after which an unfinished file is that of a process that was killed."""
+
+
+@attrs.frozen
+class Store:
+    """Entries in `folder`, which is made when something is put there."""
+
+    folder: Path
+
+    def get(self, key: str) -> bytes | None:
+        """The entry of `key`, a word of letters and digits; None where there is none, or none that
+        is whole."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        start = len(_MAGIC) + _DIGEST
+        whole = data[start:]
+        if data[:start] != _MAGIC + hashlib.sha256(whole).digest():
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return whole
+
+    def put(self, key: str, data: bytes) -> None:
+        """Make `data` the entry of `key`. Raises `CompileError` (TIR0717) where it cannot be
+        written."""
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=".unfinished-", dir=path.parent)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_MAGIC + hashlib.sha256(data).digest() + data)
+                os.replace(name, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
+                raise
+        except OSError as error:
+            raise _unusable(path, error) from error
+
+    @contextmanager
+    def locked(self, key: str) -> Iterator[None]:
+        """Alone among all threads and processes with `key`. Raises `CompileError` (TIR0717) where
+        the folder cannot be written to."""
+        path = self._path(key).with_suffix(".lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = _acquired(path)
+        except OSError as error:
+            raise _unusable(path, error) from error
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # while it is held: who waits for it then looks again
+            os.close(handle)
+
+    def keys(self) -> Iterator[str]:
+        """Keys of all entries, in no order."""
+        for path in self.folder.glob("??/*.entry"):
+            yield path.parent.name + path.stem
+
+    def trim(self, size: int) -> int:
+        """Remove entries, those longest unused first, until the rest is `size` bytes at most, and
+        what killed processes left. The bytes removed."""
+        removed = sum(_unlinked(p) for p in self.folder.glob("??/.unfinished-*") if _stale(p))
+        files = [(s.st_mtime, s.st_size, p) for p in self.folder.glob("??/*.entry")
+                 if (s := _stat(p))]  # fmt: skip
+        total = sum(bytes_ for _, bytes_, _ in files)
+        for _, bytes_, path in sorted(files):
+            if total <= size:
+                break
+            total -= bytes_
+            removed += _unlinked(path)
+        return removed
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key[2:]}.entry"
+
+
+def cache_folder() -> Path:
+    """The user's cache folder: `TILEIR_CACHE`, else the system's for caches."""
+    stated = os.environ.get("TILEIR_CACHE")
+    if stated:
+        return Path(stated)
+    try:
+        from platformdirs import user_cache_path  # where it is installed
+    except ImportError:
+        return _usual_folder()
+    return user_cache_path("tileir", appauthor=False)
+
+
+def _usual_folder() -> Path:
+    """XDG Base Directory Specification, and what macOS has instead."""
+    parts = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
+    stated = os.environ.get("XDG_CACHE_HOME", "")
+    home = Path(stated) if os.path.isabs(stated) else Path.home().joinpath(*parts)
+    return home / "tileir"
+
+
+def _acquired(path: Path) -> int:
+    """A handle of `path` that holds its lock. A holder unlinks the file, so a lock of a file that
+    has gone is none."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.fstat(handle).st_ino == os.stat(path).st_ino:
+                return handle
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _stale(path: Path) -> bool:
+    found = _stat(path)
+    return found is not None and time.time() - found.st_mtime > _STALE
+
+
+def _unlinked(path: Path) -> int:
+    found = _stat(path)
+    try:
+        path.unlink()
+    except OSError:
+        return 0
+    return found.st_size if found else 0
+
+
+def _unusable(path: Path, error: OSError) -> CompileError:
+    message = f"cannot write {path}: {error.strerror}; TILEIR_CACHE names another folder"
+    return CompileError(Diagnostic("TIR0717", message))

@@ -1,0 +1,181 @@
+"""The cache: one compilation for all who ask, whole entries or none, whoever is killed."""
+
+import os
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from tileir.backend.compile import compile as compile_module
+from tileir.backend.options import Options
+from tileir.backend.runtime import cache as cache_module
+from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.store import Store, cache_folder
+from tileir.errors import CompileError, UnsupportedError
+from tileir.testing.cache_stress import Plan, kernel, run
+from tileir.textual import print_module
+
+TARGET = "sm_80"
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A function that makes caches of one folder, and the list of what they compiled."""
+    compiled = []
+
+    def make(module, target, options, kernel):
+        compiled.append((target, options))
+        return compile_module(module, target, options, kernel)
+
+    return lambda: Cache(Store(tmp_path), make), compiled
+
+
+def test_what_was_compiled_is_not_compiled_again(made):
+    new, compiled = made
+    cache, module = new(), kernel(3)
+    first = cache.compile(module, TARGET)
+    assert cache.compile(module, TARGET) is first
+    assert cache.compile(kernel(3), TARGET) is first
+    second = new().compile(kernel(3), TARGET)
+    assert len(compiled) == 1
+    assert second.cubin == first.cubin and second.metadata == first.metadata
+    assert print_module(second.tir_at("layouts")) == print_module(first.tir_at("layouts"))
+
+
+def test_everything_that_code_depends_on_is_in_the_key(made):
+    new, compiled = made
+    cache = new()
+    for number in (1, 2):
+        for target in ("sm_80", "sm_90"):
+            for warps in (1, 2):
+                cache.compile(kernel(number), target, {"num_warps": warps})
+    assert len(compiled) == 8 and len(list(cache.store.keys())) == 8
+
+
+def test_another_compiler_does_not_take_it(made, monkeypatch):
+    new, compiled = made
+    new().compile(kernel(3), TARGET)
+    monkeypatch.setattr(cache_module, "compiler_version", lambda: "another")
+    new().compile(kernel(3), TARGET)
+    assert len(compiled) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"tileir-entry 1\n", None])
+def test_a_damaged_entry_is_made_again(made, damage):
+    new, compiled = made
+    first, (key,) = new().compile(kernel(3), TARGET), new().store.keys()
+    path = new().store.folder / key[:2] / f"{key[2:]}.entry"
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if damage is None else damage)
+    assert new().compile(kernel(3), TARGET).cubin == first.cubin
+    assert len(compiled) == 2
+    new().compile(kernel(3), TARGET)
+    assert len(compiled) == 2
+
+
+def test_threads_wait_for_the_one_that_compiles(made):
+    new, compiled = made
+    cache, module = new(), kernel(5)
+    with ThreadPoolExecutor(8) as pool:
+        found = [
+            f.result() for f in [pool.submit(cache.compile, module, TARGET) for _ in "12345678"]
+        ]
+    assert len(compiled) == 1 and all(f is found[0] for f in found)
+
+
+def test_an_error_is_everyones_and_is_not_kept(made):
+    new, compiled = made
+    cache = new()
+    for _ in range(2):
+        with pytest.raises(UnsupportedError):
+            cache.compile(kernel(3), "sm_20")
+    assert len(compiled) == 2 and not list(cache.store.keys())
+
+
+def test_compiling_goes_on_in_the_background(made):
+    new, compiled = made
+    cache = new()
+    futures = [cache.submit(kernel(n), TARGET) for n in (1, 2, 1)]
+    one, two, again = (f.result(60) for f in futures)
+    assert one is again and one.cubin != two.cubin and len(compiled) == 2
+    with pytest.raises(UnsupportedError):
+        cache.submit(kernel(1), "sm_20").result(60)
+
+
+def test_compiling_goes_on_in_other_processes(tmp_path):
+    cache = Cache(Store(tmp_path / "kernels"))
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        found = cache.submit(kernel(7), TARGET, Options(num_warps=2), executor=pool).result(60)
+        with pytest.raises(UnsupportedError):
+            cache.submit(kernel(7), "sm_20", executor=pool).result(60)
+    assert found.cubin == compile_module(kernel(7), TARGET, Options(num_warps=2)).cubin
+    assert cache.compile(kernel(7), TARGET, Options(num_warps=2)) is found
+
+
+def test_a_folder_that_cannot_be_written_to_costs_the_cache_only(tmp_path):
+    (tmp_path / "file").write_text("")
+    store = Store(tmp_path / "file" / "kernels")
+    assert Cache(store).compile(kernel(3), TARGET).cubin
+    with pytest.raises(CompileError, match="TIR0717"):
+        store.put("00ff", b"")
+    with pytest.raises(CompileError, match="TIR0717"), store.locked("00ff"):
+        pass
+
+
+def test_without_a_folder_the_process_has_a_cache_of_its_own():
+    cache = Cache(None)
+    module = kernel(3)
+    assert cache.compile(module, TARGET) is cache.compile(module, TARGET)
+
+
+def test_one_at_a_time_holds_a_key(tmp_path):
+    store, inside, most = Store(tmp_path), [], []
+
+    def hold():
+        for _ in range(20):
+            with store.locked("00ff"):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.0005)
+                inside.pop()
+
+    threads = [threading.Thread(target=hold) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1 and len(most) == 80
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_trimming_removes_what_was_not_used_for_longest(tmp_path):
+    store = Store(tmp_path)
+    for index, key in enumerate(("00aa", "00bb", "00cc")):
+        store.put(key, bytes(1000))
+        path = tmp_path / "00" / f"{key[2:]}.entry"
+        os.utime(path, (index, index))
+    (tmp_path / "00" / ".unfinished-x").write_bytes(bytes(10))
+    os.utime(tmp_path / "00" / ".unfinished-x", (0, 0))
+    store.get("00aa")
+    removed = store.trim(2200)
+    assert sorted(store.keys()) == ["00aa", "00cc"]
+    assert removed > 1000 and not list(tmp_path.rglob(".unfinished*"))
+
+
+def test_where_the_cache_lies(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEIR_CACHE", str(tmp_path / "here"))
+    assert cache_folder() == tmp_path / "here"
+    assert Cache.usual().store.folder == tmp_path / "here" / "kernels"
+    monkeypatch.setenv("TILEIR_CACHE", "off")
+    assert Cache.usual().store is None
+    monkeypatch.delenv("TILEIR_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "tileir"
+
+
+def test_processes_that_are_killed_harm_nobody(tmp_path):
+    report = run(Plan(tmp_path, kernels=12, processes=4, kills=6, seed=1, target=TARGET))
+    assert not report.wrong, report.wrong
+    assert report.killed == 6 and report.checked >= 4 * 12
