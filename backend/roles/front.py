@@ -12,6 +12,7 @@ from tileir.backend.roles.overlap import overlap
 from tileir.backend.roles.persist import persistent
 from tileir.backend.roles.specialise import specialised
 from tileir.backend.tma.descriptors import through_descriptors
+from tileir.backend.tma.wrapped import unwrap
 from tileir.errors import Diagnostic
 from tileir.ir import Function
 from tileir.ops.dot import Dot
@@ -41,7 +42,7 @@ def with_roles(
     if not any(isinstance(op, Dot) for op in kernel.ops):
         return None, ()
     moved = cast(Function, uniform_steps(licm(cse(kernel))).ir)
-    found = through_descriptors(moved)
+    found = through_descriptors(unwrap(moved))
     function = cast(Function, found.ir)
     if wanted.persistent:
         function = persistent(function)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.backend.roles.kernels import wrapping_matmul
 from tileir.interp import interpret
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul
 
-FRONT = "cse,licm,uniform-steps,descriptors"
+FRONT = "cse,licm,uniform-steps,unwrap,descriptors"
 SHAPES = ((64, 64, 32), (72, 200, 40), (1, 8, 8), (130, 136, 96))
 
 
@@ -28,6 +29,23 @@ def test_products(shape: tuple[int, int, int], pipeline: str, transposed: bool) 
     grid = -(-m // 64) * -(-n // 64)
     second = np.ascontiguousarray(b.T) if transposed else b
     _launched(module, "matmul", (grid, 1, 1), [a, second, found, m, n, k])
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_product_whose_indices_wrap(shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    signature = {"a": "*fp16:16", "b": "*fp16:16", "c": "*fp16:16"} | dict.fromkeys("mnk", "i32")
+    tiles = {"BM": 64, "BN": 64, "BK": 32, "GROUP": 8}
+    written = wrapping_matmul.module(signature, tiles)
+    module = run(written, f"{FRONT},persist,roles,overlap").module
+    assert module.stage == "roles"
+    random = np.random.default_rng(m)
+    a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
+    found = np.full((m, n), np.nan, np.float16)
+    grid = -(-m // 64) * -(-n // 64)
+    _launched(module, "wrapping_matmul", (grid, 1, 1), [a, b, found, m, n, k])
     expected = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
