@@ -11,10 +11,13 @@ from __future__ import annotations
 if __name__ != "tileir.backend":
     raise ImportError(f"import this package as tileir.backend, not as {__name__}")
 
-from tileir.backend.compile import Compiled, Metadata, Options, compile  # noqa: A004
-from tileir.backend.metadata import Argument, HostStep
-from tileir.backend.support import How, Support, supports
-from tileir.backend.target import TARGETS, Target, target
+from tileir.backend.collector import collector_paused
+
+with collector_paused():
+    from tileir.backend.compile import Compiled, Metadata, Options, compile  # noqa: A004
+    from tileir.backend.metadata import Argument, HostStep
+    from tileir.backend.support import How, Support, supports
+    from tileir.backend.target import TARGETS, Target, target
 
 __all__ = [
     "TARGETS", "Argument", "Compiled", "HostStep", "How", "Metadata", "Options", "Support",

@@ -11,12 +11,14 @@ from tileir.backend.target import Target
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.passmanager.registry import Outcome
-from tileir.types import Tile
+from tileir.types import Tile, shape_of
 from tileir.values import Operand, Value
 
 
 def strip_mine(function: Function, warps: int) -> Outcome:
     """`strip-mine`, where an operand takes more registers than are left whole."""
+    if any(op.mnemonic.startswith("gpu.") for op in function.ops):
+        return Outcome(function)  # what the backend made knows its registers
     limit = largest(32 * warps_of(function, warps)[0])
     if not any(is_large(op, limit) for op in function.ops):
         return Outcome(function)
@@ -60,7 +62,8 @@ def recompute(function: Function) -> Outcome:
 
 
 def staged_windows(function: Function) -> Outcome:
-    """`stage-windows`, where a loop may read a buffer again, or several loads read one."""
+    """`stage-windows`, where a buffer may be read again: by a loop, several loads, or lanes of one
+    whose positions are sums."""
     if not _reads_again(function):
         return Outcome(function)
     from tileir.backend.windows.stage_windows import staged_windows
@@ -79,7 +82,7 @@ def _multiplies(function: Function) -> bool:
 def _reads_again(function: Function) -> bool:
     loads = [op for op in function.ops if op.mnemonic == "load"]
     pointers = [p for op in loads for p in op.inputs[:1] if isinstance(p.type, Tile)]
-    if _jumps(function):
+    if _jumps(function) or any(len(shape_of(p.type)) > 1 for p in pointers):
         return bool(pointers)
     known = definitions(function)
     return len({_base(p, known) for p in pointers}) < len(pointers)

@@ -3,10 +3,10 @@ others in disguise expanded, predicates lowered to masks and selects."""
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from tileir.backend.expand.ops import expand
-from tileir.ir import Module
-from tileir.linker import link
-from tileir.passmanager import run
+from tileir.ir import Function, Module
 
 
 def prepare(module: Module, kernel: str) -> Module:
@@ -16,5 +16,39 @@ def prepare(module: Module, kernel: str) -> Module:
     Raises LinkError, PassError and `CompileError`.
     """
     declared = any(function.is_declaration for function in module.functions.values())
-    whole = run(link(module) if declared else module, "inline", verify=False).module
-    return run(expand(whole, kernel), "lower-predicates", verify=False).module
+    whole = _linked(module) if declared else module
+    expanded = _inlined(whole)
+    for name in (kernel, *roles_of(expanded.functions[kernel])):
+        expanded = expand(expanded, name)
+    return _unpredicated(expanded)
+
+
+def roles_of(kernel: Function) -> list[str]:
+    """Names of the functions that `kernel` starts as roles."""
+    return [cast(Any, op).callee for op in kernel.ops if op.mnemonic == "gpu.role"]
+
+
+# What follows is loaded for the modules that need it: most kernels have none of it.
+
+
+def _linked(module: Module) -> Module:
+    from tileir.linker import link
+
+    return link(module)
+
+
+def _inlined(module: Module) -> Module:
+    if not any(op.mnemonic == "call" for f in module.functions.values() for op in f.ops):
+        return module
+    from tileir.passmanager import run
+
+    return run(module, "inline", verify=False).module
+
+
+def _unpredicated(module: Module) -> Module:
+    ops = (op for function in module.functions.values() for op in function.ops)
+    if all(op.predicate is None and op.mnemonic != "psi" for op in ops):
+        return module
+    from tileir.passmanager import run
+
+    return run(module, "lower-predicates", verify=False).module

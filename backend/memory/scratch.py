@@ -12,11 +12,6 @@ import attrs
 
 from tileir.analysis.buffers import ALLOT, BARRIERS
 from tileir.backend.layouts.halves import stays
-from tileir.backend.lower.conversion import (
-    conversion_bytes,
-    placement,
-    within_warps as stays_in_warps,
-)
 from tileir.backend.memory.shared import SharedTile
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
@@ -60,6 +55,11 @@ class Plan:
         return Plan(offsets, sizes, total if isinstance(total, int) else 0)
 
     @property
+    def alignment(self) -> int:
+        """What the first byte has to be a multiple of."""
+        return max((_alignment(op) for op in self.offsets), default=_ALIGNMENT)
+
+    @property
     def dynamic(self) -> bool:
         """Whether the memory must be asked for at launch."""
         return self.size > STATIC_LIMIT
@@ -76,9 +76,12 @@ def needs(function: Function) -> dict[Op, Need]:
             continue
         _check_layouts(op)
         if size := need(op):
-            alignment = SharedTile.of(op).alignment if op.mnemonic == ALLOT else _ALIGNMENT
-            found[op] = Need(-(-size // _ALIGNMENT) * _ALIGNMENT, alignment)
+            found[op] = Need(-(-size // _ALIGNMENT) * _ALIGNMENT, _alignment(op))
     return found
+
+
+def _alignment(op: Op) -> int:
+    return SharedTile.of(op).alignment if op.mnemonic == ALLOT else _ALIGNMENT
 
 
 ATOMICS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load"})
@@ -88,7 +91,11 @@ ATOMICS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load"})
 def within_warps(op: Any) -> bool:
     """Whether what goes through the room of `op` stays with the warp that wrote it; others wait
     for all threads in between."""
-    return op.mnemonic == ConvertLayout.mnemonic and stays_in_warps(op.source.type, op.layout)
+    if op.mnemonic != ConvertLayout.mnemonic:
+        return False
+    from tileir.backend.lower.conversion import within_warps  # as below
+
+    return within_warps(op.source.type, op.layout)
 
 
 def _check_layouts(op: Op) -> None:
@@ -98,17 +105,28 @@ def _check_layouts(op: Op) -> None:
             raise CompileError(Diagnostic("TIR0709", message, op.location))
 
 
+# What computes rooms is loaded for the kernels that have such ops.
+
+
 def _conversion(op: Any) -> int:
+    from tileir.backend.lower.conversion import conversion_bytes
+
     return conversion_bytes(op.source.type, op.layout)
+
+
+def _placed(tile: Tile) -> int:
+    from tileir.backend.lower.conversion import placement
+
+    return placement(tile).bytes
 
 
 def _operand(op: Any) -> int:
     """Room for the first operand, a tile."""
-    return placement(op.inputs[0].type).bytes
+    return _placed(op.inputs[0].type)
 
 
 def _result(op: Any) -> int:
-    return placement(op.results[0].type).bytes
+    return _placed(op.results[0].type)
 
 
 def _reshape(op: Any) -> int:
@@ -128,11 +146,11 @@ def _atomic(op: Any) -> int:
     layout = kind.layout
     free = layout.free_bits("lane") or layout.free_bits("warp")
     idle = any(not any(d.step) for axis in ("lane", "warp") for d in layout.digits(axis))
-    return placement(kind).bytes if free or idle else 0
+    return _placed(kind) if free or idle else 0
 
 
 def _reduce(op: Any) -> int:
-    from tileir.backend.lower.reduction import reduction_bytes  # as below, for kernels that have it
+    from tileir.backend.lower.reduction import reduction_bytes
 
     return reduction_bytes(op)
 
@@ -152,7 +170,7 @@ def _dot(op: Any) -> int:
 
 def _unsplat(op: Any) -> int:
     tile = op.value.type
-    return 0 if all(n == 1 for n in tile.layout.extents) else placement(tile).bytes
+    return 0 if all(n == 1 for n in tile.layout.extents) else _placed(tile)
 
 
 def _histogram(op: Any) -> int:
@@ -176,7 +194,7 @@ NEEDS: dict[str, Callable[[Any], int]] = {
     "cat": lambda op: 0 if stays(op) else _result(op),
     "gather": _operand,
     "extract_slice": _operand,
-    "insert_slice": lambda op: placement(op.small.type).bytes,
+    "insert_slice": lambda op: _placed(op.small.type),
     "dot": _dot,
     "scan": _scan,
     "unsplat": _unsplat,
