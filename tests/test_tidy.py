@@ -33,7 +33,7 @@ OUTSIDE = {
     "backend": {"attrs", "numpy", "ml_dtypes", "llvmlite", "cuda", "platformdirs"},
     "frontends": {"attrs", "lark", "numpy", "pcpp"},
     "testing": {"attrs", "numpy", "ml_dtypes", "hypothesis", "pytest"},
-    "tools": {"attrs", "numpy", "ml_dtypes", "rich", "platformdirs"},
+    "tools": {"attrs", "numpy", "ml_dtypes", "rich", "platformdirs", "distributed"},
 }
 """Which other distributions a part may import."""
 

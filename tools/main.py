@@ -15,6 +15,7 @@ COMMANDS = {
     "explain": "say what an error code means",
     "link": "join modules into one",
     "view": "draw a kernel: who holds, accesses and needs what, and what passes do to it",
+    "tune": "find the quickest tile shapes, warps and stages of a kernel",
     "reduce": "make a program small on which something still happens",
 }
 """Sub-command to its line of help; each is the module of that name in `tileir.tools`."""

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.backend.tuning.check import check
+from tileir.backend.tuning.check import Within, check
 from tileir.backend.tuning.meter import Artifact, Meter, Session, Survey
 from tileir.backend.tuning.problem import Inputs, Job, Reference
 
@@ -23,7 +23,7 @@ class Opening:
     meter: Meter
     inputs: Inputs
     expected: Reference | None
-    within: float | None
+    within: Within
     reference: str
 
     def __call__(self) -> Bench:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
 from tileir.backend.tuning.errors import refused
 
+Within: TypeAlias = float | Mapping[str, float] | None
+
 _SPACINGS = 32
 """Spacings of its type that a result may be off, where nobody says how far: sums that are made in
 another order differ."""
 
 
-def check(found: Mapping[str, Any], wanted: Mapping[str, Any], within: float | None) -> None:
+def check(found: Mapping[str, Any], wanted: Mapping[str, Any], within: Within) -> None:
     """Raise `TuneError` (TIR1107) unless every array of `wanted` is as in `found`, up to `within`
     of the larger of 1, the value, and the root mean square of all; None for 32 spacings of the
-    type."""
+    type. `within` may be different for each."""
     for name, right in wanted.items():
-        allowed = _SPACINGS * spacing(right.dtype) if within is None else within
+        given = within.get(name) if isinstance(within, Mapping) else within
+        allowed = _SPACINGS * spacing(right.dtype) if given is None else given
         off = difference(found[name], right)
         if not off <= allowed:
             raise refused(f"{name} is off by {off:.3g}, more than {allowed:.3g}", "TIR1107")

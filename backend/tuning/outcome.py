@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -59,10 +60,11 @@ class Outcome:
 
     @property
     def spread(self) -> float:
-        """Half the distance from the quickest to the slowest sample, relative to the median."""
-        if not self.samples or not self.seconds:
+        """Half the distance between the quartiles of the samples, relative to the median."""
+        if len(self.samples) < 2 or not self.seconds:
             return 0.0
-        return (max(self.samples) - min(self.samples)) / 2 / self.seconds
+        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
+        return (high - low) / 2 / self.seconds
 
 
 _BY_CODE = {

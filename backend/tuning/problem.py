@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
+from tileir.backend.tuning.check import Within
 from tileir.backend.tuning.errors import refused
 from tileir.backend.tuning.mapl19 import attributes_of
 from tileir.backend.tuning.space import Choice, Point, Role, Space
@@ -51,9 +52,11 @@ class Problem:
     `inputs()`: the arguments by parameter, numpy arrays and numbers, the same whenever it is
     called. `content` tells kernels apart that have the same name (`content_of`). `options` are
     the compiler's for every candidate. `expected(inputs)`: what some arrays hold afterwards;
-    without it candidates are compared with the first. `within`: the largest error allowed, None
-    for 32 spacings of the type. What runs in other processes (`make`, `inputs`, `expected`) has to
-    be picklable: functions of modules, and `functools.partial` of such.
+    without it candidates are compared with the first. `within`: the largest error allowed, of all
+    arrays or of each; None for 32 spacings of the type.
+
+    What runs in other processes (`make`, `inputs`, `expected`) has to be picklable: functions of
+    modules, and `functools.partial` of such.
     """
 
     make: Callable[..., Module]
@@ -65,7 +68,7 @@ class Problem:
     kernel: str | None = None
     options: Mapping[str, Any] = attrs.field(factory=dict)
     expected: Reference | None = None
-    within: float | None = None
+    within: Within = None
 
     def job(self, point: Point) -> Job:
         """The candidate at `point`. Raises `TuneError` for a grid that is none."""

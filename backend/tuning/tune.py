@@ -126,6 +126,7 @@ def tune(
     stop: Stop | None = None,
     limits: Limits | None = None,
     most: int = 4096,
+    version: str | None = None,
     observer: Observer | None = None,
 ) -> Result:
     """Find the quickest candidate of `problem` by `meter`.
@@ -133,7 +134,8 @@ def tune(
     `executor` surveys and compiles, any of `concurrent.futures` (None: `processes` processes of
     our own, one per processor). Outcomes are in `database` as soon as they are known; those that
     are there already are not measured again. Of spaces larger than `most` so many points are
-    drawn at random, the same each time.
+    drawn at random, the same each time. `version` is that of the compiler, None for a digest of
+    its sources: measurements made with another one are not used.
 
     Raises `TuneError` TIR1101 for a problem that is none, TIR1103 for the database; candidates
     that fail are outcomes of the result.
@@ -142,7 +144,7 @@ def tune(
     device, start = meter.device(), time.perf_counter()
     family = Family(
         problem.name, problem.content, shape_of(inputs), shape_class(inputs), device.name,
-        device.driver, compiler_version(),
+        device.driver, version or compiler_version(),
     )  # fmt: skip
     numbers = numbers_in(inputs)
     with Evaluator(problem, meter, executor, limits or Limits(), numbers, processes) as evaluator:

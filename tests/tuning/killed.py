@@ -12,7 +12,7 @@ METER = FormulaMeter(bowl, pause=0.02, isolated=True)
 
 def run(path):
     with Workers(2) as workers, Database(path) as database:
-        return tune(problem(), METER, executor=workers, database=database)
+        return tune(problem(), METER, executor=workers, database=database, version="1")
 
 
 if __name__ == "__main__":

@@ -26,9 +26,8 @@ BEST = "M=64,N=32,num_warps=4"
 
 
 def by_formula(meter=None, **rest):
-    return tune(
-        rest.pop("problem", problem()), meter or FormulaMeter(bowl), executor=Inline(), **rest
-    )
+    wanted, meter = rest.pop("problem", problem()), meter or FormulaMeter(bowl)
+    return tune(wanted, meter, executor=Inline(), version="1", **rest)
 
 
 def test_exhaustive_search_tries_everything_and_finds_the_quickest():
@@ -176,3 +175,16 @@ def test_the_same_choice_by_several_devices():
 
 def test_large_spaces_are_drawn_from():
     assert len(by_formula(most=10).outcomes) == 10
+
+
+def test_measurements_of_another_compiler_are_not_reused():
+    database = Database()
+    by_formula(database=database, stop=Stop(trials=5))
+    other = tune(problem(), FormulaMeter(bowl), executor=Inline(), version="2", database=database)
+    assert other.reused == 0
+    assert len(database.families()) == 2
+
+
+def test_this_compilers_version_is_the_same_whenever_it_is_asked_for():
+    found = tune(problem(), FormulaMeter(bowl), executor=Inline(), stop=Stop(trials=1))
+    assert "+" in found.family.compiler

@@ -64,4 +64,10 @@ CODES: dict[str, tuple[str, str]] = {
         "describe: `--program I,J` must be in the grid, and the instance must keep within its "
         "buffers.",
     ),
+    "TIR0915": (
+        "what `tileir tune` tunes",
+        "`tileir tune FILE` takes a `.tir` file, a program in Triton-C (`.c`) or a file of Python "
+        "with a kernel of Triton's or a `Problem`, `FILE.py:NAME`; `--space` is made of factory, "
+        "compiler and mapl19; `--try NAME=32,64` gives choices of a parameter.",
+    ),
 }

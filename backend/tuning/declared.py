@@ -1,0 +1,86 @@
+"""The space that the compiler's own passes declare, for one program.
+
+The paper's tuner extracts its space "by simply concatenating meta-parameters associated with each
+of the optimization passes" (section 5.3). Here a pass declares them with its options (`choices` of
+`tileir.passmanager.registry.pass_`), and those that make no difference to a program are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tileir.backend.compile import Options, staged
+from tileir.backend.target import Target, target as target_named
+from tileir.backend.tuning.space import Choice, Parameter, Role, Space
+from tileir.errors import TileirError
+from tileir.ir import Module
+from tileir.passmanager.registry import Pass, lookup
+
+PASSES = ("stage-windows", "async-pipeline", "coalesce")
+"""The passes of the compiler's pipeline that have meta-parameters."""
+
+_NAMES = {"warps": "num_warps"}
+"""Options of passes that the compiler's options call otherwise."""
+
+
+def compiler_space(
+    module: Module, target: str = "sm_90a", kernel: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Space:  # fmt: skip
+    """The compiler's options worth trying on `kernel` of `module`, with the choices of which at
+    least two give different programs. `options` are given, and not tried.
+
+    Raises `CompileError` for a kernel that is not there or an unknown target.
+    """
+    given, machine = dict(options or {}), target_named(target)
+    program = _Program(module, machine, kernel, given)
+    found: list[Parameter] = []
+    for parameter in declared():
+        if parameter.name not in given and program.depends_on(parameter):
+            found.append(parameter)
+    return Space(tuple(found))
+
+
+def declared(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
+    """The meta-parameters of passes, as options of the compiler."""
+    known = {field.name for field in attrs.fields(Options)}
+    for name in passes:
+        found: Pass = lookup(name)
+        for option in found.options:
+            keyword = _NAMES.get(option.keyword, option.keyword)
+            if option.choices and keyword in known:
+                yield Parameter(keyword, option.choices, Role.OPTION, f"{option.name} of {name}")
+
+
+@attrs.frozen
+class _Program:
+    """A kernel, and how it is compiled besides what is tried."""
+
+    module: Module
+    machine: Target
+    kernel: str | None
+    options: Mapping[str, Any]
+
+    def depends_on(self, parameter: Parameter) -> bool:
+        """Whether some choices give different programs."""
+        seen: set[Any] = set()
+        for choice in parameter.choices:
+            found = self._outline({**self.options, parameter.name: choice})
+            if found is not None:
+                seen.add(found)
+            if len(seen) > 1:
+                return True
+        return False
+
+    def _outline(self, options: Mapping[str, Choice]) -> Any:
+        """What tells programs apart, values' names aside; None for one that does not compile."""
+        try:
+            done = staged(self.module, self.machine, Options(**options), self.kernel)
+        except TileirError:
+            return None
+        function = done.stages["barriers"].functions[done.kernel]
+        ops = tuple((op.mnemonic, *(str(r.type) for r in op.results)) for op in function.ops)
+        return done.num_warps, done.memory.size, done.registers, ops

@@ -1,0 +1,185 @@
+"""Why this one: what tuning found, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from tileir.backend.tuning.outcome import Outcome, Status
+from tileir.backend.tuning.space import Choice, named
+from tileir.backend.tuning.tune import Result
+
+_TABLE = 8
+"""Candidates that are listed."""
+
+
+@attrs.frozen
+class Effect:
+    """What one choice of a parameter costs: the quickest candidate that made it, in seconds, and
+    relative to the best of all."""
+
+    parameter: str
+    choice: Choice
+    seconds: float
+    factor: float
+
+
+def explained(result: Result) -> str:
+    """The report: the best and those after it, what its neighbours and every single choice cost,
+    what the model thinks of it, what was left out and what it all took. Raises `TuneError`
+    (TIR1102) where nothing was measured."""
+    best = result.best
+    parts = (_head(result, best), _table(result), _model(result, best), _neighbours(result, best),
+             _effects(result), _left_out(result), _spent(result))  # fmt: skip
+    return "\n\n".join("\n".join(lines) for lines in map(list, parts) if lines) + "\n"
+
+
+def effects(result: Result) -> list[Effect]:
+    """What every choice of every parameter costs at best, among what was measured."""
+    measured, found = result.measured, list[Effect]()
+    least = measured[0].seconds or 1.0
+    for parameter in result.problem.space.parameters:
+        for choice in parameter.choices:
+            times = [o.seconds for o in measured if o.point[parameter.name] == choice]
+            seconds = min((t for t in times if t is not None), default=None)
+            if seconds is not None:
+                found.append(Effect(parameter.name, choice, seconds, seconds / least))
+    return found
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people write them: `12.9 us`."""
+    if seconds is None:
+        return "-"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds / 1e-9:.4g} ns"
+
+
+def ranks_agree(result: Result) -> float | None:
+    """Spearman's correlation of the model's order with the measured one; None for fewer than
+    three candidates, or no model."""
+    both = [(o.predicted, o.seconds) for o in result.measured if o.predicted is not None]
+    if len(both) < 3:
+        return None
+    first, second = (_ranks([pair[i] or 0.0 for pair in both]) for i in (0, 1))
+    mean = (len(both) - 1) / 2
+    covariance = sum((a - mean) * (b - mean) for a, b in zip(first, second, strict=True))
+    spread = sum((a - mean) ** 2 for a in first) * sum((b - mean) ** 2 for b in second)
+    return covariance / spread**0.5 if spread else None
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The place of each in order, the mean place of equal ones."""
+    return [
+        sum(other < value for other in values) + (sum(other == value for other in values) - 1) / 2
+        for value in values
+    ]
+
+
+def _head(result: Result, best: Outcome) -> Iterator[str]:
+    family = result.family
+    yield f"@{family.kernel} on {family.device}, driver {family.driver}: {family.shape}"
+    yield f"best: {best.name}: {duration(best.seconds)}"
+    total = len(result.outcomes) + len(result.left_out)
+    yield (
+        f"of {total} candidates {len(result.left_out)} were left out, {len(result.measured)} "
+        f"measured, {len(result.outcomes) - len(result.measured)} failed; {result.stopped}"
+    )
+
+
+def _table(result: Result) -> Iterator[str]:
+    rows = [("", "time", "", "spread", "registers", "spilled", "shared", "model")]
+    least = result.best.seconds or 1.0
+    for outcome in result.measured[:_TABLE]:
+        numbers = (outcome.registers, outcome.spills, outcome.shared)
+        rows.append(
+            (
+                outcome.name, duration(outcome.seconds), f"{(outcome.seconds or 0) / least:.3f}",
+                f"{100 * outcome.spread:.1f} %", *("-" if n is None else str(n) for n in numbers),
+                duration(outcome.predicted),
+            )
+        )  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+
+
+def _model(result: Result, best: Outcome) -> Iterator[str]:
+    survey = result.surveys.get(best.name)
+    if survey is None or survey.estimate is None:
+        return
+    estimate, use = survey.estimate, survey.use
+    parts = sorted(estimate.parts.items(), key=lambda item: -item[1])
+    yield f"why: by the model it takes {duration(estimate.seconds)}, most of it {estimate.bound}"
+    yield "  a processor is busy with " + ", ".join(f"{n} {duration(s)}" for n, s in parts)
+    if use is not None:
+        yield (
+            f"  {estimate.resident} blocks of {use.warps} warps a processor, {estimate.waves:.2f} "
+            f"waves; {use.shared} bytes shared, about {use.registers} registers of {use.limit}"
+        )
+    agreement = ranks_agree(result)
+    chosen = min(
+        (o for o in result.measured if o.predicted is not None),
+        key=lambda o: (o.predicted, o.name), default=None,
+    )  # fmt: skip
+    if agreement is not None and chosen is not None:
+        loss = (chosen.seconds or 0.0) / (best.seconds or 1.0)
+        yield f"  its order agrees with the measured one by {agreement:.2f} (Spearman);"
+        yield f"  the candidate it likes best takes {loss:.3f} times as long as the best"
+
+
+def _neighbours(result: Result, best: Outcome) -> Iterator[str]:
+    known = {o.name: o for o in (*result.left_out, *result.outcomes)}
+    near = [(p, known.get(named(p))) for p in result.problem.space.neighbours(best.point)]
+    lines = [f"  {_change(best.point, p)}: {_fate(o, best)}" for p, o in near]
+    yield from (["one step away:", *lines] if lines else [])
+
+
+def _change(point: Mapping[str, Choice], other: Mapping[str, Choice]) -> str:
+    return ", ".join(f"{n} {point[n]} -> {v}" for n, v in other.items() if point[n] != v)
+
+
+def _fate(outcome: Outcome | None, best: Outcome) -> str:
+    if outcome is None:
+        return "not tried"
+    if not outcome.good:
+        return f"{outcome.status.value}: {outcome.message}"
+    return f"{(outcome.seconds or 0) / (best.seconds or 1):.3f} times as long"
+
+
+def _effects(result: Result) -> Iterator[str]:
+    found = effects(result)
+    if not found:
+        return
+    yield "the quickest with each choice, relative to the best:"
+    for parameter in result.problem.space.parameters:
+        mine = [e for e in found if e.parameter == parameter.name]
+        if len(mine) > 1:
+            yield f"  {parameter.name}: " + ", ".join(f"{e.choice} {e.factor:.3f}" for e in mine)
+
+
+def _left_out(result: Result) -> Iterator[str]:
+    bad = [*result.left_out, *(o for o in result.outcomes if not o.good)]
+    counted = Counter((o.status, o.code) for o in bad)
+    if counted:
+        yield "left out or failed:"
+    for (status, code), count in sorted(counted.items(), key=lambda item: -item[1]):
+        first = next(o for o in bad if (o.status, o.code) == (status, code))
+        yield f"  {count} {status.value} ({code}), such as {first.name}: {first.message}"
+    wrong = sum(o.status is Status.WRONG for o in bad)
+    if wrong > len(result.measured) and result.problem.expected is None:
+        yield "  most differ from the first one that ran: rather that one is wrong"
+
+
+def _spent(result: Result) -> Iterator[str]:
+    spent = result.spent
+    yield (
+        f"it took {duration(spent.wall)}, of which {duration(spent.survey)} to look at candidates; "
+        f"compiling one after the other takes {duration(spent.compiling)}"
+    )
+    if result.reused:
+        yield f"{result.reused} measurements were in the database already"

@@ -1,0 +1,151 @@
+"""`tileir tune` as a user sees it."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from problems import bowl, misled, problem
+
+from tileir.backend.tuning import Pruning, tune
+from tileir.backend.tuning.inline import Inline
+from tileir.backend.tuning.report import duration, effects, explained, ranks_agree
+from tileir.testing.formula_meter import FormulaMeter
+from tileir.tools.main import main
+from tileir.tools.tuning.plot import picture
+from tileir.tools.tuning.progress import Bar, Lines, observer
+
+ROOT = Path(__file__).parents[3]
+ADD = """tir 1.0
+metadata { run.x = "f32[256] normal", run.y = "f32[256]", expect.y = "copy(x)", run.grid = [2] }
+define kernel void @copy(f32* aligned(16) %x, f32* aligned(16) %y) {
+entry:
+  %pid = program_id i32
+  %base = mul i32 %pid, 128
+  %from = splat i32<128> %base
+  %r = make_range i32<128>
+  %i = add i32<128> %from, %r
+  %xs = splat f32*<128> %x
+  %p = getelementptr f32*<128> %xs, %i
+  %v = load f32<128> %p
+  %ys = splat f32*<128> %y
+  %q = getelementptr f32*<128> %ys, %i
+  store %q, %v
+  ret
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def result():
+    meter = FormulaMeter(bowl, misled, {"M=16,N=16,num_warps=1": "raise"})
+    return tune(problem(), meter, executor=Inline(), pruning=Pruning(slower=1.4))
+
+
+def run(capsys, *words):
+    status = main(["tune", *words])
+    return status, capsys.readouterr()
+
+
+def test_a_kernel_is_tuned_listed_exported_and_merged(capsys, tmp_path):
+    file, base = tmp_path / "copy.tir", tmp_path / "tuning.db"
+    file.write_text(ADD)
+    picture, rows, export = tmp_path / "p.svg", tmp_path / "r.json", tmp_path / "e.json"
+    status, printed = run(
+        capsys, str(file), "--on", "cpu", "--database", str(base), "--plot", str(picture),
+        "--json", str(rows), "--export", str(export), "--processes", "1",
+    )  # fmt: skip
+    assert status == 0
+    assert "@copy on " in printed.out
+    assert "x=float32[256] y=float32[256]" in printed.out
+    ET.parse(picture)
+    assert json.loads(rows.read_text())["outcomes"][0]["status"] == "measured"
+    _, again = run(capsys, str(file), "--on", "cpu", "--database", str(base), "--quiet")
+    assert "1 measurements were in the database already" in again.out
+    assert again.err == ""
+    other = str(tmp_path / "other.db")
+    status, merged = run(capsys, "--database", other, "--merge", str(export), "--list")
+    assert status == 0
+    assert "1 measurements" in merged.out
+    assert "@copy" in merged.out
+
+
+def test_candidates_are_ranked_without_a_gpu(capsys):
+    words = (str(ROOT / "examples/matmul.tir"), "--dry-run", "--try", "num_warps=2,4")
+    status, printed = run(capsys, *words, "--database", ":memory:", "--processes", "1")
+    assert status == 0
+    assert printed.out.startswith("10 candidates, 0 left out")
+    assert "num_warps=4,stages=3" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ((), "TIR0915"), (("--merge", "none.json"), "TIR0904"),
+        (("x.tir", "--space", "all"), "TIR0915"), (("x.tir", "--try", "M"), "TIR0915"),
+        (("x.tir",), "TIR0904"), (("x.tir", "--on", "gpu"), "TIR0907"),
+    ],
+)  # fmt: skip
+def test_wrong_command_lines_are_errors_with_codes(capsys, words, code):
+    if code == "TIR0907":
+        from tileir.tools.executors import no_gpu
+
+        if no_gpu() is None:
+            pytest.skip("there is a GPU")
+    status, printed = run(capsys, *words, "--database", ":memory:")
+    assert status == 1
+    assert code in printed.err
+
+
+def test_the_report_says_why_this_one(result):
+    text = explained(result)
+    assert "best: M=64,N=32,num_warps=4: 1 ms" in text
+    assert "of 100 candidates" in text
+    assert "num_warps 4 -> 8: 1.250 times as long" in text
+    assert "M 64 -> 32: ruled out: expected to take" not in text
+    assert "  num_warps: 1 1.500, 2 1.250, 4 1.000, 8 1.250" in text
+    assert "ruled out (TIR1104)" in text
+    assert "by the model it takes" in text
+
+
+def test_effects_are_the_quickest_with_each_choice(result):
+    found = {(e.parameter, e.choice): round(e.factor, 3) for e in effects(result)}
+    assert found["num_warps", 1] == 1.5
+    assert found["M", 128] == 1.3
+
+
+def test_a_model_that_is_right_agrees_fully_and_a_wrong_one_less(result):
+    right = tune(problem(), FormulaMeter(bowl, bowl), executor=Inline())
+    assert ranks_agree(right) == pytest.approx(1.0)
+    assert ranks_agree(result) < 0.9
+    assert ranks_agree(tune(problem(), FormulaMeter(bowl), executor=Inline())) is None
+
+
+def test_the_picture_shows_every_candidate(result):
+    root = ET.fromstring(picture(result))
+    dots = [e for e in root.iter() if e.get("class", "").startswith("dot")]
+    assert len(dots) == 2 * len(result.measured)
+    titles = "".join(root.itertext())
+    assert "M=64,N=32,num_warps=4: 1 ms, expected" in titles
+
+
+def test_durations():
+    found = [duration(s) for s in (2.0, 1.5e-3, 12.94e-6, 3e-9, None)]
+    assert found == ["2 s", "1.5 ms", "12.94 us", "3 ns", "-"]
+
+
+def test_progress_is_shown_where_somebody_looks(capsys, result):
+    assert isinstance(observer(), Lines)
+    bar = Bar()
+    bar.begin("measuring", 2)
+    for outcome in result.outcomes[:2]:
+        bar.found(outcome, result.best)
+    bar.surveyed()
+    bar.close()
+    lines = Lines()
+    lines.begin("measuring", 2)
+    for _ in range(2):
+        lines.found(result.best, result.best)
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "measuring: about 2", "  1 ms  M=64,N=32,num_warps=4",
+    ]  # fmt: skip

@@ -1,0 +1,229 @@
+"""`tileir tune FILE`: which tile shapes, warps and stages are quickest here."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tileir.backend.tuning import (
+    SEARCHES,
+    CpuMeter,
+    Database,
+    GpuMeter,
+    Limits,
+    Pruning,
+    Result,
+    Stop,
+    Workers,
+    tune,
+)
+from tileir.backend.tuning.meter import Meter
+from tileir.backend.tuning.report import duration, explained
+from tileir.errors import Diagnostic, ToolError
+from tileir.tools.executors import choose
+from tileir.tools.files import write_file
+from tileir.tools.tuning.ahead import ranking
+from tileir.tools.tuning.folders import default_database
+from tileir.tools.tuning.plot import picture
+from tileir.tools.tuning.problems import SPACES, Wish, choices_in, problem_of
+from tileir.tools.tuning.progress import observer
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the sub-command's arguments."""
+    add = parser.add_argument
+    add("file", nargs="?", metavar="FILE", help=".tir, Triton-C (.c), or FILE.py:NAME, a kernel "
+        "of Triton's or a Problem")  # fmt: skip
+    add("--kernel", help="kernel to tune (default: the only one)")
+    add("--on", default="auto", choices=("auto", "gpu", "cpu"), help="where (default: a GPU)")
+    add("--target", help="GPU architecture (default: the GPU's)")
+    add("--arg", action="append", default=[], metavar="NAME=VALUE",
+        help='an argument: m=4096, a="f16[m, k] normal", run.grid="cdiv(m, TM)"')  # fmt: skip
+    add("--seed", type=int, default=0, help="seed of arguments and search (default: 0)")
+    add("--check", default="auto", choices=("auto", "interpreter", "first"),
+        help="who says what is right: expectations of the file, or the interpreter, or the first "
+        "candidate (auto: as far as there are any, and it is small enough)")  # fmt: skip
+    _add_space(parser.add_argument_group("candidates"))
+    _add_search(parser.add_argument_group("search"))
+    _add_output(parser.add_argument_group("results"))
+
+
+def _add_space(group: Any) -> None:
+    add = group.add_argument
+    add("--space", default="factory+compiler",
+        help="what candidates differ in: factory (what the file declares), compiler (what passes "
+        "declare), mapl19 (the paper's), joined by + (default: %(default)s)")  # fmt: skip
+    add("--try", dest="tried", action="append", default=[], metavar="NAME=V,V",
+        help="choices of a parameter, in place of its own")  # fmt: skip
+    add("--slower", type=float, default=3.0, metavar="N",
+        help="leave out what the model expects to take N times as long as the best; 0 for "
+        "nothing (default: %(default)s)")  # fmt: skip
+    add("--dry-run", action="store_true", help="rank candidates by the model, and measure none")
+
+
+def _add_search(group: Any) -> None:
+    add = group.add_argument
+    add("--search", default="exhaustive", choices=tuple(SEARCHES), help="default: %(default)s")
+    add("--launches", type=int, help="launches that the best are measured by")
+    add("--processes", type=int, metavar="N", help="that compile (default: one per processor)")
+    add("--dask", metavar="ADDRESS", help="compile on a Dask cluster; `local` starts one here")
+    add("--seconds", type=float, help="stop after so many")
+    add("--trials", type=int, help="stop after so many candidates")
+    add("--patience", type=int, help="stop after so many candidates that were no quicker")
+    add("--compile-limit", type=float, default=120.0, help="seconds for one (default: %(default)s)")
+
+
+def _add_output(group: Any) -> None:
+    add = group.add_argument
+    add("--database", metavar="PATH", help="where measurements are kept (default: the user's "
+        "cache; `:memory:` for nowhere)")  # fmt: skip
+    add(
+        "--merge", action="append", default=[], metavar="PATH", help="take over what --export wrote"
+    )
+    add("--export", metavar="PATH", help="write all measurements as JSON")
+    add("--list", action="store_true", help="what the database holds")
+    add("--plot", metavar="PATH", help="write a picture (SVG)")
+    add("--json", metavar="PATH", help="write the best and every outcome")
+    add("--quiet", action="store_true", help="no progress")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Tune, and say why this one."""
+    with ExitStack() as stack:
+        database = stack.enter_context(Database(options.database or default_database()))
+        for path in options.merge:
+            _merge(database, path)
+        if options.file is not None:
+            _tune(options, database, stack)
+        elif not (options.merge or options.export or options.list):
+            raise ToolError(Diagnostic("TIR0915", "nothing to do: name a file"))
+        if options.list:
+            _list(database)
+        if options.export is not None:
+            write_file(options.export, json.dumps(database.exported(), indent=1).encode())
+    return 0
+
+
+def _tune(options: argparse.Namespace, database: Database, stack: ExitStack) -> None:
+    meter = _meter(options)
+    problem = problem_of(options.file, options.kernel, _wish(options, meter))
+    if options.dry_run:
+        sys.stdout.write(
+            ranking(problem, meter, options.processes, Pruning(options.slower or None))
+        )
+        return
+    watching = observer(options.quiet)
+    stack.callback(getattr(watching, "close", lambda: None))
+    with _executor(options) as executor:
+        result = tune(
+            problem, meter, search=_search(options), executor=executor, database=database,
+            pruning=Pruning(options.slower or None), limits=Limits(options.compile_limit),
+            stop=Stop(options.seconds, options.trials, options.patience), observer=watching,
+        )  # fmt: skip
+    with contextlib.suppress(AttributeError):
+        watching.close()  # type: ignore[attr-defined]
+    sys.stdout.write(explained(result))
+    if options.plot is not None:
+        write_file(options.plot, picture(result).encode())
+    if options.json is not None:
+        write_file(options.json, _json(result))
+
+
+def _meter(options: argparse.Namespace) -> Meter:
+    """Where it runs; on the CPU where there is no GPU, and none was asked for."""
+    if options.on == "cpu":
+        return CpuMeter()
+    if choose(options.on) == "gpu":
+        here = GpuMeter.here()
+        return here if options.target is None else GpuMeter(options.target)
+    if options.dry_run:
+        return GpuMeter(options.target or "sm_90a")
+    return CpuMeter()
+
+
+def _wish(options: argparse.Namespace, meter: Meter) -> Wish:
+    spaces = tuple(options.space.split("+"))
+    unknown = set(spaces) - set(SPACES)
+    if unknown:
+        message = f"no space {', '.join(sorted(unknown))}; there are: {', '.join(SPACES)}"
+        raise ToolError(Diagnostic("TIR0915", message))
+    on_gpu = isinstance(meter, GpuMeter)
+    if not on_gpu:
+        spaces = tuple(s for s in spaces if s != "compiler")
+    target = meter.target if on_gpu else "sm_90a"
+    tried = dict(_tried(word) for word in options.tried)
+    return Wish(options.arg, spaces, tried, target, options.seed, options.check)
+
+
+def _tried(word: str) -> tuple[str, tuple[Any, ...]]:
+    name, equals, choices = word.partition("=")
+    if not equals or not choices_in(choices):
+        raise ToolError(Diagnostic("TIR0915", f"--try {word}: not NAME=VALUE,VALUE"))
+    return name, choices_in(choices)
+
+
+def _search(options: argparse.Namespace) -> Any:
+    given: dict[str, Any] = {}
+    if options.launches is not None:
+        given["launches"] = options.launches
+    if options.search == "local":
+        given["seed"] = options.seed
+    return SEARCHES[options.search](**given)
+
+
+@contextmanager
+def _executor(options: argparse.Namespace) -> Iterator[Executor]:
+    """Who compiles: a Dask cluster, or processes of our own."""
+    if options.dask is None:
+        with Workers(options.processes, options.compile_limit) as workers:
+            yield workers
+        return
+    if importlib.util.find_spec("distributed") is None:
+        raise ToolError(Diagnostic("TIR0906", "--dask needs Dask: pip install 'tileir[dask]'"))
+    from distributed import Client
+
+    local = options.dask == "local"
+    settings: dict[str, Any] = {"n_workers": options.processes, "threads_per_worker": 1}
+    with Client(**settings, dashboard_address=None) if local else Client(options.dask) as client:
+        yield client.get_executor()
+
+
+def _merge(database: Database, path: str) -> None:
+    try:
+        exported = json.loads(Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ToolError(Diagnostic("TIR0904", f"cannot read {path}: {error}")) from None
+    sys.stdout.write(f"{path}: {database.merge(exported)} measurements\n")
+
+
+def _list(database: Database) -> None:
+    for family in database.families():
+        known = database.known(family)
+        best = min((o for o in known if o.good), key=lambda o: o.seconds or 0.0, default=None)
+        found = "nothing measured" if best is None else f"{duration(best.seconds)}  {best.name}"
+        head = f"@{family.kernel} {family.shape} on {family.device}, driver {family.driver}"
+        sys.stdout.write(f"{head}, {len(known)} outcomes: {found}\n")
+
+
+def _json(result: Result) -> bytes:
+    rows = [
+        {**o.point, "status": o.status.value, "seconds": o.seconds, "predicted": o.predicted,
+         "registers": o.registers, "spills": o.spills, "shared": o.shared, "code": o.code,
+         "message": o.message, "launches": o.launches, "compiling": o.compiling}
+        for o in (*result.outcomes, *result.left_out)
+    ]  # fmt: skip
+    spent = result.spent
+    found = {
+        "best": dict(result.best.point), "seconds": result.best.seconds, "outcomes": rows,
+        "wall": spent.wall, "survey": spent.survey, "compiling": spent.compiling,
+        "device": result.family.device, "shape": result.family.shape,
+    }  # fmt: skip
+    return json.dumps(found, indent=1).encode()

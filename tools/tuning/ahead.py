@@ -1,0 +1,50 @@
+"""What the model thinks of candidates, before any is compiled."""
+
+from __future__ import annotations
+
+from tileir.backend.tuning import Limits, Problem, Pruning, named
+from tileir.backend.tuning.evaluate import Evaluator
+from tileir.backend.tuning.meter import Meter, Survey
+from tileir.backend.tuning.outcome import failure
+from tileir.backend.tuning.problem import numbers_in
+from tileir.backend.tuning.prune import pruned
+from tileir.backend.tuning.report import duration
+from tileir.backend.tuning.space import Point
+from tileir.tools.table import Row, plain
+
+_LISTED = 20
+
+
+def ranking(problem: Problem, meter: Meter, processes: int | None, pruning: Pruning) -> str:
+    """The candidates in the model's order, and what would be left out."""
+    found: dict[str, tuple[Point, Survey]] = {}
+    refusals: list[str] = []
+    numbers = numbers_in(problem.inputs())
+    with Evaluator(problem, meter, None, Limits(), numbers, processes) as evaluator:
+        for point, survey in evaluator.survey(list(problem.space)):
+            if isinstance(survey, Survey):
+                found[named(point)] = point, survey
+            else:
+                refusals.append(f"{named(point)}: {failure(point, survey).message}")
+    without = pruned(found, getattr(meter, "target", None), pruning)
+    kept = [n for n in found if n not in without]
+    order = sorted(kept, key=lambda n: (found[n][1].seconds or 0.0, n))
+    head = f"{len(found) + len(refusals)} candidates, {len(without) + len(refusals)} left out"
+    lines = [head, plain(_HEADS, [_row(n, found[n][1]) for n in order[:_LISTED]])]
+    lines += sorted(refusals)[:3] + [f"{n}: {o.message}" for n, o in sorted(without.items())][:3]
+    return "\n".join(lines) + "\n"
+
+
+_HEADS = ("", "estimate", "bound by", "waves", "blocks", "registers", "shared")
+
+
+def _row(name: str, survey: Survey) -> Row:
+    estimate, use = survey.estimate, survey.use
+    if estimate is None or use is None:
+        return Row((name, *("-" for _ in _HEADS[1:])))
+    return Row(
+        (
+            name, duration(estimate.seconds), estimate.bound, f"{estimate.waves:.2f}",
+            str(estimate.resident), str(use.registers), str(use.shared),
+        )
+    )  # fmt: skip

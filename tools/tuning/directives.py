@@ -1,0 +1,61 @@
+"""How to run a kernel, as comments of its source say it.
+
+    // run.a = f16[m, k] normal      a buffer
+    // run.m = 4096                  a number
+    // run.grid = cdiv(m, TM), cdiv(n, TN)
+    // expect.c = matmul(a, b)
+    // within.c = 1e-2
+    // tune.TK = 32, 64              choices of a parameter
+
+The keys are those that metadata of `.tir` has (`tileir.tools.inputs`), where extents may be
+expressions of numbers given before. `#` and `;` begin comments too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from tileir.errors import Diagnostic, ToolError
+from tileir.tools.tuning.expressions import numbers
+
+_LINE = re.compile(r"\s*(?://|#|;)\s*(run|expect|within|tune)\.([\w.]+)\s*=\s*(.+?)\s*")
+_GIVEN = re.compile(r"(?:(run|expect|within|tune)\.)?([\w.]+)=(.*)")
+_BUFFER = re.compile(r"(\w+)\s*\[([^\]]*)\]\s*(.*)")
+
+
+def directives(text: str, given: Iterable[str] = ()) -> dict[str, str]:
+    """The directives in `text`, changed by `given`: `run.m=64` or, of arguments, `m=64`.
+
+    Raises `ToolError` (TIR0903) for one of `given` that is none."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is not None:
+            found[f"{match[1]}.{match[2]}"] = match[3].strip('"')
+    for word in given:
+        match = _GIVEN.fullmatch(word)
+        if match is None:
+            raise ToolError(Diagnostic("TIR0903", f"{word!r} is not NAME=VALUE"))
+        found[f"{match[1] or 'run'}.{match[2]}"] = match[3]
+    return found
+
+
+def resolved(found: Mapping[str, str]) -> dict[str, str]:
+    """The same, extents of buffers as numbers."""
+    known = known_numbers(found)
+    answer: dict[str, str] = {}
+    for key, text in found.items():
+        match = _BUFFER.fullmatch(text) if key.startswith("run.") else None
+        if match is None:
+            answer[key] = text
+        else:
+            extents = ", ".join(map(str, numbers(match[2], known))) if match[2].strip() else ""
+            answer[key] = f"{match[1]}[{extents}] {match[3]}".strip()
+    return answer
+
+
+def known_numbers(found: Mapping[str, str]) -> dict[str, int]:
+    """Arguments that are whole numbers, by name."""
+    words = {k.removeprefix("run."): v for k, v in found.items() if k.startswith("run.")}
+    return {k: int(v) for k, v in words.items() if re.fullmatch(r"-?\d+", v)}

@@ -1,0 +1,245 @@
+"""From a file and the command line to a problem for the tuner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.backend.prepare import prepare
+from tileir.backend.tuning import Parameter, Problem, Role, Space, content_of, mapl19
+from tileir.backend.tuning.declared import compiler_space
+from tileir.backend.tuning.space import Point
+from tileir.backend.tuning.work import work_of
+from tileir.errors import Diagnostic, ToolError
+from tileir.executor import executor
+from tileir.ir import Module
+from tileir.tools.arrays import dtype_of, spacing_of
+from tileir.tools.inputs import Recipe, draw, recipe
+from tileir.tools.references import REFERENCES
+from tileir.tools.tuning.expressions import numbers
+from tileir.tools.tuning.sources import Source, found_in, source
+from tileir.types import Pointer, Scalar, Tile, element_of
+
+_INTERPRETED = 3e8
+"""Operations up to which the interpreter says what is right."""
+
+SPACES = ("factory", "compiler", "mapl19")
+"""What a space may be made of."""
+
+
+@attrs.frozen
+class Wish:
+    """What the command line says: arguments and grid (`given`), names of spaces, choices by
+    parameter (`tried`), the target, the seed of the arguments, and who says what is right:
+    `auto`, `interpreter` or `first`."""
+
+    given: Sequence[str] = ()
+    spaces: Sequence[str] = ("factory", "compiler")
+    tried: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
+    target: str = "sm_90a"
+    seed: int = 0
+    check: str = "auto"
+
+
+def problem_of(path: str, kernel: str | None, wish: Wish) -> Problem:
+    """The problem in a file. Raises `ToolError` and what reading or making modules raises."""
+    file, _, name = path.partition(":")
+    if Path(file).suffix == ".py":
+        found = found_in(file, name or kernel)
+        if isinstance(found, Problem):
+            return attrs.evolve(found, space=_narrowed(found.space, wish.tried))
+    return _problem(source(path, kernel, list(wish.given)), kernel, wish)
+
+
+def _problem(found: Source, kernel: str | None, wish: Wish) -> Problem:
+    factory = _factory_space(found, wish)
+    first = {p.name: p.choices[0] for p in factory.parameters if p.role is Role.MAKE}
+    module = found.module(**first)
+    grid_text = found.words.get("run.grid", "1")
+    plan = recipe(module.evolve(metadata={**module.metadata, "run.grid": 1}), kernel)
+    inputs = partial(draw, plan, wish.seed)
+    known = {k: v for k, v in inputs().items() if isinstance(v, int)}
+    grid = Grid(grid_text, tuple(known.items()))
+    name = plan.kernel.name
+    space = factory
+    if "compiler" in wish.spaces and not found.listed:
+        space = factory * _compiler(found, factory, name, wish)
+    return Problem(
+        found.make, _narrowed(space, wish.tried), grid, inputs,
+        content_of(*found.content, *sorted(map(str, found.words.items()))), name, name,
+        expected=_expected(module, plan, grid(first), wish), within=_within(plan),
+    )  # fmt: skip
+
+
+@attrs.frozen
+class Grid:
+    """A grid by an expression of arguments and choices."""
+
+    text: str
+    known: tuple[tuple[str, int], ...]
+
+    def __call__(self, point: Point) -> tuple[int, ...]:
+        return numbers(self.text, {**dict(self.known), **point})
+
+
+# Spaces -------------------------------------------------------------------------------------
+
+
+def _factory_space(found: Source, wish: Wish) -> Space:
+    """What the file declares, or the paper's choices for it."""
+    if found.listed:
+        options = {"num_warps", "stages", "registers"}
+        parameters = tuple(
+            Parameter(n, c, Role.OPTION if n in options else Role.MAKE)
+            for n, c in found.tunables.items()
+        )
+        points = [dict(p) for p in found.listed]
+        return Space(parameters).where("one of the file's configurations", lambda p: p in points)
+    tunables = {**found.tunables, **_stated(found)}
+    extra = {k: v for k, v in wish.tried.items() if k not in tunables and not _is_option(k)}
+    if "mapl19" in wish.spaces:
+        tiles = _tile_parameters(found, tunables)
+        others = [name for name in tunables if name not in tiles]
+        return mapl19(tiles, others)
+    kept = {} if "factory" not in wish.spaces else tunables
+    return Space(tuple(Parameter(n, c) for n, c in {**kept, **extra}.items()))
+
+
+def _stated(found: Source) -> dict[str, tuple[Any, ...]]:
+    """Choices by directives `tune.NAME`."""
+    words = {k.removeprefix("tune."): v for k, v in found.words.items() if k.startswith("tune.")}
+    return {k: choices_in(v) for k, v in words.items() if not _is_option(k)}
+
+
+def _is_option(name: str) -> bool:
+    from tileir.backend.compile import Options
+
+    return name in {field.name for field in attrs.fields(Options)}
+
+
+def _compiler(found: Source, factory: Space, kernel: str, wish: Wish) -> Space:
+    """The compiler's parameters that make a difference for the first or the last of the file's."""
+    ends = [{p.name: p.choices[at] for p in factory.parameters if p.role is Role.MAKE}
+            for at in (0, -1)]  # fmt: skip
+    modules = [found.make(**end) for end in (ends if ends[0] != ends[1] else ends[:1])]
+    names: dict[str, Parameter] = {}
+    for module in modules:
+        for parameter in compiler_space(module, wish.target, kernel).parameters:
+            names[parameter.name] = parameter
+    for name, choices in wish.tried.items():
+        if _is_option(name):
+            names[name] = Parameter(name, choices, Role.OPTION)
+    return Space(tuple(names.values()))
+
+
+def _narrowed(space: Space, tried: Mapping[str, tuple[Any, ...]]) -> Space:
+    return space.with_choices(**dict(tried))
+
+
+def _tile_parameters(found: Source, tunables: Mapping[str, tuple[Any, ...]]) -> list[str]:
+    """The parameters that are extents of the largest tile stored, slowest first: those that it
+    follows when each has a value of its own."""
+    values = {name: 32 << i for i, name in enumerate(tunables)}
+    module = found.make(**values)
+    stored = [
+        op.inputs[0].type
+        for function in module.functions.values() for op in function.ops
+        if op.mnemonic == "store"
+    ]  # fmt: skip
+    tiles = [kind for kind in stored if isinstance(kind, Tile)]
+    shape = max(tiles, key=lambda t: t.size).shape if tiles else ()
+    by_value = {value: name for name, value in values.items()}
+    names = [by_value[extent] for extent in shape if extent in by_value]
+    if not names or len(names) != len(shape):
+        message = f"no tunable is an extent of the tile {list(shape)} that is stored"
+        raise ToolError(Diagnostic("TIR0915", message))
+    return names
+
+
+def choices_in(text: str) -> tuple[Any, ...]:
+    """`32, 64` or `true,false,none` as choices."""
+    return tuple(_choice(word.strip()) for word in text.split(",") if word.strip())
+
+
+def _choice(word: str) -> Any:
+    plain = {"true": True, "false": False, "none": None}
+    if word in plain:
+        return plain[word]
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
+
+
+# What is right ------------------------------------------------------------------------------
+
+
+def _expected(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -> Any:
+    """Who says what arrays hold afterwards; None for the first candidate."""
+    if wish.check == "first":
+        return None
+    if plan.expected and wish.check != "interpreter":
+        return partial(referenced, plan)
+    if wish.check == "interpreter" or _is_small(module, plan, grid, wish):
+        return partial(interpreted, module, plan.kernel.name, grid)
+    return None
+
+
+def _is_small(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -> bool:
+    known = {k: v for k, v in draw(plan, wish.seed).items() if isinstance(v, int)}
+    function = prepare(module, plan.kernel.name).functions[plan.kernel.name]
+    work = work_of(function, grid, known)
+    return (work.operations + work.arithmetic) * prod(grid) < _INTERPRETED
+
+
+def referenced(plan: Recipe, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What the recipe's references say, in the types of the arrays."""
+    found: dict[str, Any] = {}
+    for name, expectation in plan.expected.items():
+        reference = REFERENCES.get(expectation.reference)
+        if reference is None:
+            message = f"expect.{name}: no reference {expectation.reference!r}"
+            raise ToolError(Diagnostic("TIR0903", message))
+        words = [_operand(word, inputs) for word in expectation.arguments]
+        array = np.asarray(reference(*words))
+        found[name] = np.broadcast_to(array, inputs[name].shape).astype(inputs[name].dtype)
+    return found
+
+
+def _operand(word: str, inputs: Mapping[str, Any]) -> Any:
+    value = inputs.get(word)
+    if value is None:
+        return float(word)
+    return np.asarray(value, np.float64) if isinstance(value, np.ndarray) else value
+
+
+def interpreted(
+    module: Module, kernel: str, grid: tuple[int, ...], inputs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the interpreter makes of the arrays."""
+    after = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in inputs.items()}
+    executor("interpreter").launch(module, kernel, grid, after)
+    return {k: v for k, v in after.items() if isinstance(v, np.ndarray)}
+
+
+def _within(plan: Recipe) -> dict[str, float]:
+    """The largest error of each array."""
+    found: dict[str, float] = {}
+    for parameter in plan.kernel.parameters:
+        element: Any = element_of(parameter.type)
+        if isinstance(element, Pointer) and isinstance(element.pointee, Scalar):
+            name, stated = str(parameter.name), plan.expected.get(str(parameter.name))
+            given = stated.within if stated is not None else None
+            found[name] = 32 * spacing_of(element.pointee) if given is None else given
+    return found
+
+
+__all__ = ["SPACES", "Grid", "Wish", "choices_in", "dtype_of", "problem_of"]

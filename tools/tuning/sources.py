@@ -1,0 +1,230 @@
+"""Files that modules are made of, as functions that other processes can be sent."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import attrs
+
+from tileir.errors import Diagnostic, ToolError
+from tileir.ir import Module
+from tileir.tools.files import read_text
+from tileir.tools.tuning.directives import directives, known_numbers, resolved
+
+
+@attrs.frozen
+class Source:
+    """A file that gives modules: `make(**choices)`. `tunables`: the choices it declares itself;
+    `words`: directives, extents resolved; `content` is what tells it from others."""
+
+    name: str
+    make: Callable[..., Module]
+    tunables: Mapping[str, tuple[Any, ...]]
+    words: Mapping[str, str]
+    content: tuple[str, ...]
+    listed: tuple[Mapping[str, Any], ...] = ()
+    """Points, where the file names them one by one."""
+
+    def module(self, **choices: Any) -> Module:
+        """The module for `choices`, the first of each tunable where left out, with the directives
+        as metadata."""
+        first = {name: values[0] for name, values in self.tunables.items()}
+        made = self.make(**{**first, **choices})
+        words = {k: v for k, v in self.words.items() if not k.startswith(("within.", "tune."))}
+        return made.evolve(metadata={**made.metadata, **words, **self._errors()})
+
+    def _errors(self) -> dict[str, float]:
+        found = {k: v for k, v in self.words.items() if k.startswith("within.")}
+        try:
+            return {k: float(v) for k, v in found.items()}
+        except ValueError as error:
+            raise ToolError(Diagnostic("TIR0903", f"an error allowed: {error}")) from None
+
+
+def source(path: str, kernel: str | None, given: list[str]) -> Source:
+    """The file `path`: `.tir`, Triton-C (`.c`), or Triton's Python, `FILE.py:KERNEL`.
+
+    Raises `ToolError`, and what reading it raises."""
+    file, _, name = path.partition(":")
+    ending = Path(file).suffix
+    if ending == ".py":
+        return _python(file, name or kernel, given)
+    if name:
+        raise ToolError(Diagnostic("TIR0915", f"only a file of Python has a name in it: {path}"))
+    return _triton_c(file, kernel, given) if ending == ".c" else _tir(file, kernel, given)
+
+
+# .tir ---------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Tir:
+    text: str
+    file: str
+
+    def __call__(self) -> Module:
+        return _parsed(self.text, self.file)
+
+
+@cache
+def _parsed(text: str, file: str) -> Module:
+    from tileir.textual import parse
+
+    module = parse(text, file)
+    if any(function.is_declaration for function in module.functions.values()):
+        from tileir.linker import link
+
+        return link(module)
+    return module
+
+
+def _tir(file: str, kernel: str | None, given: list[str]) -> Source:
+    text = read_text(file)
+    module = _parsed(text, file)
+    written = {k: _word(v) for k, v in module.metadata.items() if k.partition(".")[2]}
+    words = resolved({**written, **directives(text, given)})
+    name = kernel or words.get("run.kernel") or "kernel"
+    return Source(name, _Tir(text, file), {}, words, (text,))
+
+
+def _word(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+# Triton-C -----------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _TritonC:
+    text: str
+    file: str
+    kernel: str | None
+    constants: tuple[tuple[str, int], ...]
+
+    def __call__(self, **tunables: int) -> Module:
+        program = _program(self.text, self.file)
+        return program.module(self.kernel, dict(self.constants), **tunables)
+
+
+@cache
+def _program(text: str, file: str) -> Any:
+    from tileir.frontends.triton_c import parse
+
+    return parse(text, file)
+
+
+def _triton_c(file: str, kernel: str | None, given: list[str]) -> Source:
+    text = read_text(file)
+    words = resolved(directives(text, given))
+    program = _program(text, file)
+    name = program.kernel(kernel).name
+    make = _TritonC(text, file, name, tuple(known_numbers(words).items()))
+    return Source(name, make, program.tunables, words, (text, name))
+
+
+# Triton's Python ----------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Triton:
+    path: str
+    name: str
+    signature: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, Any], ...]
+
+    def __call__(self, **choices: Any) -> Module:
+        kernel = kernel_in(self.path, self.name)
+        return kernel.module(dict(self.signature), {**dict(self.constants), **choices})
+
+
+@cache
+def loaded(path: str) -> ModuleType:
+    """The file as a Python module, which is run. Raises `ToolError` (TIR0904)."""
+    name = f"tileir_tuned_{Path(path).stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise ToolError(Diagnostic("TIR0904", f"cannot read {path}"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def found_in(path: str, name: str | None) -> Any:
+    """What the file calls `name`, or the only thing in it that can be tuned. Raises `ToolError`
+    (TIR0915)."""
+    names = vars(loaded(path))
+    if name is None:
+        fitting = [n for n, v in names.items() if _is_tunable(v) and not n.startswith("_")]
+        if len(fitting) != 1:
+            message = f"{path} has {len(fitting)} kernels and problems; name one: {path}:NAME"
+            raise ToolError(Diagnostic("TIR0915", message))
+        (name,) = fitting
+    if not _is_tunable(names.get(name)):
+        raise ToolError(Diagnostic("TIR0915", f"{path} has no kernel or problem {name}"))
+    return names[name]
+
+
+def _is_tunable(value: Any) -> bool:
+    from tileir.backend.tuning import Problem
+
+    return isinstance(value, Problem) or (hasattr(value, "source") and hasattr(value, "run"))
+
+
+def kernel_in(path: str, name: str) -> Any:
+    """The kernel itself, without what tunes it."""
+    found = found_in(path, name)
+    while hasattr(found, "kernel"):
+        found = found.kernel
+    return found
+
+
+def _python(file: str, name: str | None, given: list[str]) -> Source:
+    found = found_in(file, name)
+    name = found.__name__
+    inner = kernel_in(file, name)
+    text = read_text(file)
+    words = resolved(directives(text, given))
+    constant = inner.source.constant_parameters
+    values = {k: v for k, v in known_numbers(words).items() if k in constant}
+    signature = {n: _signed(words, n) for n in inner.arg_names if n not in constant}
+    make = _Triton(str(Path(file).resolve()), name, tuple(signature.items()), tuple(values.items()))
+    listed = tuple(_point(c) for c in getattr(found, "configs", ()))
+    tunables = {k: tuple(dict.fromkeys(p[k] for p in listed)) for k in (listed or ({},))[0]}
+    runs = {k: v for k, v in words.items() if k.removeprefix("run.") not in values}
+    return Source(name, make, tunables, runs, (text, name), listed)
+
+
+def _point(config: Any) -> dict[str, Any]:
+    """A configuration of Triton's, with the compiler's options under our names."""
+    names = {"num_warps": config.num_warps, "stages": config.num_stages,
+             "registers": config.maxnreg}  # fmt: skip
+    return {**config.kwargs, **{k: v for k, v in names.items() if v is not None}}
+
+
+_TRITON = {
+    "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8e4m3": "fp8e4nv",
+    "f8e5m2": "fp8e5", "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
+}  # fmt: skip
+
+
+def _signed(words: Mapping[str, str], name: str) -> str:
+    """The type of an argument in Triton's words, with what is known of its values."""
+    text = words.get(f"run.{name}")
+    if text is None:
+        message = f"nothing says what {name} is: run.{name} = f16[64, 64] normal, or a number"
+        raise ToolError(Diagnostic("TIR0902", message))
+    element, bracket, _ = text.partition("[")
+    if bracket:
+        return f"*{_TRITON.get(element, element)}:16"
+    try:
+        number = int(text)
+    except ValueError:
+        return "fp32"
+    return "i32:16" if number % 16 == 0 else "i32"
