@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -16,10 +16,12 @@ from tileir.frontends.decoupled.schedule import Fusion
 @attrs.frozen
 class Group:
     """The Funcs of one kernel: `root`, whose tensor it writes, and the `members` fused into it,
-    each after those it depends on."""
+    each after those it depends on. `inline` says that members are computed where they are read,
+    whatever their schedules say."""
 
     root: Func
     members: tuple[Func, ...] = ()
+    inline: bool = False
 
     @property
     def funcs(self) -> tuple[Func, ...]:
@@ -52,16 +54,19 @@ def reductions(func: Func) -> Iterator[Reduction]:
 
 def group(found: Definitions, name: str) -> Group:
     """The kernel of a Func."""
-    inside = [
-        f for f in ordered(found) if f.name != name and name in _into(found, f.name)
-    ]  # fmt: skip
-    needed = {a.name for a in accesses(found.funcs[name].value)}
+    inside = [f for f in ordered(found) if f.name != name and name in _into(found, f.name)]
+    return Group(found.funcs[name], needed(found.funcs[name], inside))
+
+
+def needed(root: Func, funcs: Sequence[Func]) -> tuple[Func, ...]:
+    """Those of `funcs`, each after those it depends on, that `root` depends on."""
+    read = {a.name for a in accesses(root.value)}
     kept: list[Func] = []
-    for func in reversed(inside):
-        if func.name in needed:
-            needed |= {a.name for a in accesses(func.value)}
+    for func in reversed(funcs):
+        if func.name in read:
+            read |= {a.name for a in accesses(func.value)}
             kept.insert(0, func)
-    return Group(found.funcs[name], tuple(kept))
+    return tuple(kept)
 
 
 def groups(found: Definitions, name: str) -> tuple[Group, ...]:

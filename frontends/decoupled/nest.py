@@ -217,6 +217,8 @@ def _write(
 def stored_in(group: Group, sizes: Mapping[str, int]) -> frozenset[str]:
     """Fused Funcs whose values pass through memory: those with a dimension, within the loop that
     they are fused at, which is not worked on whole (section 3.3.1.5)."""
+    if group.inline:
+        return frozenset()
     return frozenset(f.name for f in group.members if _is_stored(group, f, sizes))
 
 

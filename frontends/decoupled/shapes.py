@@ -73,9 +73,9 @@ def by_labels(shape: Shape, part: Shape) -> Shape | None:
 
 
 def is_reduced(node: Node) -> bool:
-    """Whether all that `node` reads is reduced in it. Such a value stands along the dimensions it
-    keeps by their labels, as Listing 3.4 has it; other values are broadcast by position."""
-    if isinstance(node, (Access, Label, Reshape)):
+    """Whether all tensors that `node` reads are reduced in it. Such a value stands along the
+    dimensions it keeps by their labels, as Listing 3.4 has it; others broadcast by position."""
+    if isinstance(node, (Access, Reshape)):
         return False
     return isinstance(node, Reduction) or all(is_reduced(n) for n in node.operands)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from tileir.frontends.decoupled.fusion import Group
+from tileir.frontends.decoupled.fusion import Group, needed
 from tileir.frontends.decoupled.model import Func, with_operands
 from tileir.frontends.decoupled.nodes import (
     Access,
@@ -80,11 +80,12 @@ def _cut(
 
     value = replaced(root.value)
     for partial in made:
-        yield Group(partial, own.members)
+        yield Group(partial, needed(partial, own.members), inline=True)
     schedule = _without(root, label, value).schedule
     tensors = {**schedule.tensors, part.label: 0}
     joining = attrs.evolve(schedule, tensors=tensors)
-    yield attrs.evolve(own, root=attrs.evolve(root, value=value, schedule=joining))
+    joined = attrs.evolve(root, value=value, schedule=joining)
+    yield attrs.evolve(own, root=joined, members=needed(joined, own.members))
 
 
 def _partial(root: Func, node: Reduction, part: Part, shape: Shape, number: int) -> Func:

@@ -1,0 +1,176 @@
+"""Mistakes in a definition, a schedule or a call are errors at their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir import TileirError
+from tileir.frontends.decoupled import parse
+
+HEAD = "Func f, g; In A, B; SIn s; Var x, y; RVar k;\n"
+BODY = "g[x, y] = A[x, y] * 2;\nf[x] = rsum(g[x, k] * B[k], k);\n"
+
+
+def caught(source: str, *arguments: Any, **named: Any) -> TileirError:
+    with pytest.raises(TileirError) as error:
+        parse(source, "k.dt").function()(*arguments, **named)
+    return error.value
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "place", "words"),
+    [
+        ("Func f", "TIR1201", (1, 7), "ends within"),
+        ("Func f;\nf[x] = ;", "TIR1201", (2, 8), "`;` does not belong"),
+        ("Func f;\nf[x] = $;", "TIR1201", (2, 8), "`$` is nothing"),
+        ("Func f; Var x;\nf[x] = " + "exp(" * 300 + "1" + ")" * 300 + ";", "TIR1201", None, "100"),
+        ("Func f; Var x;\nf[x] = " + "-" * 300 + "1;", "TIR1201", None, "nest more than"),
+        ("Func f; Var x, f;", "TIR1202", (1, 16), "f is declared as Func"),
+        ("Func f; Var x;\nf[x] = x;\nf[x] = x;", "TIR1202", (3, 1), "is defined at"),
+        ("Func f, g; Var x;\nf[x] = x;", "TIR1202", (1, 9), "no algorithm"),
+        ("Func f; Var x;\nf[x] = A[x];", "TIR1202", (2, 8), "A is not declared"),
+        ("Func f; In A; Var x;\nf[x] = A;", "TIR1202", (2, 8), "here stands SIn or Var or RVar"),
+        ("Func f; Var x;\nx[x] = 1;", "TIR1202", (2, 1), "here stands Func"),
+        ("Func f; Var x;\nf[x] = nothing(x);", "TIR1202", (2, 8), "no function nothing"),
+        ("Func f; Var x;\nf[x] = exp(x, x);", "TIR1203", (2, 8), "takes one argument, not 2"),
+        ("Func f; Var x;\nf[x] = f[x];", "TIR1202", (2, 8), "depends on itself"),
+        ("Func f, g; Var x;\nf[x] = g[x];\ng[x] = f[x];", "TIR1202", None, "depends on itself"),
+        ("Func f; In A; Var x, y;\nf[x, y] = A[x, y] + A[x];", "TIR1203", (2, 21), "rank 2"),
+        ("Func f; In A, B; Var x, y;\nf[x, y] = A[x, y] + B[x];", "TIR1203", (2, 11), "y is not x"),
+        ("Func f; In A; Var x, y;\nf[x] = A[x, y];", "TIR1203", (2, 8), "does not define [x]"),
+        ("Func f; In A; Var x, y;\nf[x, x] = 1;", "TIR1203", (2, 1), "two dimensions"),
+        ("Func f; In A; Var x;\nf[x] = A[x, x];", "TIR1203", (2, 8), "two dimensions"),
+        ("Func f; In A; Var x, y;\nf[x] = rsum(A[x, y], y);", "TIR1202", (2, 8), "stands RVar"),
+        ("Func f; In A; Var x; RVar k;\nf[x] = rsum(A[x], k);", "TIR1203", (2, 8), "k is no dim"),
+        ("Func f; In A; Var x; RVar k;\nf[x] = rsum(A[x, k]);", "TIR1203", (2, 8), "2 arguments"),
+        ("Func f; In A; Var x; RVar k;\nf[x] = rsum(A[x, k], 1);", "TIR1203", (2, 22), "a redu"),
+        ("Func f; In A; Var x, y; RVar k;\nf[x, y] = rdot(A[x, k], A[y, k], k);", "TIR1203",
+         (2, 11), "inner dimensions"),
+        ("Func f; In A; Var x; RVar k;\nf[x] = rdot(A[k], A[k], k);", "TIR1203", (2, 8), "two mat"),
+        ("Func f; In A; Var x, y;\nf[x, y] = reshape(A[x], x, y);", "TIR1203", (2, 11),
+         "[x] has not as many elements as [x, y]"),
+        ("Func f; In A; Var x, y;\nf[x, y] = reshape(A[y, x] + 1, x, y);", "TIR1203", (2, 11),
+         "make it a Func"),
+        ("Func f; In A; Var x;\nf[x] = reshape(A[x], 2);", "TIR1203", (2, 22), "and ones"),
+        ("Func f; Var x;\nf[x] = program_id(1);", "TIR1203", (2, 8), "axis 0"),
+    ],
+)  # fmt: skip
+def test_algorithms(source: str, code: str, place: Any, words: str) -> None:
+    error = caught(source)
+    assert error.code == code and words in str(error)
+    assert error.location and error.location.file == "k.dt"
+    if place:
+        assert (error.line, error.column) == place
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        ("f.unroll(x:2);", "no scheduling primitive unroll; there are: atomic, block"),
+        ("A.block(x:2);", "A is declared as In"),
+        ("h.block(x:2);", "no such Func"),
+        ("f.block();", "takes dimensions and sizes"),
+        ("f.block(x);", "takes dimensions and sizes"),
+        ("f.block(x:0);", "at least 1"),
+        ("f.block(x:1.5);", "whole number"),
+        ("f.block(x:2, x:3);", "names x twice"),
+        ("f.block(x:2);\nf.block(x:3);", "has said x:2 before"),
+        ("f.block(y:2);", "y is no dimension of f"),
+        ("f.tensorize(y:2);", "y is no dimension of f"),
+        ("f.block(x:4); f.tensorize(x:8);", "tensor size 8 of x is larger than its block size 4"),
+        ("f.map(x);", "x is not blocked"),
+        ("f.map(x:2);", "takes dimensions: `x`"),
+        ("f.map();", "the outermost first"),
+        ("f.block(x:2); f.map(x, x);", "there twice"),
+        ("f.block(x:2); f.map(x:xi/2);", "no level for xi"),
+        ("f.block(x:2); f.map(x:xi/0, xi);", "at least 1"),
+        ("f.block(x:2); f.map(x:y/2, y);", "y is taken"),
+        ("g.block(x:2, y:2); g.map(x);", "no level for y"),
+        ("f.num_warps(0);", "takes 1 to 32, not 0"),
+        ("f.num_warps(4, 4);", "one whole number"),
+        ("f.num_warps(4); f.num_warps(4);", "said before"),
+        ("f.num_stages(x);", "one whole number"),
+        ("f.compile(x);", "takes no arguments"),
+        ("f.compile();", "follows compile"),
+        ("g.fuse_at(f);", "takes a Func and one of its dimensions"),
+        ("g.fuse_at(A, x);", "A is no Func"),
+        ("g.fuse_at(f, y);", "y is no dimension of f"),
+        ("f.fuse_at(g, x);", "g does not depend on f"),
+        ("g.fuse_at(f, x); g.fuse_at(f, x);", "fused g into f before"),
+        ("g.fuse_at(f, x); g.block(x:2);", "no block of its own"),
+        ("g.fuse_at(f, x); g.num_warps(2);", "no num_warps of its own"),
+        ("g.fuse_at(g, x);", "fused into itself"),
+        ("f.atomic(k);", "where block cuts it"),
+        ("f.atomic(2);", "takes reduction dimensions"),
+        ("f.online(y);", "nothing is reduced over y"),
+        ("f.block(k:2); f.online(k);", "cut into blocks"),
+        ("f.precision(f64);", "takes one of ieee"),
+        ("g.compile_to_kernel(); g.fuse_at(f, x); f.compile_to_kernel();", "follows compile"),
+    ],
+)
+def test_schedules(schedule: str, words: str) -> None:
+    error = caught(HEAD + BODY + "f.compile();\n" + schedule)
+    assert words in str(error)
+    assert error.location and error.location.file == "k.dt" and (error.line or 0) >= 5
+    assert error.code in ("TIR1201", "TIR1202", "TIR1204")
+
+
+def test_fusion_needs_equal_outer_dimensions() -> None:
+    """The example of section 3.3.1.5."""
+    head = "Func f, g; In A; Var u, v, k, l, w;\n"
+    body = "f[u, v, k, w] = A[u, v, k, w];\ng[u, v, l, w] = f[u, v, l, w];\n"
+    for label in "uv":
+        parse(f"{head}{body}f.fuse_at(g, {label});")
+    for label, words in (("k", "k is no dimension of g"), ("l", "l is no dimension of f"),
+                         ("w", "differ in the dimensions outside of w")):  # fmt: skip
+        with pytest.raises(TileirError, match=words):
+            parse(f"{head}{body}f.fuse_at(g, {label});")
+
+
+def test_a_single_kernel_needs_everything_fused() -> None:
+    error = caught(HEAD + BODY + "f.compile_to_kernel();")
+    assert "no single kernel: it needs g" in str(error)
+
+
+def test_an_atomic_reduction_is_the_last_operation() -> None:
+    source = HEAD + "g[x, y] = 1;\nf[x] = 2 * rsum(A[x, k], k);\nf.block(k:2); f.atomic(k);"
+    assert "not the last operation" in str(caught(source + "f.compile();"))
+
+
+def test_calls() -> None:
+    source = HEAD + BODY + "f.compile();"
+    A, B = np.ones((2, 3), np.float32), np.ones(3, np.float32)
+    for given, named, words in (
+        ((A,), {}, "f needs B"),
+        ((A, B, B), {}, "there are 3 arguments"),
+        ((A, B), {"A": A}, "A is given twice"),
+        ((A, B), {"z": 3}, "z is no argument"),
+        ((A, B), {"x": 0}, "at least 1"),
+        ((A, B), {"x": 5}, "x is 5, but 2 in A"),
+        ((A, B[:2]), {}, "k is 3, but 2 in B"),
+        ((A, A), {}, "B has 1 dimensions, not 2"),
+        ((A, 3), {}, "B is an array, not a int"),
+        ((A[:0], B), {}, "A has no elements"),
+        ((A.astype(complex), B), {}, "no type for"),
+        ((A, B), {"types": {"h": "f32"}}, "no type for"),
+        ((A, B), {"types": {"A": "float16"}}, "types are of Funcs"),
+        ((A, B), {"out": np.zeros(3, np.float32)}, "the result has shape (2,), not (3,)"),
+        ((A, B), {"on": "nowhere"}, "no executor nowhere"),
+    ):
+        assert words in str(caught(source, *given, **named)), words
+
+
+def test_what_is_not_compiled_is_not_called() -> None:
+    with pytest.raises(TileirError, match="no Func is not compiled; there are: none"):
+        parse(HEAD + BODY).function()
+    with pytest.raises(TileirError, match="f is not compiled; there are: g"):
+        parse(HEAD + BODY + "g.compile();").function("f")
+
+
+def test_a_size_that_nothing_says_is_asked_for() -> None:
+    source = "Func f; Var x;\nf[x] = x * 2; f.compile();"
+    assert "nothing says the size of x" in str(caught(source))
+    assert parse(source).function()(x=4).tolist() == [0, 2, 4, 6]

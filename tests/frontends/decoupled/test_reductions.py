@@ -1,0 +1,183 @@
+"""Reductions: cut into blocks both ways, and kept up to date in one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.frontends.decoupled import CompilationError, parse
+
+from . import definitions as d
+
+ON = pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def reduced(op: str, schedule: str, post: str = "") -> Any:
+    source = f"Func out; In A; Var x; RVar k; out[x] = {op}(A[x, k] * 2, k){post}; out.compile();"
+    return parse(source).scheduled(schedule).function()
+
+
+@ON
+@pytest.mark.parametrize("op", ["rsum", "rmax", "rmin"])
+@pytest.mark.parametrize("extra", ["", "out.atomic(k);"])
+def test_blocks_of_a_reduction_are_joined(op: str, extra: str, on: str) -> None:
+    schedule = f"out.block(x:4, k:32); out.tensorize(x:0, k:16); {extra}"
+    function, A = reduced(op, schedule), normal(6, 100)
+    found = function(A, on=on)
+    np.testing.assert_allclose(found, function.reference(A), rtol=1e-5, atol=1e-5)
+    assert [launch.instances for launch in function.plan(A).launches] == (
+        [2, 8] if extra else [8, 2]
+    )
+
+
+def test_reductions_may_be_cut_within_an_expression() -> None:
+    source = """
+    Func out; In A, B, W; SIn eps; Var x, y; RVar k;
+    out[x, y] = A[x, y] * rsqrt(rsum(pow(A[x, k], 2), k) / len(y) + eps) * W[y]
+        + reshape(rmax(B[k, x], k), x, 1);
+    out.block(x:2, y:16, k:8); out.tensorize(x:0, y:0, k:0); out.map(x:xi/2, y, xi);
+    out.compile();
+    """
+    function = parse(source).function()
+    given = normal(5, 33), normal(33, 5), normal(33), 0.25
+    assert len(function.plan(*given).launches) == 3
+    np.testing.assert_allclose(function(*given), function.reference(*given), rtol=1e-5, atol=1e-5)
+
+
+def test_products_are_cut_along_their_inner_dimension() -> None:
+    split = "matmul.block(m:16, n:16, k:32); matmul.tensorize(m:0, n:0, k:16);"
+    A, B = normal(33, 70), normal(70, 20)
+    for schedule in (split, split + "matmul.atomic(k);"):
+        function = parse(d.MATMUL).scheduled(schedule).function()
+        assert len(function.plan(A, B).launches) == 2
+        np.testing.assert_allclose(function(A, B), A @ B, rtol=1e-5, atol=1e-5)
+
+
+def test_a_block_as_large_as_the_dimension_is_one_kernel() -> None:
+    function = reduced("rsum", "out.block(k:128);")
+    assert len(function.plan(normal(3, 100)).launches) == 1
+
+
+def test_nested_reductions_of_several_dimensions() -> None:
+    source = """
+    Func out; In A; Var x; RVar k, l;
+    out[x] = rsum(rmax(A[x, k, l] + k, l) * 2, k) + rmin(rsum(A[x, k, l], k), l);
+    out.tensorize(x:2, k:4, l:8); out.compile();
+    """
+    for extra in ("", "out.block(k:4);", "out.block(k:4, l:9, x:2);"):
+        function, A = parse(source).scheduled(extra).function(), normal(3, 7, 13)
+        np.testing.assert_allclose(function(A), function.reference(A), rtol=1e-5, atol=1e-5)
+
+
+# Online -------------------------------------------------------------------------------------------
+
+SOFTMAX = """
+Func out, top, e, total; In A; Var x, y; RVar k;
+top[x] = rmax(A[x, k], k);
+e[x, k] = exp(A[x, k] - reshape(top[x], x, 1));
+total[x] = rsum(e[x, k], k);
+out[x, y] = exp(A[x, y] - reshape(top[x], x, 1)) / reshape(total[x], x, 1);
+out.block(x:4); out.tensorize(x:0, y:32, k:32);
+top.fuse_at(out, x); e.fuse_at(total, k); total.fuse_at(out, x);
+out.compile();
+"""
+
+
+def loops(function: Any, *given: Any) -> int:
+    (kernel,) = function.plan(*given).module.functions.values()
+    return sum(label.startswith("loop") for label in kernel.blocks)
+
+
+@ON
+def test_softmax_in_two_passes(on: str) -> None:
+    A = normal(6, 100) * 50
+    plain, online = (
+        parse(SOFTMAX).scheduled(s).function() for s in ("", "out.online(k);")
+    )  # fmt: skip
+    assert (loops(plain, A), loops(online, A)) == (3, 2)
+    np.testing.assert_allclose(online(A, on=on), online.reference(A), rtol=1e-5, atol=1e-7)
+
+
+@ON
+def test_flash_attention(on: str) -> None:
+    given = normal(2, 19, 16) * 3, normal(2, 16, 70) * 3, normal(2, 70, 24), 0.25
+    function = parse(d.FLASH).scheduled(d.FLASH_SCHEDULE).function()
+    (kernel,) = function.plan(*given).module.functions.values()
+    assert loops(function, *given) == 1
+    assert sum(op.mnemonic == "dot" for op in kernel.ops) == 2
+    np.testing.assert_allclose(
+        function(*given, on=on), function.reference(*given), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_causal_attention_hides_what_is_to_come() -> None:
+    source = d.FLASH.replace(
+        "rdot(Q[h, m, k], K[h, k, l], k) * scale",
+        "where(l <= reshape(m, m, 1), rdot(Q[h, m, k], K[h, k, l], k) * scale, -inf)",
+    )
+    given = normal(1, 40, 16), normal(1, 16, 40), normal(1, 40, 16), 0.25
+    function = parse(source).scheduled(d.FLASH_SCHEDULE).function()
+    np.testing.assert_allclose(function(*given), function.reference(*given), rtol=1e-4, atol=1e-5)
+
+
+def test_half_precision_goes_to_the_matrix_product_as_it_is() -> None:
+    given = [
+        a.astype(np.float16) for a in (normal(1, 32, 16), normal(1, 16, 64), normal(1, 64, 16))
+    ]
+    function = parse(d.FLASH).scheduled(d.FLASH_SCHEDULE).function()
+    module = function.module(*given, 0.25, types={"attention": "float16"})
+    dots = [op for op in module.kernel("attention").ops if op.mnemonic == "dot"]
+    assert all(str(op.a.type).startswith("f16") for op in dots)
+    found = function(*given, 0.25, types={"attention": "float16"})
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, function.reference(*given, 0.25), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "rsum(A[x, k] - reshape(top[x], x, 1), k)",
+        "rsum(pow(exp(A[x, k] - reshape(top[x], x, 1)), 2), k)",
+        "rsum(exp(A[x, k] - reshape(top[x], x, 1)) + 1, k)",
+        "rmin(exp(A[x, k] - reshape(top[x], x, 1)), k)",
+        "rsum(exp(A[x, k] * reshape(top[x], x, 1) * A[x, k]), k)",
+        "rsum(A[x, k] / exp(reshape(top[x], x, 1)), k)",
+    ],
+)
+def test_what_cannot_be_kept_up_to_date_is_refused(value: str) -> None:
+    source = f"""
+    Func out, top; In A; Var x; RVar k;
+    top[x] = rmax(A[x, k], k);
+    out[x] = {value};
+    top.fuse_at(out, x); out.online(k); out.tensorize(k:4); out.compile();
+    """
+    with pytest.raises(CompilationError) as caught:
+        parse(source).function()(normal(3, 9))
+    assert caught.value.code == "TIR1204" and caught.value.line == 4
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "rsum(exp2((A[x, k] - reshape(top[x], x, 1)) * 2) * A[x, k], k)",
+        "rsum(-exp(1 - reshape(top[x], x, 1) + A[x, k]) / 3, k)",
+        "rsum(where(A[x, k] > 0, exp(A[x, k] - reshape(top[x], x, 1)), 0), k) / top[x]",
+        "rsum(A[x, k], k) + top[x]",
+    ],
+)
+def test_what_can_is(value: str) -> None:
+    source = f"""
+    Func out, top; In A; Var x; RVar k;
+    top[x] = rmax(A[x, k], k);
+    out[x] = {value};
+    top.fuse_at(out, x); out.online(k); out.tensorize(k:4); out.compile();
+    """
+    function, A = parse(source).function(), normal(3, 9)
+    assert loops(function, A) == 2
+    np.testing.assert_allclose(function(A), function.reference(A), rtol=1e-5, atol=1e-6)
