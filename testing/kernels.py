@@ -51,6 +51,44 @@ def _tile(b: Builder, tiles_m: Any, tiles_n: Any) -> tuple[Any, Any]:
     return first + within % size, within // size
 
 
+def convolution(
+    height: int, width: int, bn: int, bk: int, factor: Any = F16, *, filters: int = 3
+) -> Module:
+    """`convolution(x, w, y, h, width, c, k)` on a grid of tiles, blocks of k and images: y [n, h,
+    width, k] = x [n, h, width, c] * w [filters, filters, c, k], with zeros around; tiles of
+    `height` x `width` pixels by `bn` channels, in steps of `bk` channels."""
+    b = Builder()
+    kinds = {name: _buffer(factor) for name in "xwy"}
+    with b.kernel("convolution", **kinds, h=I32, width=I32, c=I32, k=I32) as values:
+        x, w, y, high, wide, c, k = values
+        across = (wide + (width - 1)) // width
+        pid, image = b.program_id(axis=0), b.program_id(axis=2)
+        rows = b.arange(height) + pid // across * height
+        columns = b.arange(width) + pid % across * width
+        found = b.arange(bn) + b.program_id(axis=1) * bn
+        channels = b.arange(bk)
+        sums = b.var(b.full((height * width, bn), 0.0, F32))
+        block = (height, width, bk)
+        with b.for_(0, filters) as r, b.for_(0, filters) as s, b.for_(0, c, bk) as at:
+            i = (rows + r - filters // 2)[:, None, None].broadcast_to(*block)
+            j = (columns + s - filters // 2)[None, :, None].broadcast_to(*block)
+            deep = (channels + at)[None, None, :].broadcast_to(*block)
+            inside = (i >= 0) & (i < high) & (j >= 0) & (j < wide) & (deep < c)
+            pixels = (x + (((image * high + i) * wide + j) * c + deep)).load(inside, 0.0)
+            left = ((channels + at) < c)[:, None].broadcast_to(bk, bn)
+            known = left & (found < k)[None, :].broadcast_to(bk, bn)
+            place = ((r * filters + s) * c + (channels + at))[:, None] * k + found[None, :]
+            taps = (w + place).load(known, 0.0)
+            sums.set(b.dot(pixels.reshape(height * width, bk), taps, sums.get()))
+        whole = (height, width, bn)
+        i, j = (t.broadcast_to(*whole) for t in (rows[:, None, None], columns[None, :, None]))
+        o = found[None, None, :].broadcast_to(*whole)
+        inside = (i < high) & (j < wide) & (o < k)
+        result = sums.get().to(factor).reshape(*whole)
+        (y + (((image * high + i) * wide + j) * k + o)).store(result, inside)
+    return b.module()
+
+
 def attention(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = False) -> Module:
     """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
     ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018)."""

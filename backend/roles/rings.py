@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any, cast
 
 import attrs
@@ -44,11 +45,19 @@ _SWIZZLES = ((3, 128), (2, 64), (1, 32))
 
 @attrs.frozen(eq=False)
 class Staged:
-    """An access whose block passes through a buffer: the block's rows and columns."""
+    """An access whose block passes through a buffer."""
 
     op: DescriptorLoad | DescriptorStore
-    rows: int
-    columns: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the block: all dimensions but the last, which is contiguous."""
+        return prod(self.op.block().shape[:-1])
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return self.op.block().shape[-1]
 
     @property
     def element(self) -> Element:
@@ -160,10 +169,9 @@ def _factor(function: Function, dot: Dot, name: str, staged: dict[Op, Staged]) -
     if found is None:
         return None
     op, transposed = found
-    shape = tuple(n for n in shape_of(op.result.type) if n > 1)
-    if len(shape) != 2 or not _only_dots(function, op.result):
+    if not _only_dots(function, op.result):
         return None
-    made = staged.setdefault(op, Staged(op, *shape))
+    made = staged.setdefault(op, Staged(op))
     along_k = transposed == (name == "b")
     if not made.swizzle or not (along_k or made.element in HALVES):
         return None
@@ -178,14 +186,14 @@ def _source(function: Function, value: Operand) -> tuple[DescriptorLoad, bool] |
     if isinstance(op, Trans) and tuple(op.order) == (1, 0):
         found = _source(function, op.value)
         return None if found is None else (found[0], not found[1])
-    if isinstance(op, Reshape) and _squeezes(op):
+    if isinstance(op, Reshape) and as_rows(shape_of(op.value.type)) == as_rows(shape_of(op.to)):
         return _source(function, op.value)
     return None
 
 
-def _squeezes(op: Reshape) -> bool:
-    """Whether only dimensions of one element go."""
-    return [n for n in shape_of(op.value.type) if n > 1] == list(shape_of(op.result.type))
+def as_rows(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """All dimensions but the last as one."""
+    return (prod(shape[:-1]), shape[-1]) if len(shape) > 1 else shape
 
 
 def _only_dots(function: Function, value: Value) -> bool:

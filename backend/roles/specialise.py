@@ -234,11 +234,9 @@ def _stored(function: Function, op: Op) -> Staged | None:
     """The block that a store writes, if a tensor map can."""
     if not isinstance(op, DescriptorStore) or op.predicate is not None:
         return None
-    shape = tuple(n for n in shape_of(op.value.type) if n > 1)
-    if len(shape) != 2 or _maker(function, op.descriptor) is None:
-        return None
-    made = Staged(op, *shape)
-    return made if made.swizzle else None
+    made = Staged(op)
+    rows = len(shape_of(op.value.type)) > 1 and made.swizzle
+    return made if rows and _maker(function, op.descriptor) is not None else None
 
 
 def _largest(stores: Mapping[Op, Staged]) -> int:

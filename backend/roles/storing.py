@@ -7,7 +7,7 @@ from typing import cast
 
 import attrs
 
-from tileir.backend.roles.rings import Staged
+from tileir.backend.roles.rings import Staged, as_rows
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.arith import Add
@@ -101,8 +101,8 @@ def _stored(op: DescriptorStore, outlet: Outlet) -> list[Op]:
 
 
 def _flat(value: Operand, ops: list[Op]) -> Operand:
-    """A tile of rows and columns, dimensions of one element left out."""
-    shape = tuple(n for n in shape_of(value.type) if n > 1)
+    """A tile as rows."""
+    shape = as_rows(shape_of(value.type))
     if shape == shape_of(value.type):
         return value
     made = Reshape(value, Tile(element_of(value.type), shape))  # type: ignore[arg-type]

@@ -151,7 +151,7 @@ def _candidates(function: Function) -> Iterator[Op]:
     yield from loads
     if loads:
         stores = (op for op in function.ops if isinstance(op, Store))
-        yield from (op for op in stores if _plain(op) and len(shape_of(op.value.type)) == 2)
+        yield from (op for op in stores if _plain(op) and len(shape_of(op.value.type)) > 1)
 
 
 def _plain(op: Any) -> bool:
@@ -161,13 +161,14 @@ def _plain(op: Any) -> bool:
 
 
 def _feeds(function: Function, op: Op) -> bool:
-    """Whether all that reads a result, transposed or not, are factors of dots."""
+    """Whether all that reads a result, as it is, transposed or reshaped, are factors of dots."""
     value = op.results[0]
-    if not isinstance(value.type, Tile) or len(value.type.shape) != 2:
+    if not isinstance(value.type, Tile) or len(value.type.shape) < 2:
         return False
     readers = uses(function).get(value, ())
     return bool(readers) and all(
-        (isinstance(r, Dot) and value is not r.c) or (isinstance(r, Trans) and _feeds(function, r))
+        (isinstance(r, Dot) and value is not r.c)
+        or (isinstance(r, (Trans, Reshape)) and _feeds(function, r))
         for r in readers
     )
 

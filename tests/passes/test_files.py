@@ -44,7 +44,7 @@ def test_file(path: Path, request: pytest.FixtureRequest) -> None:
     module = parse(text.replace(pipeline[0], "\n", 1), path.name)
     result = run(module, pipeline[1])
     for name, old in module.functions.items():
-        function = result.module.functions[name]
+        function = result.module.functions.get(name, old)
         if function is not old:
             assert _text(function) != _text(old), f"@{name} was rebuilt"
             _same_meaning(module, result.module, name)

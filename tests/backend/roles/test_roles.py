@@ -10,7 +10,7 @@ import pytest
 from tests.backend.roles.kernels import wrapping_matmul
 from tileir.interp import interpret
 from tileir.passmanager import run
-from tileir.testing.kernels import attention, matmul
+from tileir.testing.kernels import attention, convolution, matmul
 
 FRONT = "cse,licm,uniform-steps,unwrap,descriptors"
 SHAPES = ((64, 64, 32), (72, 200, 40), (1, 8, 8), (130, 136, 96))
@@ -48,6 +48,24 @@ def test_product_whose_indices_wrap(shape: tuple[int, int, int]) -> None:
     _launched(module, "wrapping_matmul", (grid, 1, 1), [a, b, found, m, n, k])
     expected = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", ((8, 8, 32, 64), (5, 19, 40, 72), (1, 1, 8, 8)))
+def test_convolution(shape: tuple[int, int, int, int]) -> None:
+    h, w, c, k = shape
+    module = run(convolution(4, 16, 64, 32), f"{FRONT},persist,roles,overlap").module
+    assert module.stage == "roles"
+    random = np.random.default_rng(h)
+    x, taps = (random.standard_normal(s).astype(np.float16) for s in ((2, h, w, c), (3, 3, c, k)))
+    found = np.full((2, h, w, k), np.nan, np.float16)
+    grid = (-(-h // 4) * -(-w // 16), -(-k // 64), 2)
+    _launched(module, "convolution", grid, [x, taps, found, h, w, c, k])
+    wide = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    expected = sum(
+        wide[:, r : r + h, s : s + w] @ taps[r, s].astype(np.float64)
+        for r in range(3) for s in range(3)
+    )  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-2)
 
 
 @pytest.mark.parametrize("causal", (False, True))
