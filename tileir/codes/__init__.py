@@ -3,7 +3,7 @@
 One file per range: 00xx text, 01xx ops, 02xx structure, 03xx symbols and linking, 04xx versions,
 05xx interpreter, 06xx passes, 07xx backend, 08xx builder, 09xx tools,
 10xx frontends, 11xx tuning, 12xx Decoupled Triton,
-13xx Tile.
+13xx Tile, 14xx Tensor Comprehensions.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tileir.codes import (
     passes,
     structure,
     symbols,
+    tensor_comprehensions,
     text,
     tile,
     tools,
@@ -27,7 +28,7 @@ from tileir.codes import (
 
 _RANGES = (
     text, ops, structure, symbols, versions, interpreter, passes, backend, builder, tools,
-    frontends, tuning, decoupled, tile,
+    frontends, tuning, decoupled, tile, tensor_comprehensions,
 )  # fmt: skip
 
 

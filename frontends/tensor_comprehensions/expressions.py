@@ -1,0 +1,226 @@
+"""Expressions: affine in indices where they can be, else terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tileir.builder.contraction import (
+    Affine,
+    Apply,
+    Bound,
+    Cast,
+    Choose,
+    Number,
+    Position,
+    Read,
+    Term,
+    affine,
+    kind_of,
+)
+from tileir.frontends.sources import Wrong
+from tileir.frontends.tensor_comprehensions.frame import Statement
+from tileir.types import F16, F32, F64, I1, I8, I16, I32, I64, Element, Scalar
+
+KINDS: Mapping[str, Element] = {
+    "double": F64, "float64": F64, "float": F32, "float32": F32, "half": F16, "float16": F16,
+    "bool": I1, "char": I8, "int8": I8, "short": I16, "int16": I16, "int": I32, "int32": I32,
+    "long": I64, "int64": I64,
+}  # fmt: skip
+
+_OPERATORS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "quotient", "%": "remainder", "<": "lt", "<=": "le",
+    ">": "gt", ">=": "ge", "==": "eq", "!=": "ne", "&&": "and", "||": "or",
+}  # fmt: skip
+
+_UNARY = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2",
+    "expm1", "floor", "log", "log10", "log1p", "log2", "round", "rsqrt", "sigmoid", "sin", "sinh",
+    "sqrt", "tan", "tanh", "trunc",
+)  # fmt: skip
+FUNCTIONS: Mapping[str, tuple[str, int]] = {
+    **{name: (name, 1) for name in _UNARY},
+    "abs": ("abs", 1), "fabs": ("abs", 1), "max": ("max", 2), "fmax": ("max", 2),
+    "min": ("min", 2), "fmin": ("min", 2), "pow": ("pow", 2), "fmod": ("remainder", 2),
+}  # fmt: skip
+"""Name to function and number of arguments."""
+
+
+def kind_named(name: str) -> Element:
+    """The element type of a name. Raises Wrong for unsigned ones."""
+    if name not in KINDS:
+        raise Wrong("TIR1403", f"{name} is unsigned, and there are no such tensors")
+    return KINDS[name]
+
+
+def evaluated(statement: Statement, node: Any) -> Affine | Term:
+    """An expression. Raises Wrong."""
+    match node.data:
+        case "number":
+            return _number(str(node.children[0]))
+        case "name":
+            return _named(statement, str(node.children[0]))
+        case "extent":
+            return _extent(statement, *node.children)
+        case "binary":
+            left, operator, right = node.children
+            x, y = evaluated(statement, left), evaluated(statement, right)
+            return _joined(str(operator), x, y)
+        case "unary":
+            return _unary(statement, *node.children)
+        case "conditional":
+            return _conditional(statement, *node.children)
+        case "cast":
+            kind, inner = node.children
+            return Cast(kind_named(str(kind)), term_of(evaluated(statement, inner)))
+        case _:
+            with statement.frame.source.at(node):
+                return _called(statement, node)
+
+
+def term_of(found: Affine | Term) -> Term:
+    """A value, of an index expression too."""
+    if not isinstance(found, Affine):
+        return found
+    return Position(found) if found.terms else Number(found.constant)
+
+
+def size_of(statement: Statement, node: Any) -> int:
+    """A number that sizes alone say. Raises Wrong."""
+    found = evaluated(statement, node)
+    if not isinstance(found, Affine) or found.terms:
+        raise Wrong("TIR1404", "a bound of a range is made of sizes and integers")
+    return found.constant
+
+
+def _number(text: str) -> Affine | Term:
+    if not text.isdigit():
+        return Number(float(text.rstrip("f")))
+    if int(text) >= 1 << 31:
+        raise Wrong("TIR1403", f"{text} is no 32-bit integer")
+    return affine(int(text))
+
+
+def _named(statement: Statement, name: str) -> Affine | Term:
+    frame = statement.frame
+    if name in statement.lets:
+        return statement.lets[name]
+    if name in frame.sizes:
+        return affine(frame.sizes[name])
+    if name in frame.tensors:
+        return _read(statement, name, [])
+    return affine(statement.index(name))
+
+
+def _extent(statement: Statement, name: Any, place: Any) -> Affine:
+    shape = statement.frame.tensor(str(name)).shape
+    if int(place) >= len(shape):
+        raise Wrong("TIR1403", f"{name} has {len(shape)} dimensions")
+    return affine(shape[int(place)])
+
+
+def _joined(operator: str, x: Affine | Term, y: Affine | Term) -> Affine | Term:
+    """Two operands; sums, and products by what is known, of index expressions are such again."""
+    if isinstance(x, Affine) and isinstance(y, Affine):
+        if operator in "+-":
+            return x + (y if operator == "+" else -y)
+        if operator == "*" and not (x.terms and y.terms):
+            return x * y.constant if x.terms else y * x.constant
+        if operator in "/%" and not x.terms and not y.terms:
+            if not y.constant:
+                raise Wrong("TIR1403", "a size is divided by 0")
+            whole = x.constant // y.constant
+            return affine(whole if operator == "/" else x.constant - whole * y.constant)
+    return Apply(_OPERATORS[operator], (term_of(x), term_of(y)))
+
+
+def _unary(statement: Statement, operator: Any, node: Any) -> Affine | Term:
+    found = evaluated(statement, node)
+    if operator == "!":
+        return Apply("not", (term_of(found),))
+    if operator == "+":
+        return found
+    return -found if isinstance(found, Affine) else Apply("neg", (found,))
+
+
+# Conditions -----------------------------------------------------------------------------------
+
+
+def _conditional(statement: Statement, *nodes: Any) -> Term:
+    """`c ? x : y`; what a condition on indices alone keeps from being read is not read."""
+    where = _bounds(statement, nodes[0])
+    if where is None:
+        found = [term_of(evaluated(statement, x)) for x in nodes]
+        return Apply("select", tuple(found))
+    before = len(statement.uses)
+    then, other = (term_of(evaluated(statement, x)) for x in nodes[1:])
+    statement.guarded += statement.uses[before:]
+    del statement.uses[before:]
+    return Choose(where, then, other)
+
+
+def _bounds(statement: Statement, node: Any) -> tuple[Bound, ...] | None:
+    """A conjunction of comparisons of index expressions; None for any other condition."""
+    if node.data != "binary":
+        return None
+    left, operator, right = node.children
+    if operator == "&&":
+        found = _bounds(statement, left), _bounds(statement, right)
+        return None if found[0] is None or found[1] is None else (*found[0], *found[1])
+    if operator in ("!=", "||") or operator not in _OPERATORS:
+        return None
+    before = len(statement.uses)
+    x, y = evaluated(statement, left), evaluated(statement, right)
+    if not isinstance(x, Affine) or not isinstance(y, Affine) or not (x - y).terms:
+        del statement.uses[before:]
+        return None
+    return _compared(str(operator), x - y)
+
+
+def _compared(operator: str, of: Affine) -> tuple[Bound, ...] | None:
+    match operator:
+        case "<":
+            return (Bound(of, None, 0),)
+        case "<=":
+            return (Bound(of, None, 1),)
+        case ">":
+            return (Bound(of, 1, None),)
+        case ">=":
+            return (Bound(of, 0, None),)
+        case "==":
+            return (Bound(of, 0, 1),)
+        case _:
+            return None
+
+
+# Calls ------------------------------------------------------------------------------------------
+
+
+def _called(statement: Statement, node: Any) -> Term:
+    name, *nodes = node.children
+    arguments = [evaluated(statement, x) for x in nodes if x is not None]
+    if name in statement.frame.tensors:
+        return _read(statement, str(name), arguments)
+    if name in FUNCTIONS:
+        function, count = FUNCTIONS[name]
+        if len(arguments) != count:
+            raise Wrong("TIR1403", f"{name} takes {count} arguments, not {len(arguments)}")
+        return Apply(function, tuple(term_of(x) for x in arguments))
+    raise Wrong("TIR1402", f"there is no tensor and no function {name}")
+
+
+def _read(statement: Statement, name: str, at: list[Affine | Term]) -> Read:
+    tensor = statement.frame.tensor(name)
+    if len(at) != len(tensor.shape):
+        raise Wrong("TIR1403", f"{name} has {len(tensor.shape)} dimensions, not {len(at)}")
+    for position, extent in zip(at, tensor.shape, strict=True):
+        if isinstance(position, Affine):
+            statement.uses.append((position, extent))
+        elif not _is_integer(position):
+            raise Wrong("TIR1403", f"{name} is read at a position that is no integer")
+    return Read(tensor, tuple(at))
+
+
+def _is_integer(term: Term) -> bool:
+    kind = kind_of(term)
+    return isinstance(kind, Scalar) and kind.is_integer

@@ -1,0 +1,63 @@
+"""Names of a function: tensors as they are now, sizes, and the indices of a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from tileir.builder.contraction import Affine, Index, Stage, Tensor, Term
+from tileir.frontends.sources import Source, Wrong
+
+LARGEST = 1 << 31
+"""Elements that a tensor is below."""
+
+DEEPEST = 20
+"""Calls within calls that are inlined."""
+
+
+@attrs.frozen(eq=False)
+class Frame:
+    """A function being compiled: `functions` are those of the text. Every statement makes a new
+    tensor, and the name stands for it from then on; `fresh` are those that no statement wrote."""
+
+    source: Source
+    functions: Mapping[str, Any]
+    outputs: tuple[str, ...]
+    tensors: dict[str, Tensor] = attrs.field(factory=dict[str, Tensor])
+    sizes: dict[str, int] = attrs.field(factory=dict[str, int])
+    stages: list[Stage] = attrs.field(factory=list[Stage])
+    fresh: dict[str, Tensor] = attrs.field(factory=dict[str, Tensor])
+    depth: int = 0
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor of a name, as it is now. Raises Wrong."""
+        if name not in self.tensors:
+            raise Wrong("TIR1402", f"there is no tensor {name}")
+        return self.tensors[name]
+
+    def bind_size(self, name: str, extent: int, tensor: str) -> None:
+        """A size variable of a parameter's type. Raises Wrong."""
+        if self.sizes.setdefault(name, extent) != extent:
+            before = self.sizes[name]
+            raise Wrong("TIR1403", f"{name} is {before}, and {extent} of {tensor}")
+
+
+@attrs.define(eq=False)
+class Statement:
+    """One statement: its indices, in the order in which they occur, those whose range a clause
+    says, names that clauses define, and the reads that ranges are inferred from."""
+
+    frame: Frame
+    indices: dict[str, Index] = attrs.field(factory=dict[str, Index])
+    said: dict[Index, range] = attrs.field(factory=dict[Index, range])
+    lets: dict[str, Affine | Term] = attrs.field(factory=dict[str, Any])
+    uses: list[tuple[Affine, int]] = attrs.field(factory=list[Any])
+    """Positions and the extents they are in."""
+    guarded: list[tuple[Affine, int]] = attrs.field(factory=list[Any])
+    """Those in arms of a choice by a condition on indices."""
+
+    def index(self, name: str) -> Index:
+        """The index of a name."""
+        return self.indices.setdefault(name, Index(name))
