@@ -6,13 +6,15 @@ found = plan.resolved((x, y, z, m, n, k))    None: launch the kernel without ten
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import attrs
 
-from tileir.backend.tma.host import Operand, Step, host_values
+from tileir.backend.tma.host import FORMULAS, Operand, Step, host_values
 from tileir.ir import Function
 from tileir.ops.hopper import TensorMap
 from tileir.ops.program import Assume
@@ -70,6 +72,37 @@ class HostPlan:
             return None
         return _Reading(kernel).plan(maps)
 
+    def to_text(self) -> str:
+        """As a line of JSON, which a module's metadata can hold."""
+        return json.dumps(attrs.asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def from_text(text: str) -> HostPlan:
+        """What `to_text` gave. Raises KeyError, TypeError and ValueError for anything else."""
+        found = json.loads(text)
+        steps = tuple(Step(**_tuples(s)) for s in found["steps"])
+        maps = tuple(MapRecipe(**_tuples(m)) for m in found["maps"])
+        for step in steps:
+            if step.mnemonic not in FORMULAS:
+                raise ValueError(f"no op {step.mnemonic}")
+        plan = HostPlan(**{**_tuples(found), "steps": steps, "maps": maps})
+        plan.check_names()
+        return plan
+
+    def check_names(self) -> None:
+        """Raise ValueError where an operand is neither a number nor the name of one."""
+        count = len(self.steps)
+        known = {*(f"a{i}" for i in range(self.arguments)), *(f"v{i}" for i in range(count))}
+        named = [x for s in self.steps for x in s.operands] + [*self.guards]
+        named += [x for m in self.maps for x in (m.base, *m.extents, *m.strides)]
+        for operand in named:
+            if operand not in known if isinstance(operand, str) else type(operand) is not int:
+                raise ValueError(f"no operand {operand!r}")
+        for step in self.steps:
+            numbers = all(type(n) is int for n in (step.bits, step.source, step.size))
+            if not numbers or not re.fullmatch(r"[a-z ]*", step.word):
+                raise ValueError(f"no step {step}")
+
     def resolved(self, arguments: Sequence[int]) -> tuple[MapValues, ...] | None:
         """The maps for `arguments`: addresses, integers, whatever for others. None where a guard
         is 0 or a map cannot be encoded ("Tensor Map", CUDA driver API)."""
@@ -94,6 +127,10 @@ class HostPlan:
         space: dict[str, Any] = {}
         exec(compile(text, "<host plan>", "exec"), {}, space)  # the text is made of formulas alone
         return space["plan"]
+
+
+def _tuples(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
 
 
 def _tuple(operands: Sequence[Operand]) -> str:

@@ -54,3 +54,26 @@ def test_arguments_that_a_map_cannot_have(arguments: tuple[int, ...]) -> None:
 def test_instances_are_counted_by_the_last_arguments() -> None:
     found = plan(matmul(64, 64, 32), f"{FRONT},persist,roles")
     assert found.persistent and found.arguments == 9
+
+
+def test_plans_are_texts() -> None:
+    found = plan(matmul(64, 64, 32))
+    assert HostPlan.from_text(found.to_text()) == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    (
+        ('"a3"', '"__import__"'),
+        ('"mnemonic":"and"', '"mnemonic":"exec"'),
+        ('"word":"sge"', '"word":"sge;"'),
+        ('"bits":1', '"bits":"1"'),
+        ('"steps"', '"step"'),
+        ("}", ""),
+    ),
+)
+def test_texts_that_are_no_plans(old: str, new: str) -> None:
+    text = plan(matmul(64, 64, 32)).to_text()
+    assert old in text
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        HostPlan.from_text(text.replace(old, new, 1))
