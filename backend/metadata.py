@@ -9,9 +9,10 @@ from typing import Any
 import attrs
 
 from tileir.analysis.effects import effects
+from tileir.errors import CompileError, Diagnostic
 from tileir.ir import AttributeValue, Function, Module
 from tileir.ops.program import GridQuery
-from tileir.types import Descriptor, Pointer
+from tileir.types import F4E2M1, I4, Descriptor, Pointer
 
 _HOST = re.compile(r"host\.([a-z_]+)(\d+)")
 
@@ -122,11 +123,15 @@ def metadata_of(
 
 def arguments_of(function: Function, prepared: Function) -> tuple[Argument, ...]:
     """The parameters of `function`, with the effects of `prepared`, whose parameters are the same
-    but for descriptors, which are an address and numbers there."""
+    but for descriptors, which are an address and numbers there.
+    Raises `CompileError` (TIR0706) for what cannot be passed."""
     found, values = effects(prepared), [p.value for p in prepared.parameters]
     made: list[Argument] = []
     for index, parameter in enumerate(function.parameters):
         promises, kind = parameter.attributes, parameter.type
+        if kind in (I4, F4E2M1):
+            message = f"parameter {parameter.name or index} has type {kind}, of less than a byte"
+            raise CompileError(Diagnostic("TIR0706", message, parameter.location))
         plain = Argument(
             parameter.name or f"a{index}", str(kind), promises.aligned or 1,
             promises.multiple_of or 1,

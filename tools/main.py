@@ -12,6 +12,7 @@ from tileir.errors import TileirError
 
 COMMANDS = {
     "run": "run a kernel on the inputs its module describes and check the result",
+    "aot": "compile a kernel ahead of time: cubin, metadata, C header",
     "explain": "say what an error code means",
     "link": "join modules into one",
     "view": "draw a kernel: who holds, accesses and needs what, and what passes do to it",

@@ -1,0 +1,138 @@
+"""A compiled kernel as a C header that needs nothing but the CUDA driver API."""
+
+from __future__ import annotations
+
+import re
+
+from tileir.backend.compiled import Compiled
+from tileir.backend.metadata import Argument, Metadata
+from tileir.backend.runtime.version import compiler_version
+
+_C_TYPES = {
+    "i1": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
+    "f8e4m3": "uint8_t", "f8e5m2": "uint8_t", "f8e8m0": "uint8_t", "f16": "uint16_t",
+    "bf16": "uint16_t", "f32": "float", "f64": "double",
+}  # fmt: skip
+"""Floats that C lacks are passed as their bits."""
+
+_KEYWORDS = re.compile(
+    r"auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
+    r"inline|int|long|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|"
+    r"union|unsigned|void|volatile|while|grid_[xyz]|stream|function|arguments"
+)
+"""Words of C, and of the functions written."""
+
+
+def header(compiled: Compiled) -> str:
+    """The text of the header: the machine code, what it needs, and functions that load it into the
+    current context and launch it.
+
+    Raises `CompileError` where there is no machine code.
+    """
+    plan = compiled.metadata
+    name = _identifier(plan.kernel)
+    guard = f"TILEIR_{name.upper()}_{plan.target.upper()}_H"
+    return f"""\
+/* {plan.kernel} for {plan.target}, made by {compiler_version()}. */
+#ifndef {guard}
+#define {guard}
+
+#include <cuda.h>
+#include <stdint.h>
+
+enum {{
+  {name}_threads = {plan.threads}, /* of a block */
+  {name}_shared = {plan.shared}, /* bytes of shared memory of a block */
+  {name}_registers = {plan.registers}, /* of a thread */
+  {name}_axes = {plan.axes} /* extents of the grid that the kernel looks at */
+}};
+
+static const unsigned char {name}_cubin[] __attribute__((aligned(16))) = {{
+{_bytes(compiled.cubin)}
+}};
+
+{_load(name, plan)}
+
+{_launch(name, plan)}
+
+#endif
+"""
+
+
+def _load(name: str, plan: Metadata) -> str:
+    allowed = ""
+    if plan.dynamic:
+        allowed = f"""
+  if (!result)
+    result = cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                {name}_shared);"""
+    return f"""\
+/* Load the kernel into the current context. */
+static inline CUresult {name}_load(CUmodule *module, CUfunction *function)
+{{
+  CUresult result = cuModuleLoadData(module, {name}_cubin);
+  if (!result)
+    result = cuModuleGetFunction(function, *module, "{plan.kernel}");{allowed}
+  return result;
+}}"""
+
+
+def _launch(name: str, plan: Metadata) -> str:
+    parameters = [p for argument in plan.parameters for p in _parameters(argument)]
+    checks = [c for argument in plan.parameters for c in _checks(argument)]
+    declared = "".join(f",\n    {kind} {word} /* {note} */" for kind, word, note in parameters)
+    checked = f"  if ({' || '.join(checks)})\n    return CUDA_ERROR_INVALID_VALUE;\n"
+    addresses = ", ".join(f"&{word}" for _, word, _ in parameters) or "0"
+    shared = f"{name}_shared" if plan.dynamic else "0"
+    return f"""\
+/* Launch it for every instance of a grid, and return at once. CUDA_ERROR_INVALID_VALUE where an
+   argument is not what the kernel was compiled for. */
+static inline CUresult {name}_launch(
+    CUfunction function, CUstream stream, unsigned grid_x, unsigned grid_y, unsigned grid_z{declared})
+{{
+{checked if checks else ""}\
+  void *arguments[] = {{{addresses}}};
+  return cuLaunchKernel(function, grid_x, grid_y, grid_z, {name}_threads, 1, 1, {shared}, stream,
+                        arguments, 0);
+}}"""  # noqa: E501 - a line of C
+
+
+def _parameters(argument: Argument) -> list[tuple[str, str, str]]:
+    """C type, name and a note for each value that is passed."""
+    name, first = _identifier(argument.name), argument.words[0]
+    if not first.endswith("*"):
+        return [(_C_TYPES[first], name, first + _promises(argument))]
+    found = [("CUdeviceptr", name, argument.type + _promises(argument))]
+    rank = (len(argument.words) - 1) // 2
+    for what in ("extent", "stride"):
+        found += [("int64_t", f"{name}_{what}{d}", "in elements") for d in range(rank)]
+    return found
+
+
+def _promises(argument: Argument) -> str:
+    words = [
+        word
+        for word, holds in (
+            ("read", argument.reads), ("written", argument.writes), ("atomics", argument.atomics),
+            (f"multiple of {argument.multiple_of}", argument.multiple_of > 1),
+            (f"aligned to {argument.aligned} bytes", argument.aligned > 1),
+        )
+        if holds
+    ]  # fmt: skip
+    return "".join(f", {word}" for word in words)
+
+
+def _checks(argument: Argument) -> list[str]:
+    name = _identifier(argument.name)
+    return [f"{name} % {n} != 0" for n in (argument.aligned, argument.multiple_of) if n > 1]
+
+
+def _bytes(data: bytes) -> str:
+    rows = (data[i : i + 24] for i in range(0, len(data), 24))
+    return ",\n".join(",".join(map(str, row)) for row in rows)
+
+
+def _identifier(name: str) -> str:
+    """`name` as a word of C."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return f"{word}_" if _KEYWORDS.fullmatch(word) else f"_{word}" if word[:1].isdigit() else word

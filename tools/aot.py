@@ -1,0 +1,62 @@
+"""`tileir aot FILE`: compile a kernel ahead of time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tileir.tools.files import read_module, write_file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the sub-command's arguments."""
+    parser.add_argument("file", metavar="FILE", help=".tir file; - for stdin")
+    parser.add_argument("--kernel", help="which kernel (default: the only one)")
+    parser.add_argument(
+        "--target", action="append", metavar="sm_90a", help="GPU to compile for, may be repeated"
+    )
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", type=_option,
+        help="of the compiler, e.g. num_warps=8",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", default=".", help="folder to write to (default: here)")
+    parser.add_argument(
+        "--whole",
+        action="store_true",
+        help="write KERNEL.TARGET.tirk too: all of it",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Write KERNEL.TARGET.cubin, .json and .h for each target, and name them."""
+    from tileir.backend import compile as compile_kernel
+    from tileir.backend.runtime.format import dumps
+    from tileir.backend.runtime.header import header
+
+    module, folder = read_module(options.file), Path(options.output)
+    settings = dict(options.option)
+    for target in options.target or ["sm_90a"]:
+        made = compile_kernel(module, target, settings, options.kernel)
+        stem = folder / f"{made.plan.kernel}.{target}"
+        about = json.dumps(made.metadata.to_json(), indent=2) + "\n"
+        files = {".cubin": made.cubin, ".json": about.encode(), ".h": header(made).encode()}
+        if options.whole:
+            files[".tirk"] = dumps(made)
+        for suffix, data in files.items():
+            write_file(f"{stem}{suffix}", data)
+            sys.stdout.write(f"{stem}{suffix}  {len(data)} bytes\n")
+    return 0
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """A name and a value: a number, true, false, none, or words with commas."""
+    name, sign, word = text.partition("=")
+    if not sign:
+        raise argparse.ArgumentTypeError(f"an option is NAME=VALUE, not {text!r}")
+    known = {"true": True, "false": False, "none": None}
+    if word.lower() in known:
+        return name, known[word.lower()]
+    return name, int(word) if word.lstrip("-").isdigit() else tuple(word.split(","))
