@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tileir.backend.runtime.store import cache_folder
 from tileir.backend.tuning import (
     SEARCHES,
     CpuMeter,
@@ -31,7 +32,6 @@ from tileir.errors import Diagnostic, ToolError
 from tileir.tools.executors import choose
 from tileir.tools.files import write_file
 from tileir.tools.tuning.ahead import ranking
-from tileir.tools.tuning.folders import default_database
 from tileir.tools.tuning.plot import picture
 from tileir.tools.tuning.problems import SPACES, Wish, choices_in, problem_of
 from tileir.tools.tuning.progress import observer
@@ -98,7 +98,7 @@ def _add_output(group: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Tune, and say why this one."""
     with ExitStack() as stack:
-        database = stack.enter_context(Database(options.database or default_database()))
+        database = stack.enter_context(Database(options.database or cache_folder() / "tuning.db"))
         for path in options.merge:
             _merge(database, path)
         if options.file is not None:

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from tileir.backend import cpu
 from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
 from tileir.backend.driver.spans import Span
 from tileir.backend.executor import expanded, ordered
@@ -34,8 +35,9 @@ class CpuMeter:
     isolated: bool = True
 
     def device(self) -> Device:
-        """The processor's name and how many threads run."""
-        return Device(f"{_processor()} x{self.threads or os.cpu_count()}", platform.system())
+        """The processor's name and how many threads run; the code that makes code for it."""
+        name = f"{_processor()} x{self.threads or os.cpu_count()}"
+        return Device(name, f"{platform.system()} {_sources()}")
 
     def places(self) -> Sequence[Mapping[str, str]]:
         """One: more would take processors from each other."""
@@ -116,3 +118,11 @@ def _processor() -> str:
         return platform.machine()
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.machine())
+
+
+def _sources() -> str:
+    """A digest of what makes code for CPUs alone."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(cpu.__path__[0]).glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.backend.compile import Metadata, Options, compile, staged  # noqa: A004
+from tileir.backend.compile import Compiled, Options, compile, staged  # noqa: A004
 from tileir.backend.driver.device import driver
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.spans import Span
@@ -23,16 +23,6 @@ from tileir.backend.tuning.meter import Artifact, Device, Survey
 from tileir.backend.tuning.problem import Job
 from tileir.backend.tuning.use import use_of
 from tileir.backend.tuning.work import work_of
-
-
-@attrs.frozen
-class Code:
-    """Machine code and what a launch needs to know."""
-
-    cubin: bytes
-    plan: Metadata
-    names: tuple[str, ...]
-    """The kernel's parameters."""
 
 
 @attrs.frozen
@@ -84,14 +74,14 @@ class GpuMeter:
 
     def compile(self, job: Job) -> Artifact:
         """The cubin."""
-        start, module = time.perf_counter(), job.module()
-        made = compile(module, self.target, Options(**job.options), job.kernel)
-        plan, cubin = made.metadata, made.cubin
-        names = tuple(str(p.name) for p in module.functions[plan.kernel].parameters)
+        start = time.perf_counter()
+        made = compile(job.module(), self.target, Options(**job.options), job.kernel)
+        plan, machine_code = made.metadata, made.assembled
+        bare = Compiled({}, "", "", "", plan, code=machine_code, remarked=())
+        digest = hashlib.sha256(machine_code.cubin).hexdigest()[:20]
         return Artifact(
-            Code(cubin, plan, names), hashlib.sha256(cubin).hexdigest()[:20], plan.registers,
-            plan.spills, plan.shared, time.perf_counter() - start,
-        )  # fmt: skip
+            bare, digest, plan.registers, plan.spills, plan.shared, time.perf_counter() - start
+        )
 
     def open(self, inputs: Mapping[str, Any]) -> GpuSession:
         """The arguments on the device; raises `LaunchError`."""
@@ -143,11 +133,12 @@ class GpuSession:
         driver().to_host(data.ctypes.data, self.addresses[name], data.nbytes)
         return attrs.evolve(span, data=data).elements
 
-    def _ready(self, code: Code, grid: Sequence[int]) -> tuple[Any, list[Any]]:
-        kernel: Any = Kernel(code)  # pyright: ignore[reportArgumentType]
-        described = [kind.startswith("tensor_desc") for kind in code.plan.arguments]
-        values = [self._value(n, d) for n, d in zip(code.names, described, strict=True)]
-        return kernel[tuple(grid)], values
+    def _ready(self, code: Compiled, grid: Sequence[int]) -> tuple[Any, list[Any]]:
+        """The launch, and its arguments."""
+        values = [
+            self._value(p.name, p.type.startswith("tensor_desc")) for p in code.plan.parameters
+        ]
+        return Kernel(code)[tuple(grid)], values
 
     def _value(self, name: str, described: bool) -> Any:
         span, given = self.spans.get(name), self.inputs[name]

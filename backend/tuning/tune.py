@@ -14,6 +14,7 @@ from typing import Protocol
 
 import attrs
 
+from tileir.backend.runtime.version import compiler_version
 from tileir.backend.tuning.database import Database, Family
 from tileir.backend.tuning.errors import refused
 from tileir.backend.tuning.evaluate import Evaluator, Limits, Trial
@@ -23,7 +24,6 @@ from tileir.backend.tuning.problem import Problem, numbers_in, shape_class, shap
 from tileir.backend.tuning.prune import Pruning, pruned
 from tileir.backend.tuning.search import Exhaustive, Field, Search
 from tileir.backend.tuning.space import Point, named
-from tileir.backend.tuning.version import compiler_version
 
 
 class Observer(Protocol):

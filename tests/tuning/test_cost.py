@@ -1,0 +1,147 @@
+"""The cost model: what it says of kernels whose times are known, and in which direction it goes."""
+
+import attrs
+import pytest
+from matmuls import inputs, problem
+
+from tileir.backend.compile import Options, staged
+from tileir.backend.target import target
+from tileir.backend.tuning import GpuMeter
+from tileir.backend.tuning.cost import Use, estimate, machine_of
+from tileir.backend.tuning.problem import numbers_in
+from tileir.backend.tuning.report import _ranks
+from tileir.backend.tuning.use import use_of
+from tileir.backend.tuning.work import Work, work_of
+from tileir.textual import parse
+
+MACHINE = machine_of("sm_90a")
+WORK = Work({16: 2.0 * 128 * 128 * 4096}, 1e5, 2e6, 3e4, 64)
+USE = Use(8, 65536, 120, 3, 2e6, 127)
+
+MEASURED = {
+    512: {
+        "64x64x128 w4 s3": 7.2, "64x64x64 w4 s4": 7.3, "64x64x64 w8 s4": 7.6,
+        "64x128x64 w4 s3": 8.6, "128x128x64 w4 s3": 10.3, "128x128x64 w8 s3": 11.4,
+        "256x128x64 w8 s3": 15.6, "128x256x64 w8 s3": 15.8,
+    },
+    4096: {
+        "128x128x64 w4 s3": 328.8, "256x128x64 w8 s3": 333.5, "128x256x64 w8 s3": 333.8,
+        "128x128x64 w4 s2": 352.6, "128x128x64 w8 s3": 377.6, "64x128x64 w4 s3": 380.6,
+        "64x64x64 w4 s4": 476.7, "64x64x128 w4 s3": 476.8, "64x64x64 w8 s4": 609.6,
+    },
+}  # fmt: skip
+"""Microseconds of f16 products by `mma.sync` of two extents, by tiles, warps and stages, on one
+H200 (benchmarks/matmul.py, 2026-11-21)."""
+
+
+def point(text):
+    tiles, warps, stages = text.split()
+    m, n, k = map(int, tiles.split("x"))
+    return {"M": m, "N": n, "K": k, "num_warps": int(warps[1:]), "stages": int(stages[1:])}
+
+
+@pytest.mark.parametrize("size", MEASURED)
+def test_the_model_ranks_products_as_they_were_measured(size):
+    times = MEASURED[size]
+    meter, numbers = GpuMeter("sm_90a"), numbers_in(inputs(size))
+    expected = {n: meter.survey(problem(size).job(point(n)), numbers).seconds for n in times}
+    favourite = min(expected, key=lambda n: expected[n])
+    assert times[favourite] <= 1.06 * min(times.values())
+    first, second = _ranks(list(times.values())), _ranks(list(expected.values()))
+    middle = (len(times) - 1) / 2
+    agreement = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
+    assert agreement / sum((a - middle) ** 2 for a in first) > 0.7
+    assert all(0.4 < expected[n] * 1e6 / times[n] < 1.6 for n in times)
+
+
+def seconds(work=WORK, use=USE, instances=1024, machine=MACHINE):
+    return estimate(work, use, instances, machine).seconds
+
+
+def test_more_work_takes_longer():
+    twice = attrs.evolve(WORK, dots={16: 2 * WORK.dots[16]})
+    assert seconds(twice) > 1.5 * seconds()
+    assert seconds(instances=2048) > 1.7 * seconds()
+
+
+def test_a_wave_begun_is_a_wave():
+    resident = USE.resident(MACHINE.target)
+    full = MACHINE.processors * resident
+    assert seconds(instances=full + 1) > seconds(instances=full)
+    assert seconds(instances=2 * full) == pytest.approx(
+        2 * seconds(instances=full) - seconds(instances=full) + (seconds(instances=full) - 5e-6)
+    )
+
+
+def test_stages_hide_latency():
+    slow = attrs.evolve(WORK, dots={}, read=1e4, arithmetic=0.0)
+    use = attrs.evolve(USE, fragments=0.0)
+    times = [seconds(slow, attrs.evolve(use, stages=s), 132) for s in (2, 3, 5)]
+    assert times[0] > 1.8 * (times[1] - 10e-6) and times[1] > times[2]
+
+
+@pytest.mark.parametrize(
+    ("use", "blocks"),
+    [
+        (Use(4, 0, 32), 16), (Use(8, 0, 128), 2), (Use(4, 100_000, 32), 2), (Use(1, 0, 24), 32),
+        (Use(32, 0, 64), 1), (Use(32, 0, 128), 0),
+    ],
+)  # fmt: skip
+def test_blocks_side_by_side(use, blocks):
+    assert use.resident(target("sm_90a")) == blocks
+
+
+def test_spills_cost():
+    assert seconds(use=attrs.evolve(USE, registers=177)) == pytest.approx(2.0 * seconds(), rel=0.02)
+
+
+def test_the_estimate_says_what_it_waits_for():
+    heavy = attrs.evolve(WORK, read=1e8)
+    assert estimate(heavy, USE, 1024, MACHINE).bound == "traffic"
+    assert estimate(WORK, USE, 1024, MACHINE).bound == "products"
+
+
+LOOPS = """tir 1.0
+define kernel void @k(f32* %x, f32* %y, i32 %n, i32 %m) {
+entry:
+  %pid = program_id i32
+  %to = add i32 %pid, %n
+  %r = make_range i32<64>
+  %xs = splat f32*<64> %x
+  %p = getelementptr f32*<64> %xs, %r
+  br outer
+outer:
+  %i = phi i32 [0, entry], [%i.next, next]
+  br inner
+inner:
+  %j = phi i32 [%n, outer], [%j.next, inner]
+  %v = load f32<64> %p
+  %w = fmul f32<64> %v, %v
+  store %p, %w
+  %j.next = sub i32 %j, 3
+  %again, _ = icmp (i1, i1) %j.next, 0 {predicate = sgt}
+  cond_br %again, inner, next
+next:
+  %i.next = add i32 %i, 2
+  %more, _ = icmp (i1, i1) %i.next, %to {predicate = slt}
+  cond_br %more, outer, done
+done:
+  ret
+}
+"""
+
+
+def test_work_is_counted_over_loops_whose_rounds_are_computed():
+    function = parse(LOOPS).kernel(None)
+    found = work_of(function, (9,), {"n": 12})  # instance 4 of 9: 16 by 2, 12 down by 3
+    assert found.read == found.written == 8 * 4 * 64 * 4
+    assert found.steps == 8 * 4
+    assert work_of(function, (9,), {}).steps == 16 * 16
+
+
+def test_needs_are_read_off_the_program():
+    module = parse(LOOPS)
+    done = staged(module, target("sm_90"), Options(num_warps=1), None)
+    found = use_of(done, target("sm_90"), 1.0)
+    assert (found.warps, found.shared, found.stages, found.limit) == (1, 0, 1, 255)
+    assert 16 < found.registers < 40

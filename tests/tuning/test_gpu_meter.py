@@ -1,0 +1,56 @@
+"""Candidates for a GPU: what is known of them before and after they are compiled, without one."""
+
+import pickle
+
+import pytest
+from matmuls import inputs, make, problem
+
+from tileir.backend.tuning import GpuMeter
+from tileir.backend.tuning.problem import numbers_in
+from tileir.errors import CompileError
+
+METER = GpuMeter("sm_90a")
+POINT = {"M": 64, "N": 64, "K": 32, "num_warps": 4, "stages": 3}
+
+
+def test_a_survey_knows_work_needs_and_time():
+    found = METER.survey(problem(1024).job(POINT), numbers_in(inputs(1024)))
+    assert found.work is not None and found.use is not None and found.estimate is not None
+    assert found.work.dots == {16: 2 * 64 * 64 * 1024}
+    assert found.work.read == 2 * 64 * 1024 * 2
+    assert found.work.written == 64 * 64 * 2
+    assert found.work.steps == 32
+    assert (found.use.warps, found.use.stages, found.use.shared) == (4, 3, 3 * 2 * 64 * 32 * 2)
+    assert 5e-6 < found.seconds < 100e-6
+
+
+def test_a_compiled_candidate_is_small_and_can_be_sent():
+    pytest.importorskip("llvmlite")
+    made = METER.compile(problem(1024).job(POINT))
+    data = pickle.dumps(made)
+    assert len(data) < 100_000
+    again = pickle.loads(data)
+    assert again.code.cubin[:4] == b"\x7fELF"
+    assert [p.name for p in again.code.plan.parameters] == ["a", "b", "c", "m", "n", "k"]
+    assert again.registers and again.digest == made.digest
+    assert METER.compile(problem(1024).job(POINT)).digest == made.digest
+
+
+def test_what_needs_too_much_is_refused_before_code_is_written():
+    point = {**POINT, "M": 256, "N": 256, "K": 128}
+    with pytest.raises(CompileError) as error:
+        METER.survey(problem(1024).job({**point, "stages": 5}), {})
+    assert error.value.code == "TIR0708"
+
+
+def test_registers_are_estimated_about_right():
+    """Against what the assembler reports, for tiles that are not spilled."""
+    for point in (POINT, {**POINT, "M": 128}, {**POINT, "num_warps": 8}):
+        job = problem(1024).job(point)
+        estimated = METER.survey(job, {}).use.registers
+        real = METER.compile(job).registers
+        assert 0.5 <= estimated / real <= 1.5, (point, estimated, real)
+
+
+def test_factories_are_sent_by_name():
+    assert pickle.loads(pickle.dumps(problem(64).job(POINT))).make is make
