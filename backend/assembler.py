@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.ptxas import assembled_by, ptxas
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
@@ -33,12 +34,17 @@ class Assembled:
     spills: int
     shared: int
     stack: int
+    warnings: tuple[str, ...] = ()
+    """What the assembler says costs speed."""
 
 
 def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = ()) -> Assembled:
     """The cubin of `ptx` and of `libraries`, more PTX.
 
     Raises `CompileError` (TIR0705) with the assembler's log."""
+    tool = ptxas() if "setmaxnreg" in ptx and not libraries else None
+    if tool is not None:
+        return _measured(*assembled_by(tool, ptx, target, ["-O1"] * (len(ptx) > _LARGE)))
     library = _library()
     options = [f"-arch={target.name}".encode(), b"-verbose", b"-O3"]
     options += [b"-Xptxas=-O1"] if len(ptx) > _LARGE else []
@@ -67,6 +73,7 @@ def _measured(cubin: bytes, log: str) -> Assembled:
         spills=number(r"(\d+) bytes spill stores"),
         shared=number(r"(\d+) bytes smem"),
         stack=number(r"(\d+) bytes stack frame"),
+        warnings=tuple(line for line in log.splitlines() if "(C7" in line),
     )
 
 

@@ -17,12 +17,12 @@ from tileir.backend.concerned import (
     strip_mine,
     uniform_steps,
 )
+from tileir.backend.crew import Crew
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.llvm.optimise import to_ptx
-from tileir.backend.memory.allocation import allotted
 from tileir.backend.memory.barriers import synchronised
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.metadata import Metadata, metadata_of
@@ -62,7 +62,8 @@ def compile(
 def _compiled(module: Module, machine: Target, options: Options, kernel: str | None) -> Compiled:
     done = staged(module, machine, options, kernel)
     last, limited = done.stages["barriers"], done.registers != options.registers
-    text = emit(Unit(last, done.kernel, done.memory, done.num_warps, done.registers), machine)
+    unit = Unit(last, done.kernel, done.memory, done.num_warps, done.registers, options.watch_waits)
+    text = emit(unit, machine)
     ptx, optimized = to_ptx(text, machine, options.optimize)
     plan = metadata(done, machine)
     return Compiled(
@@ -91,6 +92,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     name, notes = _kernel(module, kernel).name, list[Diagnostic]()
     prepared = prepare(module, name)
     check_permitted(prepared.functions[name], options.permit)
+    crew = Crew.of(prepared, prepared.functions[name])
     mined = strip_mine(prepared.functions[name], options.num_warps or 0)
     stripped = _result(mined, notes)
     outcome, registers = _pipelined(stripped, options, machine)
@@ -103,23 +105,25 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     function = _result(vectorize(windows, threads=num_warps * machine.lanes), notes)
     if registers is not None and registers < machine.max_registers:
         function = cast(Function, recompute(function).ir)
+    vectorized = crew.vectorized(machine)
     contiguity = Contiguity.of(function)
     laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
     laid_out = laid_out.evolve(attributes={**laid_out.attributes, "num_warps": num_warps})
-    allocated = allotted(laid_out, machine.shared_bytes)
-    waiting = synchronised(allocated)
+    arranged = vectorized.laid_out()
+    allocated, placed = arranged.allotted(laid_out, machine)
+    waiting, ordered = synchronised(allocated), placed.synchronised()
     stages = {
         "input": module,
         "prepared": prepared,
         "strips": prepared.with_functions({**prepared.functions, name: stripped}),
         "pipelined": _marked(prepared, pipelined, "pipelined", num_warps),
         "windows": _marked(prepared, windows, "windows", num_warps),
-        "vectorized": _marked(prepared, function, "vectorized", num_warps),
-        "layouts": _marked(prepared, laid_out, "layouts", num_warps),
-        "allocated": _marked(prepared, allocated, "allocated", num_warps),
-        "barriers": _marked(prepared, waiting, "barriers", num_warps),
+        "vectorized": _marked(vectorized.within(prepared), function, "vectorized", num_warps),
+        "layouts": _marked(arranged.within(prepared), laid_out, "layouts", num_warps),
+        "allocated": _marked(placed.within(prepared), allocated, "allocated", num_warps),
+        "barriers": _marked(ordered.within(prepared), waiting, "barriers", num_warps),
     }
-    return Staged(stages, name, Plan.of(waiting), num_warps, tuple(notes), registers)
+    return Staged(stages, name, ordered.plan(waiting), num_warps, tuple(notes), registers)
 
 
 def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:

@@ -19,6 +19,8 @@ class Options:
     None they are chosen: a limit under which another block has room, as long as nothing is spilled,
     else fragments ahead and no limit. `windows`: windows of one buffer that overlap are staged in
     shared memory once.
+    `watch_waits`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel with
+    an error, for kernels that are being made.
     `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
 
     num_warps: int | None = None
@@ -27,6 +29,7 @@ class Options:
     prefetch: bool | None = None
     windows: bool = True
     registers: int | None = None
+    watch_waits: bool = False
     permit: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tileir.backend.expand.ops import expand
+from tileir.backend.expand.ops import expand, expand_role
 from tileir.ir import Function, Module
 
 
@@ -17,9 +17,9 @@ def prepare(module: Module, kernel: str) -> Module:
     """
     declared = any(function.is_declaration for function in module.functions.values())
     whole = _linked(module) if declared else module
-    expanded = _inlined(whole)
-    for name in (kernel, *roles_of(expanded.functions[kernel])):
-        expanded = expand(expanded, name)
+    expanded = expand(_inlined(whole), kernel)
+    for name in roles_of(expanded.functions[kernel]):
+        expanded = expand_role(expanded, name)
     return _unpredicated(expanded)
 
 

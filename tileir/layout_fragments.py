@@ -60,16 +60,21 @@ def mma_operand(
 
 def wgmma_result(shape: Vector, warps: Vector) -> Layout:
     """D of `wgmma.m64nNk*` over a tile of `shape`: four warps are the 64 rows of a warpgroup;
-    N in registers. `warps` counts warps per dimension, a multiple of 4 along M, which run along
-    M fastest. Raises ValueError otherwise."""
+    N in registers, each warp's columns together. `warps` counts warps per dimension, a multiple of
+    4 along M, which run along M fastest. Raises ValueError otherwise."""
     _check(shape, warps)
     if warps[-2] % 4:
         raise ValueError(f"expected a multiple of 4 warps along M, found {warps[-2]}")
     rank, m, n = len(shape), len(shape) - 2, len(shape) - 1
     steps = [Repeat("register", 2, n), Repeat("lane", 4, n), Repeat("lane", 8, m)]
     steps += [Repeat("register", 2, m), Repeat("warp", 4, m)]
-    counts = (*warps[:-2], warps[-2] // 4, warps[-1])
-    return _covered(rank, steps, shape, counts, (4 * ROWS, COLUMNS), along_m_first=True)
+    steps.append(Repeat("warp", groups := warps[-2] // 4, m))
+    steps.append(Repeat("register", -(-shape[n] // (COLUMNS * warps[-1])), n))
+    steps.append(Repeat("warp", warps[-1], n))
+    steps += [Repeat("warp", warps[d], d) for d in reversed(range(rank - 2))]
+    steps.append(Repeat("register", -(-shape[m] // (4 * ROWS * groups)), m))
+    steps += [Repeat("register", -(-shape[d] // warps[d]), d) for d in reversed(range(rank - 2))]
+    return layout(rank, repeats=tuple(steps))
 
 
 def wgmma_operand(element: Element, shape: Vector, warps: Vector) -> Layout:
@@ -92,15 +97,12 @@ def wgmma_operand(element: Element, shape: Vector, warps: Vector) -> Layout:
 
 
 def _covered(
-    rank: int, steps: list[Repeat], shape: Vector, warps: Vector, instruction: tuple[int, int],
-    *, along_m_first: bool = False,
-) -> Layout:  # fmt: skip
+    rank: int, steps: list[Repeat], shape: Vector, warps: Vector, instruction: tuple[int, int]
+) -> Layout:
     """`steps`, one instruction, repeated by warps and registers until `shape` is covered."""
     covered = [1] * (rank - 2) + list(instruction)
-    order = [rank - 2, rank - 1] if along_m_first else [rank - 1, rank - 2]
-    order += list(reversed(range(rank - 2)))
     moved = list(steps)
-    for d in order:
+    for d in (rank - 1, rank - 2, *reversed(range(rank - 2))):
         moved.append(Repeat("warp", warps[d], d))
         covered[d] *= warps[d]
     for d in (rank - 1, rank - 2, *reversed(range(rank - 2))):

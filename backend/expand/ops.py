@@ -6,7 +6,7 @@ Module to module, before layouts, so that nothing behind it knows these ops.
 
 from __future__ import annotations
 
-from tileir.ir import Module
+from tileir.ir import Function, Module
 from tileir.types import Descriptor
 
 DISGUISED = frozenset(
@@ -23,15 +23,28 @@ def expand(module: Module, kernel: str) -> Module:
     described = any(isinstance(p.type, Descriptor) for p in function.parameters)
     if not described and not any(_concerns(op.mnemonic) for op in function.ops):
         return module
+    from tileir.backend.expand.descriptors import expand_descriptors  # as below
+
+    return _expanded(module, expand_descriptors(function))
+
+
+def expand_role(module: Module, name: str) -> Module:
+    """The same for a function that a kernel starts as a role, whose descriptors are tensor maps."""
+    function = module.functions[name]
+    if not any(_concerns(op.mnemonic) for op in function.ops):
+        return module
+    return _expanded(module, function)
+
+
+def _expanded(module: Module, function: Function) -> Module:
     # What few kernels have takes time to load.
-    from tileir.backend.expand.descriptors import expand_descriptors
     from tileir.backend.expand.scaled import expand_scaled
     from tileir.backend.expand.scans import expand_scans
 
-    changed = expand_scaled(expand_descriptors(function))
-    if changed is not function:
-        module = module.with_functions({**module.functions, kernel: changed})
-    return expand_scans(module, kernel)
+    changed = expand_scaled(function)
+    if changed is not module.functions[function.name]:
+        module = module.with_functions({**module.functions, function.name: changed})
+    return expand_scans(module, function.name)
 
 
 def _concerns(mnemonic: str) -> bool:

@@ -169,11 +169,15 @@ class DotHomes:
     in_registers: Mapping[Op, bool]
     """Whether a dot takes its factors in registers."""
     values: Mapping[Value, Layout]
+    grouped: Mapping[tuple[Op, int], Layout] = attrs.field(factory=dict)
+    """Of products by warpgroups, by number of the operand."""
 
     def operand(self, op: Op, index: int) -> Layout | None:
         """The layout that a dot takes its operand `index` in; None for other ops, and for
         factors that the dot itself reads from shared memory."""
         found = self.dots.get(op)
+        if (op, index) in self.grouped:
+            return self.grouped[op, index]
         if found is None or index > 2 or (index < 2 and not self.in_registers[op]):
             return None
         return (found.a, found.b, found.c)[index]
@@ -198,7 +202,12 @@ def dot_homes(function: Function, num_warps: int) -> DotHomes:
             for source, kind in zip(sources, (found.a, found.b), strict=True):
                 if held[op]:
                     _claim_loads(source, kind, values)
-    return DotHomes(dots, held, values)
+    if not any(op.mnemonic == "gpu.wgmma_wait" for op in function.ops):
+        return DotHomes(dots, held, values)
+    from tileir.backend.layouts.warpgroups import group_homes  # seldom used
+
+    sums, grouped = group_homes(function, num_warps)
+    return DotHomes(dots, held, {**values, **sums}, grouped)
 
 
 def _chained(function: Function, made: Mapping[Value, Op]) -> Iterator[Op]:

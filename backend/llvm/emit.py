@@ -24,6 +24,9 @@ attributes #2 = { nounwind memory(none) }
 attributes #3 = { nounwind alwaysinline }
 attributes #4 = { convergent nounwind }
 attributes #5 = { convergent nounwind memory(none) }"""
+ROLE = "gpu.role"
+"""Its function is lowered where it stands, not called."""
+
 _FIRST = 8
 """Number of the attributes of the first kernel; those of the others follow."""
 
@@ -38,6 +41,8 @@ class Unit:
     num_warps: int
     registers: int | None = None
     """The most that a thread may use; None where that is left to the assembler."""
+    watched: bool = False
+    """Whether a wait that takes longer than 1.5 seconds ends the kernel with an error."""
 
 
 def emit(unit: Unit, target: Target) -> str:
@@ -66,8 +71,9 @@ def written(unit: Unit, target: Target, index: int) -> Written:
         *(global_text(g, scope) for g in module.globals.values()),
     ]
     declarations: dict[str, None] = {}
+    threads = unit.num_warps * target.lanes
     for found in (function, *reached(module, function)):
-        thread = (LlvmThread if unit.num_warps > 1 else _OneWarp)(scope=scope)
+        thread = _thread(unit, found, threads, scope)
         thread.f8_conversion = target.f8_conversion
         offsets = unit.memory.offsets if found is function else {}
         contiguity = Contiguity.of(found)
@@ -76,12 +82,24 @@ def written(unit: Unit, target: Target, index: int) -> Written:
         )
         definitions.append(_function(lowering, _FIRST + index))
         declarations.update(thread.declarations)
-    threads = unit.num_warps * target.lanes
     bounds = f'"nvvm.reqntid"="{threads}"'
     if unit.registers is not None:
         bounds += f' "nvvm.maxnreg"="{unit.registers}"'
+    if any(op.mnemonic == ROLE and op.registers for op in function.ops):  # type: ignore[attr-defined]
+        bounds += ' "nvvm.minctasm"="1"'
     definitions.append(f"attributes #{_FIRST + index} = {{ nounwind {bounds} }}")
     return Written(tuple(declarations), tuple(definitions))
+
+
+def _thread(unit: Unit, function: Function, threads: int, scope: str) -> LlvmThread:
+    if any(op.mnemonic == ROLE for op in function.ops):
+        from tileir.backend.llvm.roles import LlvmKernel  # seldom used
+
+        thread = LlvmKernel(threads, unit.registers, scope)
+    else:
+        thread = (LlvmThread if unit.num_warps > 1 else _OneWarp)(scope=scope)
+    thread.watched = unit.watched
+    return thread
 
 
 class _OneWarp(LlvmThread):
@@ -105,6 +123,7 @@ def assembled(parts: Sequence[Written]) -> str:
 def _function(lowering: Lowering, attributes: int) -> str:
     function, thread = lowering.function, lowering.thread
     header = [_parameter(lowering, i, p) for i, p in enumerate(function.parameters)]
+    header += _maps(function)
     lowering.body()
     kinds = [llvm_type(t) for t in function.results]
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
@@ -115,6 +134,13 @@ def _function(lowering: Lowering, attributes: int) -> str:
         head = f"define internal {result} @{thread.scope}f.{function.name}({names}) #3 {{"
     entry = ["entry:", *thread.at_entry, "  br label %bb0"]
     return "\n".join((head, *entry, *(x for x in thread.lines if x), "}"))
+
+
+def _maps(function: Function) -> list[str]:
+    """Parameters for the tensor maps of a kernel, in order."""
+    count = sum(op.mnemonic == "gpu.tensor_map" for op in function.ops)
+    kind = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
+    return [f"{kind} %m{i}" for i in range(count)]
 
 
 def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
@@ -143,10 +169,12 @@ def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
 
 
 def _shared(memory: Plan, scope: str) -> Iterator[str]:
+    align = memory.alignment
     if memory.dynamic:
-        yield f"@{scope}shared = external addrspace(3) global [0 x i8], align 16"
+        yield f"@{scope}shared = external addrspace(3) global [0 x i8], align {align}"
     elif memory.size:
-        yield f"@{scope}shared = internal addrspace(3) global [{memory.size} x i8] undef, align 16"
+        kind = f"[{memory.size} x i8]"
+        yield f"@{scope}shared = internal addrspace(3) global {kind} undef, align {align}"
 
 
 def global_text(found: Global, scope: str) -> str:
@@ -185,6 +213,9 @@ def reached(module: Module, kernel: Function) -> Iterator[Function]:
     seen, waiting = {kernel.name}, [kernel]
     while waiting:
         for op in waiting.pop().ops:
+            if op.mnemonic == ROLE:
+                waiting.append(module.functions[op.callee])  # type: ignore[attr-defined]
+                continue
             for name in (getattr(op, "callee", None), getattr(op, "combiner", None)):
                 callee = module.functions.get(name) if isinstance(name, str) else None
                 if callee is None or callee.name in seen:

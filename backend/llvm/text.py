@@ -72,8 +72,10 @@ _Known: TypeAlias = tuple[list[str], dict[str, str], dict[str, str]]
 class Body:
     """Instructions of one function, in order, with labels and fresh names."""
 
-    def __init__(self, prefix: str = "t", scope: str = "") -> None:
+    def __init__(self, prefix: str = "t", scope: str = "", labels: str = "") -> None:
         self.f8_conversion = False
+        self.labels = labels
+        """What labels begin with."""
         self.scope = scope
         """What the names of this kernel's own functions and globals begin with."""
         self.lines: list[str] = []
@@ -96,7 +98,7 @@ class Body:
     def fresh_label(self, hint: str) -> str:
         """A new label."""
         self._count += 1
-        return f"{hint}.{self._count}"
+        return f"{self.labels}{hint}.{self._count}"
 
     def emit(self, text: str) -> str:
         """Append an instruction that defines a new value."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tileir.backend.llvm.folding import folded, is_literal
+from tileir.backend.llvm.hopper import LlvmHopper
 from tileir.backend.llvm.mma import LlvmMatrices
 from tileir.backend.llvm.outside import LlvmOutside
 from tileir.backend.llvm.text import llvm_type, mangled, memory_type
@@ -13,7 +14,7 @@ from tileir.types import I32, Element, Pointer, Type
 Handle = str
 
 
-class LlvmThread(LlvmMatrices, LlvmOutside):
+class LlvmThread(LlvmMatrices, LlvmHopper, LlvmOutside):
     """Writes instructions for one thread; handles are LLVM operands without their type."""
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
@@ -89,6 +90,19 @@ class LlvmThread(LlvmMatrices, LlvmOutside):
 
     def warp(self) -> Handle:
         return self.once("warp", lambda: self.emit(f"lshr i32 {self.thread()}, 5"))
+
+    def uniform_warp(self) -> Handle:
+        """The same as `warp`, which the assembler knows to be the same in all lanes."""
+        return self.once("uniform warp", self._uniform_warp)
+
+    def _uniform_warp(self) -> Handle:
+        name = "@llvm.nvvm.shfl.sync.idx.i32"
+        self.declare(f"declare i32 {name}(i32, i32, i32, i32)")
+        mine = self.emit(f"lshr i32 {self.thread()}, 5")
+        return self.emit(f"call i32 {name}(i32 -1, i32 {mine}, i32 0, i32 31)")
+
+    def group(self) -> Handle:
+        return self.once("group", lambda: self.emit(f"lshr i32 {self.uniform_warp()}, 2"))
 
     def thread(self) -> Handle:
         """Index of the thread in its block, an i32."""

@@ -16,8 +16,8 @@ Handle = str
 class LlvmWords(Body):
     """Casts of bits, packing and unpacking; handles are LLVM operands without their type."""
 
-    def __init__(self, prefix: str = "t", scope: str = "") -> None:
-        super().__init__(prefix, scope)
+    def __init__(self, prefix: str = "t", scope: str = "", labels: str = "") -> None:
+        super().__init__(prefix, scope, labels)
         self._sources: dict[tuple[str, Handle], Handle] = {}
         """What a value was before its bits were cast from a type."""
         self._packs: dict[tuple[Element, tuple[Handle, ...]], Handle] = {}

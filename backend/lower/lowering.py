@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from tileir.analysis.cfg import cfg
+from tileir.analysis.uses import definitions
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.lower.joins import Joins
@@ -61,6 +62,12 @@ class Lowering:
     """Byte offset of the shared memory that an op uses for itself."""
     rules: Mapping[str, Rule]
     num_warps: int = 1
+    alone: bool = False
+    """Whether one thread runs the function."""
+    leaving: str | None = None
+    """The label where `ret` goes; None where it returns."""
+    bound: dict[Value, Op] = attrs.field(init=False, factory=dict)
+    """What defines, in the caller, what parameters hold."""
     values: dict[Value, Fragment] = attrs.field(init=False, factory=dict)
     _labels: dict[str, str] = attrs.field(init=False, factory=dict)
     _edges: dict[str, list[tuple[str, list[str]]]] = attrs.field(init=False, factory=dict)
@@ -123,6 +130,16 @@ class Lowering:
         where no element is held twice. A scalar is held by all."""
         return _first_holder(self, layout)
 
+    def chosen(self) -> str | None:
+        """Whether this thread does what one thread does: an i1, None where there is one."""
+        return None if self.alone else _first_holder(self, None)
+
+    def origin(self, operand: Operand) -> Op | None:
+        """The op that defines `operand`, here or in the kernel that started this role."""
+        if type(operand) is not Value:
+            return None
+        return definitions(self.function).get(operand) or self.bound.get(operand)
+
     def refuse(self, op: Op, why: str) -> CompileError:
         """The error that `op` cannot be lowered (TIR0706)."""
         message = f"{op.mnemonic}: {why}"
@@ -134,7 +151,7 @@ class Lowering:
         """Lower every block of the function in reverse post-order."""
         blocks, joins = _ordered(self.function), Joins(self.thread)
         for index, block in enumerate(blocks):
-            self._labels[block.label] = f"bb{index}"
+            self._labels[block.label] = f"{self.thread.labels}bb{index}"
             for parameter in block.parameters:
                 kind, count = scalar_of(parameter.type), registers(parameter.type)
                 self.values[parameter] = joins.named(block.label, kind, count)

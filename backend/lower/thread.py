@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 import attrs
 
 from tileir.backend.layouts.mma import Mma
+from tileir.backend.lower.beside import Beside
 from tileir.types import Element, Pointer, Type
 
 Handle: TypeAlias = Any
@@ -56,7 +57,7 @@ class Number:
     hexadecimal: bool = False
 
 
-class Thread(Protocol):
+class Thread(Beside, Protocol):
     """One thread of a block, as a rule sees it."""
 
     f8_conversion: bool

@@ -38,8 +38,14 @@ _HOLDERS = {
 }
 """Which threads make the access of an op."""
 
-_MEETING = frozenset({"gpu.barrier", "barrier"})
+_MEETING = frozenset({"gpu.barrier", "barrier", "gpu.mbarrier_alloc", "gpu.join"})
 """Ops whose rules wait for all threads themselves, before they do anything."""
+
+
+_TRUSTED = frozenset(
+    {"gpu.mbarrier_expect", "gpu.mbarrier_arrive", "gpu.mbarrier_wait", "gpu.async_fence"}
+)  # fmt: skip
+"""Ops that order what copies and products beside the threads do: as the program has them."""
 
 
 @attrs.frozen
@@ -283,7 +289,7 @@ class Hazards:
 
 def releases(op: Any) -> bool:
     """Whether an op that synchronises orders accesses beside its own."""
-    if not op.effects & Effects.SYNC or op.mnemonic in _MEETING:
+    if not op.effects & Effects.SYNC or op.mnemonic in _MEETING or op.mnemonic in _TRUSTED:
         return False
     return getattr(getattr(op, "sem", None), "value", "") != "relaxed"
 

@@ -11,7 +11,7 @@ from tileir.op import OPS
 
 FAMILIES = (
     "arith", "floats", "compare", "cast", "math", "shape", "memory", "reduce", "control", "program",
-    "atomic", "dot", "gpu", "rearrange", "debug", "predicate",
+    "atomic", "dot", "gpu", "hopper", "rearrange", "debug", "predicate",
 )  # fmt: skip
 """The rule files."""
 

@@ -24,7 +24,9 @@ def _cond_branch(lowering: Lowering, op: Any) -> list[Fragment]:
 def _return(lowering: Lowering, op: Any) -> list[Fragment]:
     kinds = [llvm_type(v.type) for v in op.values]
     handles = [lowering.scalar(v) for v in op.values]
-    if not handles:
+    if lowering.leaving is not None:
+        lowering.thread.line(f"br label %{lowering.leaving}")
+    elif not handles:
         lowering.thread.line("ret void")
     elif len(handles) == 1:
         lowering.thread.line(f"ret {kinds[0]} {handles[0]}")

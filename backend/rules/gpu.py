@@ -47,12 +47,17 @@ def _shared_alloc(lowering: Lowering, op: Any) -> list[Fragment]:
     return [[lowering.thread.integer(lowering.scratch[op])]]
 
 
-def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> Window:
-    """The slot that `op` accesses."""
-    made = definitions(lowering.function).get(op.buffer)
+def buffer(lowering: Lowering, op: Any, pointer: Any) -> SharedTile:
+    """The slots of the buffer that `op` accesses."""
+    made = lowering.origin(pointer)
     if made is None or made.mnemonic != "gpu.shared_alloc":
         raise lowering.refuse(op, "the buffer must be the result of gpu.shared_alloc")
-    place = buffer_place(made, lowering.scratch[made])
+    return buffer_place(made, lowering.scratch[made])
+
+
+def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> Window:
+    """The slot that `op` accesses."""
+    place = buffer(lowering, op, op.buffer)
     start = times(lowering.thread, lowering.scalar(op.slot), place.bytes)
     return Window(place, offsets, start=start)
 

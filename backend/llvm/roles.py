@@ -1,0 +1,92 @@
+"""Roles as branches: each is the body of its function, run by its warps alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.llvm.thread import LlvmThread
+from tileir.types import I32
+
+Handle = str
+
+_REGISTERS = 65536
+_MOST = 255
+_UNIT = 8
+"""Registers of a multiprocessor and of a thread at most; a thread's are a multiple of the unit."""
+
+
+class LlvmKernel(LlvmThread):
+    """A thread of a kernel with roles. `threads`: of a block; `limit`: the most registers it may
+    use, None where that is left to the assembler."""
+
+    def __init__(self, threads: int, limit: int | None, scope: str = "") -> None:
+        super().__init__(scope=scope)
+        self.launched = limit or min(_MOST, _REGISTERS // threads // _UNIT * _UNIT)
+        self.threads = threads
+
+    def role(self, lowering: Any, op: Any) -> None:
+        from tileir.backend.lower.roles import number_of, within  # which know this file's users
+
+        number = number_of(lowering, op)
+        inside = _RoleThread(self, number, op.first, op.warps)
+        made = within(lowering, op, inside)
+        made.leaving = f"{inside.labels}end"
+        made.body()
+        self.declarations.update(inside.declarations)
+        self._enter(op, inside)
+        if made.alone:
+            self._one(inside)
+        self.lines += [*inside.at_entry, f"  br label %{inside.labels}bb0", *inside.lines]
+        self.start(made.leaving)
+        if made.alone:
+            self.warp_barrier()
+        self.line(f"br label %{inside.labels}after")
+        self.start(f"{inside.labels}after")
+
+    def join(self) -> None:
+        self.barrier()
+
+    def _enter(self, op: Any, inside: _RoleThread) -> None:
+        """Into the role, those that are of it, with the registers they need."""
+        last = self.binary("sub", I32, self.uniform_warp(), self.integer(op.first))
+        mine = self.compare("ult", I32, last, self.integer(op.warps))
+        self.line(f"br i1 {mine}, label %{inside.labels}entry, label %{inside.labels}after")
+        self.start(f"{inside.labels}entry")
+        if op.registers and op.registers != self.launched:
+            way = "inc" if op.registers > self.launched else "dec"
+            self.together(f"setmaxnreg.{way}.sync.aligned.u32 {op.registers};", [])
+
+    def _one(self, inside: _RoleThread) -> None:
+        """On, the first thread of the role."""
+        first = self.integer(32 * inside.first)
+        chosen = self.compare("eq", I32, self.thread(), first)
+        self.line(f"br i1 {chosen}, label %{inside.labels}one, label %{inside.labels}end")
+        self.start(f"{inside.labels}one")
+
+
+class _RoleThread(LlvmThread):
+    """A thread of a role: its warps are numbered from 0, and meet at a barrier of their own."""
+
+    def __init__(self, kernel: LlvmKernel, number: int, first: int, warps: int) -> None:
+        super().__init__(f"r{number}t", kernel.scope, f"r{number}.")
+        self.f8_conversion, self.watched = kernel.f8_conversion, kernel.watched
+        self.number, self.first, self.warps = number, first, warps
+        self._met = True
+
+    def thread(self) -> Handle:
+        return self.once("thread", self._relative)
+
+    def warp(self) -> Handle:
+        return self.uniform_warp()
+
+    def _relative(self) -> Handle:
+        whole = self._thread()
+        return self.binary("sub", I32, whole, self.integer(32 * self.first))
+
+    def barrier(self) -> None:
+        if self.warps == 1:
+            self.warp_barrier()
+            return
+        name = "@llvm.nvvm.barrier.cta.sync.aligned.count"
+        self.declare(f"declare void {name}(i32, i32)")
+        self.line(f"call void {name}(i32 {self.number}, i32 {32 * self.warps})")

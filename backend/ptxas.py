@@ -1,0 +1,45 @@
+"""PTX to cubin through NVIDIA's `ptxas`, where there is one.
+
+nvJitLink compiles every input as one of several to be linked, and ignores `setmaxnreg` then: what
+moves registers between roles is assembled here, as a whole program.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from tileir.backend.target import Target
+from tileir.errors import CompileError, Diagnostic
+
+
+@cache
+def ptxas() -> str | None:
+    """Where `ptxas` is: on the path, in the PyPI package nvidia-cuda-nvcc, or with Triton."""
+    found = shutil.which("ptxas")
+    if found is not None:
+        return found
+    for package, pattern in (("nvidia", "**/bin/ptxas"), ("triton", "**/bin/ptxas")):
+        spec = importlib.util.find_spec(package)
+        for root in spec.submodule_search_locations or () if spec else ():
+            for path in sorted(Path(root).glob(pattern)):
+                return str(path)
+    return None
+
+
+def assembled_by(tool: str, ptx: str, target: Target, options: Sequence[str]) -> tuple[bytes, str]:
+    """The cubin of `ptx` and what `tool` says of it. Raises `CompileError` (TIR0705)."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx)
+        command = [tool, f"-arch={target.name}", "-v", *options, str(source), "-o", str(result)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        log = done.stdout + done.stderr
+        if done.returncode:
+            raise CompileError(Diagnostic("TIR0705", f"ptxas fails: {log.strip()}"))
+        return result.read_bytes(), log
