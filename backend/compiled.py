@@ -14,6 +14,7 @@ from tileir.backend.options import Options
 from tileir.backend.outcome import typed
 from tileir.backend.remarks import described
 from tileir.backend.target import target as target_named
+from tileir.backend.tma.plan import HostPlan
 from tileir.errors import Diagnostic
 from tileir.ir import Module
 
@@ -45,6 +46,25 @@ class Compiled:
     """Machine code, where it was made before."""
     remarked: tuple[Diagnostic, ...] | None = None
     """`remarks`, where they were made before."""
+    without_maps: Compiled | None = None
+    """`fallback`, where it was made before."""
+
+    @cached_property
+    def host(self) -> HostPlan | None:
+        """What the host does before a launch; None for nothing."""
+        found = [str(step.value) for step in self.plan.host_plan if step.kind == "plan"]
+        return HostPlan.from_text(found[0]) if found else None
+
+    @cached_property
+    def fallback(self) -> Compiled:
+        """The kernel for arguments that its host plan refuses: compiled without tensor maps.
+        Raises `CompileError`."""
+        if self.without_maps is not None:
+            return self.without_maps
+        from tileir.backend.compile import compile  # noqa: A004 - which makes these
+
+        options = attrs.evolve(self.options, roles=False)
+        return compile(self.stages["input"], self.plan.target, options, self.plan.kernel)
 
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:

@@ -73,6 +73,14 @@ class Driver:
         major, minor = (self.check(get(kind, device), "cuDeviceGetAttribute") for kind in found)
         return major, minor
 
+    def multiprocessors(self) -> int:
+        """Multiprocessors of the current device."""
+        self.context()
+        device = self.check(self.cuda.cuCtxGetDevice(), "cuCtxGetDevice")
+        kind = self.cuda.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+        get = self.cuda.cuDeviceGetAttribute
+        return self.check(get(kind, device), "cuDeviceGetAttribute")
+
     def load(self, compiled: Any, kernel: str) -> Any:
         """The kernel's handle, from machine code, or from PTX where no assembler is installed."""
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -18,12 +19,18 @@ import attrs
 
 from tileir.backend.compile import Compiled
 from tileir.backend.driver.device import Driver, driver
+from tileir.backend.driver.prelude import arranged, as_number
+from tileir.backend.driver.tensor_maps import encoded
+from tileir.backend.tma.plan import MapValues
 from tileir.errors import Diagnostic, LaunchError
 
 _C_TYPES: dict[str, Any] = {
     "i1": ctypes.c_uint8, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32,
     "i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double,
 }  # fmt: skip
+_MOST_MAPS = 1024
+"""Tensor maps that a kernel keeps."""
+
 _RANGES = {
     name: (-(1 << bits - 1), (1 << bits) - 1)
     for name, bits in (("i1", 1), ("i8", 8), ("i16", 16), ("i32", 32), ("i64", 64))
@@ -37,6 +44,8 @@ class Kernel:
         self.compiled = compiled
         self._lock = threading.Lock()
         self._functions: dict[int, Any] = {}
+        self._maps: dict[MapValues, Any] = {}
+        self._blocks: int | None = None
 
     def __getitem__(self, grid: int | Sequence[int]) -> Launch:
         """This kernel with a grid of 1 to 3 extents."""
@@ -52,6 +61,26 @@ class Kernel:
         if found is None:
             with self._lock:
                 found = self._functions.setdefault(context, self._load(cuda))
+        return found
+
+    @cached_property
+    def plain(self) -> Kernel:
+        """The kernel for arguments that tensor maps cannot have."""
+        return Kernel(self.compiled.fallback)
+
+    def blocks(self, cuda: Driver) -> int:
+        """Blocks that work at once, where each works for many program instances."""
+        if self._blocks is None:
+            self._blocks = cuda.multiprocessors()
+        return self._blocks
+
+    def map(self, cuda: Driver, values: MapValues) -> Any:
+        """A tensor map, encoded when it is first asked for."""
+        found = self._maps.get(values)
+        if found is None:
+            if len(self._maps) >= _MOST_MAPS:
+                self._maps.clear()
+            found = self._maps[values] = encoded(cuda, values)
         return found
 
     def _load(self, cuda: Driver) -> Any:
@@ -86,12 +115,19 @@ class Launch:
         address) for a pointer, numbers for the rest. Raises `LaunchError`: TIR0710 for arguments
         that do not fit, TIR0711 for what the driver refuses.
         """
-        plan = self.kernel.compiled.plan
-        packed = pack(plan.arguments, arguments)
-        cuda = driver()
+        kernel, plan, cuda = self.kernel, self.kernel.compiled.plan, driver()
+        packed, grid = pack(plan.arguments, arguments), self.grid
+        host = kernel.compiled.host
+        if host is not None:
+            numbers = [as_number(value) for value in packed]
+            found = arranged(host, grid, numbers, kernel.blocks(cuda))
+            if found is None:
+                return kernel.plain[grid](*arguments, stream=stream)
+            grid = found.grid
+            packed += [ctypes.c_int32(n) for n in found.extents]
+            packed += [kernel.map(cuda, values) for values in found.maps]
         shared = plan.shared if plan.dynamic else 0
-        threads = plan.num_warps * 32
-        cuda.launch(self.kernel.function(cuda), self.grid, threads, shared, stream, packed)
+        return cuda.launch(kernel.function(cuda), grid, plan.threads, shared, stream, packed)
 
 
 def pack(types: Sequence[str], arguments: Sequence[Any]) -> list[Any]:

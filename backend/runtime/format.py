@@ -5,7 +5,8 @@
 
 Format 1: the line `tileir-kernel 1`, the SHA-256 of what follows in hex and a newline, a line of
 JSON with sorted keys, and the sections that its `sections` names with their sizes, end to end:
-`cubin`, `ptx`, `llvm`, `optimized`, `library`s, and a `stage/NAME` for each module, as text.
+`cubin`, `ptx`, `llvm`, `optimized`, `library`s, a `stage/NAME` for each module, as text, and, where
+the kernel has a host plan, `fallback`, the kernel without one.
 Nothing in it is run or unpickled by reading it.
 """
 
@@ -66,6 +67,7 @@ def dumps(compiled: Compiled, stages: Sequence[str] = STAGES) -> bytes:
         ("optimized", compiled.optimized.encode()),
         *(("library", text.encode()) for text in compiled.libraries),
         *((f"stage/{name}", text.encode()) for name, text in texts.items()),
+        *([("fallback", dumps(compiled.fallback, ()))] if compiled.host else ()),
     ]  # fmt: skip
     header = {
         "compiler": compiler_version(),
@@ -134,6 +136,7 @@ def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) 
         attrs.evolve(plan, registers=None, spills=None, stack=None), libraries,
         _read_notes(header["notes"]), header["limited"], options, made,
         None if header["remarks"] is None else _read_notes(header["remarks"]),
+        loads(by_name["fallback"]) if "fallback" in by_name else None,
     )  # fmt: skip
 
 

@@ -190,11 +190,3 @@ class _Reading:
             str(block.element), block.element.bytes, block.shape, op.swizzle, op.padding.value,
             self.name(op.base), tuple(numbers[::2]), tuple(numbers[1::2]),
         )  # fmt: skip
-
-
-def as_numbers(arguments: Sequence[Any], addresses: Mapping[int, int]) -> list[int]:
-    """Arguments as the plan takes them: those at `addresses` by address, floats as 0."""
-    return [
-        addresses.get(i, argument if isinstance(argument, int) else 0)
-        for i, argument in enumerate(arguments)
-    ]
