@@ -29,7 +29,7 @@ from tileir.backend.tuning import (
 from tileir.backend.tuning.meter import Meter
 from tileir.backend.tuning.report import duration, explained
 from tileir.errors import Diagnostic, ToolError
-from tileir.tools.executors import choose
+from tileir.tools.executors import no_gpu
 from tileir.tools.files import write_file
 from tileir.tools.tuning.ahead import ranking
 from tileir.tools.tuning.plot import picture
@@ -141,7 +141,10 @@ def _meter(options: argparse.Namespace) -> Meter:
     """Where it runs; on the CPU where there is no GPU, and none was asked for."""
     if options.on == "cpu":
         return CpuMeter()
-    if choose(options.on) == "gpu":
+    missing = no_gpu()
+    if missing is not None and options.on == "gpu":
+        raise ToolError(Diagnostic("TIR0907", f"cannot run on a GPU: {missing}"))
+    if missing is None:
         here = GpuMeter.here()
         return here if options.target is None else GpuMeter(options.target)
     if options.dry_run:
