@@ -31,7 +31,9 @@ from tileir.backend.outcome import typed
 from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
 from tileir.backend.remarks import chosen_warps
+from tileir.backend.roles.front import Front, Wanted, with_roles
 from tileir.backend.target import Target, target as target_named
+from tileir.backend.tma.plan import HostPlan
 from tileir.backend.vectorize import vectorize
 from tileir.backend.warps import choose_warps
 from tileir.errors import CompileError, Diagnostic
@@ -90,7 +92,11 @@ class Staged:
 def staged(module: Module, machine: Target, options: Options, kernel: str | None) -> Staged:
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
     name, notes = _kernel(module, kernel).name, list[Diagnostic]()
-    prepared = prepare(module, name)
+    started = _started(module, name, machine, options)
+    notes += started.remarks
+    if started.made:
+        options = attrs.evolve(options, num_warps=None)
+    prepared = prepare(started.module, name)
     check_permitted(prepared.functions[name], options.permit)
     crew = Crew.of(prepared, prepared.functions[name])
     mined = strip_mine(prepared.functions[name], options.num_warps or 0)
@@ -121,9 +127,21 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
         "vectorized": _marked(vectorized.within(prepared), function, "vectorized", num_warps),
         "layouts": _marked(arranged.within(prepared), laid_out, "layouts", num_warps),
         "allocated": _marked(placed.within(prepared), allocated, "allocated", num_warps),
-        "barriers": _marked(ordered.within(prepared), waiting, "barriers", num_warps),
+        "barriers": _planned(
+            _marked(ordered.within(prepared), waiting, "barriers", num_warps), name
+        ),
     }
     return Staged(stages, name, ordered.plan(waiting), num_warps, tuple(notes), registers)
+
+
+def _started(module: Module, name: str, machine: Target, options: Options) -> Front:
+    """The module with the kernel's roles, where it has them."""
+    if not (machine.wgmma and machine.tma) or options.roles is False or module.stage is not None:
+        return Front(module)
+    asked = module.functions[name].attributes.get("num_warps", 0)
+    warps = options.num_warps or (asked if isinstance(asked, int) else 0)
+    wanted = Wanted(options.stages or 0, warps, 0, options.persistent is not False)
+    return with_roles(module, name, wanted)
 
 
 def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:
@@ -159,6 +177,14 @@ def _marked(module: Module, function: Function, stage: str, num_warps: int) -> M
     marked = function.evolve(attributes={**function.attributes, "num_warps": num_warps})
     functions = {**module.functions, function.name: marked}
     return module.evolve(functions=functions, stage=stage)
+
+
+def _planned(module: Module, kernel: str) -> Module:
+    """`module` with the host plan of its kernel, if it has one, in its metadata."""
+    found = HostPlan.of(module.functions[kernel])
+    if found is None:
+        return module
+    return module.evolve(metadata={**module.metadata, "host.plan0": found.to_text()})
 
 
 def _check_warps(function: Function, num_warps: int, machine: Target) -> None:

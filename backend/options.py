@@ -19,6 +19,10 @@ class Options:
     None they are chosen: a limit under which another block has room, as long as nothing is spilled,
     else fragments ahead and no limit. `windows`: windows of one buffer that overlap are staged in
     shared memory once.
+    `roles`: on targets that have tensor maps and products by warpgroups, warps of their own load
+    for the dots, where the program allows it (None and True); `num_warps` then counts those that
+    multiply, `stages` is the slots between them. `persistent`: a block of such a kernel works for
+    many program instances.
     `watch_waits`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel with
     an error, for kernels that are being made.
     `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
@@ -29,6 +33,8 @@ class Options:
     prefetch: bool | None = None
     windows: bool = True
     registers: int | None = None
+    roles: bool | None = None
+    persistent: bool | None = None
     watch_waits: bool = False
     permit: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()

@@ -15,12 +15,17 @@ def prepare(module: Module, kernel: str) -> Module:
 
     Raises LinkError, PassError and `CompileError`.
     """
-    declared = any(function.is_declaration for function in module.functions.values())
-    whole = _linked(module) if declared else module
-    expanded = expand(_inlined(whole), kernel)
+    expanded = expand(whole(module), kernel)
     for name in roles_of(expanded.functions[kernel]):
         expanded = expand_role(expanded, name)
     return _unpredicated(expanded)
+
+
+def whole(module: Module) -> Module:
+    """`module` with library functions linked in and calls inlined. Raises LinkError and
+    PassError."""
+    declared = any(function.is_declaration for function in module.functions.values())
+    return _inlined(_linked(module) if declared else module)
 
 
 def roles_of(kernel: Function) -> list[str]:

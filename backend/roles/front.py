@@ -7,6 +7,7 @@ from typing import cast
 import attrs
 
 from tileir.backend.pipeline.uniform_steps import uniform_steps
+from tileir.backend.prepare import whole
 from tileir.backend.roles.delay import delay
 from tileir.backend.roles.overlap import overlap
 from tileir.backend.roles.persist import persistent
@@ -14,7 +15,7 @@ from tileir.backend.roles.specialise import specialised
 from tileir.backend.tma.descriptors import through_descriptors
 from tileir.backend.tma.wrapped import unwrap
 from tileir.errors import Diagnostic
-from tileir.ir import Function
+from tileir.ir import Function, Module
 from tileir.ops.dot import Dot
 from tileir.passes.cse import cse
 from tileir.passes.dce import dce
@@ -34,14 +35,25 @@ class Wanted:
     persistent: bool = True
 
 
-def with_roles(
-    kernel: Function, wanted: Wanted
-) -> tuple[dict[str, Function] | None, tuple[Diagnostic, ...]]:
-    """The functions that stand for `kernel`, by name, itself among them; None where it has no
-    roles. And what there is to be said about it."""
-    if not any(isinstance(op, Dot) for op in kernel.ops):
-        return None, ()
-    moved = cast(Function, uniform_steps(licm(cse(kernel))).ir)
+@attrs.frozen
+class Front:
+    """A module whose kernel has roles, or the one that was given; what there is to be said about
+    it; and whether it has."""
+
+    module: Module
+    remarks: tuple[Diagnostic, ...] = ()
+    made: bool = False
+
+
+def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
+    """`module` with kernel `name` as roles, where its dots allow it. Raises LinkError and
+    PassError."""
+    if not any(isinstance(op, Dot) for f in module.functions.values() for op in f.ops):
+        return Front(module)
+    linked = whole(module)
+    kernel = linked.functions[name]
+    invariant = cast(Function, licm(cse(kernel)).ir)
+    moved = cast(Function, uniform_steps(invariant).ir)
     found = through_descriptors(unwrap(moved))
     function = cast(Function, found.ir)
     if wanted.persistent:
@@ -50,8 +62,11 @@ def with_roles(
     made = specialised(function, slots=wanted.slots, warps=wanted.warps, **shared)
     if isinstance(made, str):
         why = remark("TIR0653", f"no roles: {made}", kernel.location)
-        return None, (*found.remarks, why)
+        return Front(module, (*found.remarks, why))
     loading, multiplying, starting = made
     late = cast(Function, delay(cast(Function, overlap(multiplying).ir)).ir)
-    whole = simplify_cfg(dce(late))
-    return {f.name: f for f in (loading, whole, starting)}, found.remarks
+    functions = {f.name: f for f in (loading, simplify_cfg(dce(late)), starting)}
+    others = {n: f for n, f in linked.functions.items() if n != name}
+    return Front(
+        linked.evolve(functions={**others, **functions}, stage="roles"), found.remarks, True
+    )

@@ -30,7 +30,7 @@ from tileir.values import Value
 SHARED = 227 * 1024
 """Bytes of shared memory of a block of sm_90 (PTX ISA, "Shared State Space")."""
 
-_SLACK = 4096
+_SLACK = 2048
 """Bytes for barriers, and for rooms to begin where swizzling needs them to."""
 _LOADING = 4
 """Warps that load: one thread does, but registers are given back by warpgroups."""
@@ -47,7 +47,8 @@ def roles(module: Module, *, slots: int = 0, warps: int = 0, shared: int = SHARE
     A kernel all of whose dots are products by warpgroups of blocks of tensors (`descriptors`) is
     started as two roles, each the kernel's control flow less what the other does. A ring of `slots`
     lies between them (0 for as many as `shared` bytes hold, 8 at most): one waits for empty slots
-    and fills them, the other waits for full slots and multiplies, with `warps` warps (0 to choose).
+    and fills them, the other waits for full slots and multiplies, with `warps` warps (0 to choose,
+    and where they cannot share the rows of the products).
     What is written by descriptors goes through shared memory, too.
 
     before{slots=2}:
@@ -192,14 +193,13 @@ def _warpgroups(function: Function, warps: int) -> int | str:
     tiles = [shape_of(op.c.type) for op in function.ops if isinstance(op, Dot)]
     rows = min(m for m, _ in tiles) // 64
     fitting = [g for g in (3, 2, 1) if all(m // 64 % g == 0 for m, _ in tiles)]
-    if warps:
-        if warps % 4 or warps // 4 not in fitting:
-            return f"{warps} warps cannot share {rows * 64} rows of products by warpgroups"
+    held = {g: max(m * n // (128 * g) for m, n in tiles) for g in fitting}
+    few = [g for g in fitting if held[g] <= _MOST_SUMS]
+    if warps and not warps % 4 and warps // 4 in few:
         return warps // 4
-    chosen = next(g for g in fitting if g <= max(1, rows))
-    if max(m * n // (128 * chosen) for m, n in tiles) > _MOST_SUMS:
+    if not few:
         return "sums take more registers than a thread has"
-    return chosen
+    return next((g for g in few if g <= rows), few[-1])
 
 
 def _fitting(room: int, each: int, wanted: int) -> int:

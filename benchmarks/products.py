@@ -1,0 +1,270 @@
+"""Matrix products by warpgroups and tensor maps against cuBLAS (through torch), one GPU, one run.
+
+    python benchmarks/products.py [--out FILE.json] [--groups square,skinny] [--seconds 500]
+
+Our kernels are the ordinary program `tileir.testing.kernels.matmul`: pointers, masks, a loop and a
+dot. Every tile shape is compiled once, checked at small sizes with every edge, and at each size
+against torch in f32 with the result poisoned before; variants run in random order in five rounds; a
+round's figure is the median of its launches, each with a cold L2; the result is the mean of the
+rounds. `--watch`: waits that last over 1.5 s end the kernel with an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+import tileir.backend
+from tileir.backend import Options
+from tileir.backend.driver.launch import Kernel
+from tileir.builder import BF16, F16
+from tileir.testing.kernels import matmul
+
+ROUNDS = 5
+ROUND_SECONDS = 0.02
+BUDGET = {"f16": (F16, torch.float16, 2**-11), "bf16": (BF16, torch.bfloat16, 2**-8)}
+
+
+class Tile(NamedTuple):
+    """Extents of a tile, warps that multiply (0 to choose), slots (0: as many as fit), and
+    whether blocks work for many tiles."""
+
+    m: int
+    n: int
+    k: int
+    warps: int = 0
+    slots: int = 0
+    persistent: bool = True
+
+    def __str__(self) -> str:
+        way = "" if self.persistent else " once"
+        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}"
+
+
+TILES = (
+    Tile(128, 256, 64), Tile(128, 192, 64), Tile(128, 128, 64), Tile(256, 128, 64, 8),
+    Tile(128, 64, 64), Tile(64, 128, 64), Tile(64, 64, 64), Tile(64, 64, 128),
+    Tile(128, 256, 64, persistent=False), Tile(128, 128, 64, persistent=False),
+    Tile(64, 128, 64, persistent=False), Tile(64, 64, 64, persistent=False),
+    Tile(64, 32, 128, persistent=False), Tile(64, 16, 128, persistent=False),
+)  # fmt: skip
+
+GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
+    "square": tuple((n, n, n) for n in (512, 1024, 2048, 4096, 8192)),
+    "skinny": tuple((1760, n, 1760) for n in (16, 32, 64, 128, 256, 512, 1024, 1760)),
+    "deepspeech": (
+        *((2560, n, 2560) for n in (16, 32, 64, 128)),
+        (2048, 7000, 2048), (35, 8457, 4096), (5124, 700, 2560),
+    ),
+    "shallow": ((512, 512, 512), (2048, 512, 512), (512, 512, 2048), (64, 64, 16384)),
+    "odd": ((3001, 5003, 701), (3001, 5000, 704)),
+    "large": ((16384, 16384, 16384),),
+}  # fmt: skip
+SMALL = ((1, 8, 8), (64, 64, 64), (72, 200, 136), (130, 264, 520), (400, 528, 720))
+
+
+class Problem(NamedTuple):
+    """Factor type, and whether the second factor is [n, k]."""
+
+    kind: str
+    transposed: bool
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'NT' if self.transposed else 'NN'}"
+
+
+def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile, Kernel]:
+    """Kernels by tile, assembled; what does not compile is said and left out."""
+    factor = BUDGET[problem.kind][0]
+
+    def one(tile: Tile) -> Any:
+        module = matmul(*tile[:3], factor, result=factor, transposed=problem.transposed)
+        options = Options(
+            num_warps=tile.warps or None, stages=tile.slots or None, roles=True,
+            persistent=tile.persistent, watch_waits=watch,
+        )  # fmt: skip
+        begun = time.perf_counter()
+        try:
+            found = tileir.backend.compile(module, "sm_90a", options)
+            used = found.metadata
+        except Exception as error:
+            return tile, None, f"{type(error).__name__}: {error}"[:300]
+        took = time.perf_counter() - begun
+        return tile, found, (
+            f"{used.registers} registers {used.spills} spilled {used.shared} shared {took:.2f} s"
+        )
+
+    kernels: dict[Tile, Kernel] = {}
+    with ThreadPoolExecutor(8) as pool:
+        for tile, found, text in pool.map(one, tiles):
+            print(f"{problem} {tile!s:24} {text}", flush=True)
+            if found is not None:
+                kernels[tile] = Kernel(found)
+    return kernels
+
+
+def ours(kernel: Kernel, tile: Tile, size: tuple[int, int, int]) -> Callable[..., None]:
+    """A function of (a, b, c) that launches `kernel`."""
+    m, n, k = size
+    launch = kernel[-(-m // tile.m) * -(-n // tile.n)]
+    return lambda a, b, c: launch(a, b, c, m, n, k, stream=torch.cuda.current_stream().cuda_stream)
+
+
+def inputs(problem: Problem, size: tuple[int, int, int]) -> tuple[torch.Tensor, ...]:
+    """Random factors and a poisoned result."""
+    dtype, (m, n, k) = BUDGET[problem.kind][1], size
+    shapes = ((m, k), (n, k) if problem.transposed else (k, n))
+    a, b = (torch.randn(s, device="cuda").to(dtype) for s in shapes)
+    return a, b, torch.full((m, n), math.nan, device="cuda", dtype=dtype)
+
+
+def wrong(problem: Problem, call: Callable[..., None], data: Any, expected: Any) -> str | None:
+    """What is wrong with the result of `call`; None where nothing is."""
+    a, b, c = data
+    c.fill_(math.nan)
+    try:
+        call(a, b, c)
+        torch.cuda.synchronize()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    exact, magnitude = expected
+    bound = exact.abs() * BUDGET[problem.kind][2] * 2 + magnitude * (a.shape[1] + 1) * 2**-24
+    off = ((c.float() - exact).abs() - bound).nan_to_num(math.inf, posinf=math.inf)
+    worst = off.max().item()
+    return None if worst <= 0 else f"off by {worst:.3g} more than the bound"
+
+
+def exact(problem: Problem, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The product and the product of magnitudes, in f32."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    a, b = a.float(), (b.T if problem.transposed else b).float()
+    return a @ b, a.abs() @ b.abs()
+
+
+def measure(calls: dict[str, Any], data: Any, flush: torch.Tensor) -> dict[str, float]:
+    """Microseconds per variant."""
+    rounds: dict[str, list[float]] = {name: [] for name in calls}
+    counts: dict[str, int] = {}
+    for _ in range(ROUNDS):
+        names = list(calls)
+        random.shuffle(names)
+        for name in names:
+            if name not in counts:
+                first = _round(calls[name], data, flush, 2)
+                counts[name] = max(3, min(20, int(ROUND_SECONDS * 1e6 / first)))
+            rounds[name].append(_round(calls[name], data, flush, counts[name]))
+    return {name: statistics.mean(times) for name, times in rounds.items()}
+
+
+def _round(call: Any, data: Any, flush: torch.Tensor, count: int) -> float:
+    """Median microseconds of one launch with a cold L2."""
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
+    for start, end in events:
+        flush.zero_()
+        start.record()
+        call(*data)
+        end.record()
+    torch.cuda.synchronize()
+    return statistics.median(start.elapsed_time(end) * 1000 for start, end in events)
+
+
+def row(
+    problem: Problem, size: tuple[int, int, int], kernels: dict[Tile, Kernel], flush: Any
+) -> dict[str, Any]:
+    """One line of the table."""
+    torch.manual_seed(sum(size))
+    data = inputs(problem, size)
+    expected = exact(problem, data[0], data[1])
+    calls = {str(tile): ours(kernel, tile, size) for tile, kernel in kernels.items()}
+    second = (lambda b: b.T) if problem.transposed else (lambda b: b)
+    calls["cublas"] = lambda a, b, c: torch.mm(a, second(b), out=c)
+    failed = {
+        name: why
+        for name, call in calls.items()
+        if (why := wrong(problem, call, data, expected)) is not None
+    }
+    del expected
+    times = measure({n: c for n, c in calls.items() if n not in failed}, data, flush)
+    mine = {n: t for n, t in times.items() if n != "cublas"}
+    best = min(mine, key=mine.__getitem__, default=None)
+    ratio = times["cublas"] / mine[best] if best else None
+    flops = 2 * math.prod(size) / times["cublas"] / 1e6
+    shown = f"{ratio:.3f} by {best}" if best else "none right"
+    peer = f"cublas {times['cublas']:9.1f} us {flops:6.0f} TFLOP/s"
+    print(f"{problem} {size!s:22} {peer}, ours {shown}", flush=True)
+    for name, why in failed.items():
+        print(f"  wrong: {name}: {why}", flush=True)
+    return {
+        "problem": str(problem), "size": size, "us": times, "best": best, "ratio": ratio,
+        "wrong": failed,
+    }  # fmt: skip
+
+
+def checked(problem: Problem, kernels: dict[Tile, Kernel]) -> dict[Tile, Kernel]:
+    """The kernels that are right at small sizes."""
+    right = dict(kernels)
+    for size in SMALL:
+        data = inputs(problem, size)
+        expected = exact(problem, data[0], data[1])
+        for tile, kernel in list(right.items()):
+            why = wrong(problem, ours(kernel, tile, size), data, expected)
+            if why is not None:
+                print(f"{problem} {tile} at {size}: {why}", flush=True)
+                del right[tile]
+    return right
+
+
+def main() -> int:
+    """Measure and print; 1 where a kernel is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out")
+    parser.add_argument("--groups", default="square")
+    parser.add_argument("--kinds", default="f16")
+    parser.add_argument("--ways", default="NN")
+    parser.add_argument("--tiles", type=int, default=len(TILES), help="only so many tile shapes")
+    parser.add_argument("--seconds", type=float, default=500)
+    parser.add_argument("--watch", action="store_true")
+    options = parser.parse_args()
+    end = time.monotonic() + options.seconds
+    flush = torch.empty(128 << 20, device="cuda", dtype=torch.int8)
+    rows: list[dict[str, Any]] = []
+    count = 0
+    for kind in options.kinds.split(","):
+        for way in options.ways.split(","):
+            problem = Problem(kind, way == "NT")
+            kernels = compiled(problem, TILES[: options.tiles], options.watch)
+            count += len(kernels)
+            kernels = checked(problem, kernels)
+            count -= len(kernels)
+            for size in (s for g in options.groups.split(",") for s in GROUPS[g]):
+                if time.monotonic() < end:
+                    rows.append(row(problem, size, kernels, flush))
+    if options.out:
+        Path(options.out).write_text(json.dumps({"device": _device(), "rows": rows}, indent=1))
+    return int(bool(count))
+
+
+def _device() -> dict[str, str]:
+    commit = subprocess.run(
+        ("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False
+    )
+    return {
+        "gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
+        "cuda": str(torch.version.cuda), "commit": commit.stdout.strip(),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())
