@@ -61,6 +61,15 @@ def executor(name: str = "interpreter") -> Executor:
     raise LaunchError(Diagnostic("TIR0539", f"no executor {name}; there are: {known}"))
 
 
+def on_host(module: Module, kernel: str | None = None) -> str:
+    """The name of the executor for arrays of the host: `cpu`, native code, where it is installed
+    and takes the kernel, else the interpreter. Two calls for one module compile it once."""
+    if "cpu" not in executors():
+        return "interpreter"
+    native: Any = executor("cpu")
+    return "cpu" if native.takes(module, kernel) else "interpreter"
+
+
 def _load(entry: Any) -> Executor:
     try:
         found = entry.load()

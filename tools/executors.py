@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib.util
 
 from tileir.errors import Diagnostic, ToolError
+from tileir.executor import on_host
+from tileir.ir import Module
 
 
-def choose(wanted: str) -> str:
-    """The executor for `wanted`; for `auto` a GPU where there is one, else the interpreter.
+def choose(wanted: str, module: Module, kernel: str) -> str:
+    """The executor for `wanted`; for `auto` a GPU where there is one, else this machine's CPU if
+    it takes the kernel, else the interpreter.
 
     Raises ToolError (TIR0907) where a GPU is asked for and there is none.
     """
@@ -19,7 +22,7 @@ def choose(wanted: str) -> str:
         return "gpu"
     if wanted == "gpu":
         raise ToolError(Diagnostic("TIR0907", f"cannot run on a GPU: {missing}"))
-    return "interpreter"
+    return on_host(module, kernel)
 
 
 def no_gpu() -> str | None:

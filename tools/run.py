@@ -22,7 +22,7 @@ from tileir.tools.remarks import rendered
 from tileir.tools.report import HEADS, rows
 from tileir.tools.table import Row, show
 
-_ON = "auto (a GPU where there is one), interpreter, simt, gpu, or another installed executor"
+_ON = "auto (a GPU, else the CPU, else the interpreter), gpu, cpu, interpreter, simt, or another"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +89,7 @@ def _launched(
 ) -> tuple[str, dict[str, Any]]:
     """Where the kernel ran and what it left. What no GPU code can be made for yet runs in the
     interpreter, unless a GPU was asked for by name."""
-    name, after = choose(wanted), _copies(before)
+    name, after = choose(wanted, module, plan.kernel.name), _copies(before)
     extra = {} if counts is None else {"counts": counts}
     try:
         executor(name).launch(module, plan.kernel.name, plan.grid, after, **extra)

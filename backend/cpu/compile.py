@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.concerned import strip_mine
 from tileir.backend.cpu.dots import free_dots
 from tileir.backend.cpu.emit import emit
 from tileir.backend.cpu.host import Calls, Site
@@ -24,7 +25,6 @@ from tileir.backend.memory.allocation import allotted
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
-from tileir.backend.strip.mine import strip_mine
 from tileir.backend.target import Target
 from tileir.backend.vectorize import vectorize
 from tileir.errors import CompileError, Diagnostic, LaunchError
@@ -144,7 +144,7 @@ def compile(
 
 def _laid_out(function: Function) -> tuple[Function, Plan]:
     """The function with layouts for one warp, and the plan of its shared memory."""
-    stripped: Any = strip_mine(function, warps=1).ir
+    stripped: Any = strip_mine(function, 1).ir
     vectorized: Any = vectorize(stripped).ir
     free = free_dots(vectorized)
     facts = OneByOne(Contiguity.of(free).facts)

@@ -6,8 +6,9 @@ the fastest; each argument lies in 8 bytes of its own.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from tileir.backend.cpu.dots import RULES as OWN
 from tileir.backend.cpu.host import Site
@@ -31,7 +32,7 @@ _ATTRIBUTES = (
 
 def emit(module: Module, kernel: str, plan: Plan, target: Target) -> tuple[str, list[Site]]:
     """The text, and the places where it asks Python. Raises `CompileError` (TIR0706)."""
-    function, table = module.functions[kernel], {**rules(), **OWN}
+    function, table = module.functions[kernel], ChainMap(OWN, cast(Any, rules()))
     sites: list[Site] = []
     declarations: dict[str, None] = {}
     definitions = [*(global_text(g, "") for g in module.globals.values())]

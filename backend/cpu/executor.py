@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import attrs
 import numpy as np
 
+from tileir.analysis.cache import cached
 from tileir.backend.cpu.compile import CpuKernel, compile as compile_kernel
+from tileir.backend.cpu.waiting import may_wait
 from tileir.backend.driver.spans import Span
 from tileir.backend.executor import expanded, ordered
+from tileir.errors import TileirError
 from tileir.ir import Module
 
 
@@ -20,6 +24,16 @@ class CpuExecutor:
     """Native code of this machine's CPU; the default where there is no GPU."""
 
     name: str = "cpu"
+
+    def takes(self, module: Module, kernel: str | None) -> bool:
+        """Whether the kernel can run here: llvmlite is there, this CPU has code for all of its
+        ops, and none of its instances may wait for another."""
+        if importlib.util.find_spec("llvmlite") is None or may_wait(module):
+            return False
+        try:
+            return bool(_compiled(module, kernel).code)
+        except TileirError:
+            return False
 
     def launch(
         self,
@@ -37,7 +51,7 @@ class CpuExecutor:
         noticed, as for any native code.
         """
         threads, output = options.pop("threads", None), options.pop("output", None)
-        compiled = compile_kernel(module, kernel, **options)
+        compiled = _compiled(module, kernel, **options)
         function = module.functions[compiled.kernel]
         values = expanded(function, ordered(module, compiled.kernel, arguments))
         spans = {id(v): Span.of(v) for v in values if isinstance(v, np.ndarray)}
@@ -50,6 +64,20 @@ class CpuExecutor:
         else:
             output += printed
         return compiled
+
+
+def _compiled(module: Module, kernel: str | None, **options: Any) -> CpuKernel:
+    """`compile` of `tileir.backend.cpu`, once for a module and options."""
+    known, key = _kernels(module), (kernel, *sorted(options.items()))
+    if key not in known:
+        known[key] = compile_kernel(module, kernel, **options)
+    return known[key]
+
+
+@cached
+def _kernels(module: Module) -> dict[Any, CpuKernel]:
+    """What has been compiled of a module."""
+    return {}
 
 
 def _passed(span: Span | None, value: Any) -> Any:

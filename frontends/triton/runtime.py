@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tileir import Module
-from tileir.executor import executor, executors
+from tileir.executor import executor, executors, on_host
 from tileir.frontends.triton.arguments import host_array, is_array, parameter
 from tileir.frontends.triton.errors import refused
 from tileir.frontends.triton.kernel import (
@@ -68,7 +68,8 @@ class JITFunction:
         self, *arguments: Any, grid: Any, warmup: bool = False, on: str | None = None, **named: Any
     ) -> Any:
         """Launch for every instance of `grid`, and wait; `on` names an executor (default: the
-        GPU for its arrays, the interpreter for the host's). `warmup` only compiles.
+        GPU for its arrays; for the host's its CPU, or the interpreter where that does not take the
+        kernel). `warmup` only compiles.
 
         Raises CompilationError and LaunchError.
         """
@@ -79,7 +80,7 @@ class JITFunction:
         module = self._compiled(special)
         if warmup:
             return module
-        where = on or _place(bound)
+        where = on or _place(bound, module, self.__name__)
         extents = _extents(grid, {**bound, **options})
         if 0 in extents:
             return None
@@ -138,14 +139,14 @@ def _is_constant(value: Any, plain: bool) -> bool:
     return not isinstance(value, bool) and not hasattr(value, "dtype")
 
 
-def _place(bound: Mapping[str, Any]) -> str:
+def _place(bound: Mapping[str, Any], module: Module, kernel: str) -> str:
     """The executor for these arguments."""
     on_gpu = any(
         hasattr(v, "__cuda_array_interface__") and getattr(v, "is_cuda", True)
         for v in bound.values()
         if not hasattr(v, "__array_interface__")
     )
-    return "gpu" if on_gpu and "gpu" in executors() else "interpreter"
+    return "gpu" if on_gpu and "gpu" in executors() else on_host(module, kernel)
 
 
 def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import attrs
 
 from tileir import Module
 from tileir.builder import Builder, arg
-from tileir.executor import executor
+from tileir.executor import executor, on_host
 from tileir.frontends.triton_c import ctypes, host, reading, values
 from tileir.frontends.triton_c.ctypes import CType, named, pointer_to
 from tileir.frontends.triton_c.errors import ProgramError, refused, wrong
@@ -115,7 +115,8 @@ class Program:
 
 @attrs.frozen(eq=False)
 class Kernel:
-    """A kernel of a program: `kernel[grid](*arguments, TM=32)`."""
+    """A kernel of a program: `kernel[grid](*arguments, TM=32)`. It runs on the executor `on`, or
+    else on this machine's CPU, or in the interpreter where that does not take it."""
 
     program: Program
     name: str
@@ -124,12 +125,13 @@ class Kernel:
         """The launcher for `grid`: numbers, or a function from tunables to numbers."""
 
         def launch(
-            *arguments: Any, on: str = "interpreter", constants: Any = None, **tunables: int
+            *arguments: Any, on: str | None = None, constants: Any = None, **tunables: int
         ) -> Any:
             module = self.program.module(self.name, constants, **tunables)
             chosen = self.program._chosen(tunables)  # pyright: ignore[reportPrivateUsage]
             extents: Any = grid(chosen) if callable(grid) else grid
-            return executor(on).launch(module, self.name, extents, arguments)
+            where = on or on_host(module, self.name)
+            return executor(where).launch(module, self.name, extents, arguments)
 
         return launch
 
