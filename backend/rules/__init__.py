@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from threading import RLock
 
 from tileir.backend.lower.lowering import Rule
 from tileir.op import OPS
@@ -27,20 +28,23 @@ class _Rules(Mapping[str, Rule]):
     def __init__(self) -> None:
         self._found: dict[str, Rule] = {}
         self._unread = list(FAMILIES)
+        self._lock = RLock()
 
     def __getitem__(self, mnemonic: str) -> Rule:
         found = self._found.get(mnemonic)
         if found is None:
             self._read(_family(mnemonic))
-            while mnemonic not in self._found and self._unread:
-                self._read(self._unread[0])
+            for family in FAMILIES:
+                if mnemonic not in self._found:
+                    self._read(family)
             found = self._found[mnemonic]
         return found
 
     def _read(self, family: str) -> None:
-        if family in self._unread:
-            self._unread.remove(family)
-            self._found.update(import_module(f"tileir.backend.rules.{family}").RULES)
+        with self._lock:
+            if family in self._unread:
+                self._found.update(import_module(f"tileir.backend.rules.{family}").RULES)
+                self._unread.remove(family)
 
     def __iter__(self) -> Iterator[str]:
         for family in FAMILIES:
