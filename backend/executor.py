@@ -17,8 +17,9 @@ from tileir.backend.driver.device import driver
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.spans import Span
 from tileir.backend.target import TARGETS, target
-from tileir.errors import Diagnostic, LaunchError
+from tileir.errors import Diagnostic, LaunchError, TileirError
 from tileir.ir import Function, Module
+from tileir.measuring import Candidate
 from tileir.types import Descriptor
 
 
@@ -56,6 +57,19 @@ class GpuExecutor:
             for copy in copies.values():
                 copy.bring_back()
         return compiled
+
+    def measure(
+        self,
+        candidates: Sequence[Candidate],
+        arguments: Mapping[str, Any],
+        *,
+        remember: bool = False,
+    ) -> list[float | TileirError]:
+        """Seconds of each candidate by the GPU's clock, the L2 cold (`tileir.measuring`)."""
+        from tileir.backend.tuning.gpu import GpuMeter  # the tuner, for those who tune
+        from tileir.backend.tuning.live import measured_here
+
+        return measured_here(GpuMeter.here(), candidates, arguments, remember=remember)
 
 
 def _passed(copy: _Copy | None, value: Any, described: bool) -> Any:

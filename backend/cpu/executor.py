@@ -17,6 +17,7 @@ from tileir.backend.driver.spans import Span
 from tileir.backend.executor import expanded, ordered
 from tileir.errors import TileirError
 from tileir.ir import Module
+from tileir.measuring import Candidate
 
 
 @attrs.frozen
@@ -64,6 +65,19 @@ class CpuExecutor:
         else:
             output += printed
         return compiled
+
+    def measure(
+        self,
+        candidates: Sequence[Candidate],
+        arguments: Mapping[str, Any],
+        *,
+        remember: bool = False,
+    ) -> list[float | TileirError]:
+        """Seconds of each candidate by the host's clock (`tileir.measuring`)."""
+        from tileir.backend.tuning.cpu import CpuMeter  # the tuner, for those who tune
+        from tileir.backend.tuning.live import measured_here
+
+        return measured_here(CpuMeter(), candidates, arguments, remember=remember)
 
 
 def _compiled(module: Module, kernel: str | None, **options: Any) -> CpuKernel:

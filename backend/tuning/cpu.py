@@ -84,6 +84,10 @@ class CpuSession:
         kernel(tuple(grid), values, self.threads)
         return {name: span.elements for name, span in spans.items()}
 
+    def close(self) -> None:
+        """Forget the code."""
+        self._ready.clear()
+
     def _timed(self, kernel: CpuKernel, grid: Sequence[int], values: Sequence[Any]) -> float:
         start = time.perf_counter()
         kernel(tuple(grid), values, self.threads)
@@ -95,7 +99,9 @@ class CpuSession:
         kernel = self._kernel(artifact.digest, module, name, options)
         spans = {k: Span.of(v) for k, v in self.inputs.items() if isinstance(v, np.ndarray)}
         by_array = {id(self.inputs[k]): span for k, span in spans.items()}
-        given = expanded(module.functions[name], ordered(module, name, self.inputs))
+        function = module.functions[name]
+        mine = {str(p.name): self.inputs[str(p.name)] for p in function.parameters}
+        given = expanded(function, ordered(module, name, mine))
         values = [_address(by_array[id(v)]) if id(v) in by_array else v for v in given]
         return kernel, values, spans
 

@@ -128,6 +128,12 @@ class GpuSession:
         driver().synchronize()
         return {name: self._read(name, span) for name, span in self.spans.items()}
 
+    def close(self) -> None:
+        """Free the copies."""
+        self.watch.close()
+        for address in self.addresses.values():
+            driver().free(address)
+
     def _read(self, name: str, span: Span) -> Any:
         data = np.empty_like(span.data)
         driver().to_host(data.ctypes.data, self.addresses[name], data.nbytes)

@@ -59,6 +59,10 @@ class Session(Protocol):
         """The arrays that may be written, after one launch on fresh arguments."""
         ...
 
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...
+
 
 class Meter(Protocol):
     """Compiles and measures. It is sent to other processes, and so has to be picklable."""

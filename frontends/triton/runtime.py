@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from tileir import Module
 from tileir.executor import executor, executors, on_host
 from tileir.frontends.triton.arguments import host_array, is_array, parameter
@@ -17,6 +19,7 @@ from tileir.frontends.triton.kernel import (
 )
 from tileir.frontends.triton.language.control import constexpr
 from tileir.frontends.triton.source import Source
+from tileir.measuring import Candidate
 
 OPTIONS = {
     "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion",
@@ -26,6 +29,15 @@ OPTIONS = {
 
 _KEPT = ("num_warps", "num_stages")
 """Those that this compiler follows."""
+
+
+@attrs.frozen
+class PreparedLaunch:
+    """A launch that is ready: the executor's name, the kernel, its arguments by name."""
+
+    where: str
+    candidate: Candidate
+    values: Mapping[str, Any]
 
 
 class JITFunction:
@@ -73,19 +85,42 @@ class JITFunction:
 
         Raises CompilationError and LaunchError.
         """
-        options = {k: v for k, v in named.items() if k in OPTIONS}
-        given = {k: v for k, v in named.items() if k not in OPTIONS}
-        bound = self._bound(arguments, given)
-        special = self._specialized(bound, options)
-        module = self._compiled(special)
+        options, bound, special = self._given(arguments, named)
         if warmup:
-            return module
+            return self._compiled(special)
+        launch = self._prepared(options, bound, special, grid, on)
+        if 0 in launch.candidate.grid:
+            return None
+        candidate = launch.candidate
+        return executor(launch.where).launch(
+            candidate.module, candidate.kernel, candidate.grid, launch.values, **candidate.options
+        )
+
+    def prepared(
+        self, *arguments: Any, grid: Any, on: str | None = None, **named: Any
+    ) -> PreparedLaunch:
+        """What `run` would launch. Raises CompilationError and LaunchError."""
+        return self._prepared(*self._given(arguments, named), grid, on)
+
+    def _prepared(
+        self, options: Mapping[str, Any], bound: Mapping[str, Any], special: Specialization,
+        grid: Any, on: str | None,
+    ) -> PreparedLaunch:  # fmt: skip
+        module = self._compiled(special)
         where = on or _place(bound, module, self.__name__)
         extents = _extents(grid, {**bound, **options})
-        if 0 in extents:
-            return None
         values = {name: host_array(bound[name]) for name in special.parameters}
-        return executor(where).launch(module, self.__name__, extents, values)
+        most = options.get("maxnreg")
+        extra = {"registers": most} if where == "gpu" and most is not None else {}
+        return PreparedLaunch(where, Candidate(module, self.__name__, extents, extra), values)
+
+    def _given(
+        self, arguments: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any], Specialization]:
+        """Options, arguments by name, and what they are compiled for."""
+        options = {k: v for k, v in named.items() if k in OPTIONS}
+        bound = self._bound(arguments, {k: v for k, v in named.items() if k not in OPTIONS})
+        return options, bound, self._specialized(bound, options)
 
     def warmup(self, *arguments: Any, grid: Any, **named: Any) -> Module:
         """The module that a launch would run."""

@@ -155,7 +155,7 @@ def _counted(frame: Frame, node: ast.For, items: control.range) -> bool:
     low, high, step = (semantic.cast(n, kind).expr for n in bounds)
     names = frame.names
     frame.nested += 1
-    with frame.b.for_(low, high, step, name=node.target.id, **_options(items)) as index:
+    with frame.b.for_(low, high, step, name=node.target.id, **_options(frame, items)) as index:
         before = names.enter_loop()
         names.set(node.target.id, Tensor(index, kind))
         run(frame, node.body)
@@ -164,10 +164,14 @@ def _counted(frame: Frame, node: ast.For, items: control.range) -> bool:
     return True
 
 
-def _options(items: control.range) -> dict[str, Any]:
+def _options(frame: Frame, items: control.range) -> dict[str, Any]:
+    """What the compiler is asked for; `num_stages` of the launch where the loop does not say."""
     found: dict[str, Any] = {}
+    stated = frame.b.current.header.attributes.get("num_stages")
     if items.num_stages is not None:
         found["stages"] = static(items.num_stages, "num_stages")
+    elif stated is not None:
+        found["stages"] = stated
     if items.loop_unroll_factor is not None:
         found["unroll"] = static(items.loop_unroll_factor, "loop_unroll_factor")
     return found

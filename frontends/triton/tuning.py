@@ -10,10 +10,12 @@ import attrs
 import numpy as np
 
 from tileir.errors import TileirError
+from tileir.executor import executor
 from tileir.frontends.triton.errors import refused
+from tileir.measuring import Measuring
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Config:
     """Values for the parameters `kwargs`, and options of the launch."""
 
@@ -26,13 +28,18 @@ class Config:
 
     def all_kwargs(self) -> dict[str, Any]:
         """Parameters and options of the launch."""
-        options = {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        options = {
+            "num_warps": self.num_warps, "num_stages": self.num_stages, "maxnreg": self.maxnreg,
+        }  # fmt: skip
         return {**self.kwargs, **{k: v for k, v in options.items() if v is not None}}
 
 
 class Autotuner:
     """A kernel with several configurations. The fastest is kept for each value of the arguments
-    named by `key` and each kind of array."""
+    named by `key` and each kind of array; with `cache_results` measurements outlive the process.
+
+    Configurations are compiled side by side and measured by the executor, where it is
+    `tileir.measuring.Measuring`; elsewhere each is launched twice, and the host's clock counts."""
 
     def __init__(
         self, kernel: Any, configs: Sequence[Config], key: Sequence[str], **options: Any
@@ -43,7 +50,10 @@ class Autotuner:
             *(options.get("reset_to_zero") or ()),
             *(options.get("restore_value") or ()),
         ]
+        self._remember = bool(options.get("cache_results"))
         self._best: dict[Any, Config] = {}
+        self.configs_timings: dict[Config, float] = {}
+        """Seconds of the configurations that were tried last."""
         self.source, self.__name__ = kernel.source, kernel.__name__
 
     @property
@@ -84,32 +94,62 @@ class Autotuner:
         configs = self._pruned(values)
         if len(configs) == 1:
             return configs[0]
-        failures: list[TileirError] = []
-        best, least = None, float("inf")
-        for config in configs:
-            try:
-                seconds = self._timed(arguments, grid, {**named, **config.all_kwargs()})
-            except TileirError as error:
-                failures.append(error)
-                continue
-            if seconds < least:
-                best, least = config, seconds
-        if best is None:
-            raise refused(f"no configuration of {self.__name__} compiles: {failures[0]}")
-        return best
+        copies = [_copy(a) for a in arguments]
+        others = {k: _copy(v) for k, v in named.items()}
+        found = self._measured(configs, copies, grid, others)
+        times = {i: t for i, t in enumerate(found) if not isinstance(t, TileirError)}
+        self.configs_timings = {configs[i]: seconds for i, seconds in times.items()}
+        if not times:
+            raise refused(f"no configuration of {self.__name__} compiles: {found[0]}")
+        return configs[min(times, key=lambda i: times[i])]
+
+    def _measured(
+        self,
+        configs: Sequence[Config],
+        arguments: Sequence[Any],
+        grid: Any,
+        named: Mapping[str, Any],
+    ) -> list[float | TileirError]:
+        """Seconds of each configuration, or its error: by the executor, where that measures."""
+        launches: list[Any] = [self._prepared(c, arguments, grid, named) for c in configs]
+        good = [x for x in launches if not isinstance(x, TileirError)]
+        there = executor(good[0].where) if good else None
+        if not isinstance(there, Measuring):
+            return [x if isinstance(x, TileirError) else _timed(there, x) for x in launches]
+        values = {name: value for x in good for name, value in x.values.items()}
+        times = iter(there.measure([x.candidate for x in good], values, remember=self._remember))
+        return [x if isinstance(x, TileirError) else next(times) for x in launches]
+
+    def _prepared(
+        self, config: Config, arguments: Sequence[Any], grid: Any, named: Mapping[str, Any]
+    ) -> Any:
+        """What the configuration would launch, or why it cannot."""
+        try:
+            return self.kernel.prepared(*arguments, grid=grid, **{**named, **config.all_kwargs()})
+        except TileirError as error:
+            return error
 
     def _pruned(self, values: Mapping[str, Any]) -> list[Config]:
         early = self._prune.get("early_config_prune")
         return list(early(self.configs, values)) if early else self.configs
 
-    def _timed(self, arguments: Sequence[Any], grid: Any, named: Mapping[str, Any]) -> float:
-        """Seconds of the second of two launches on copies of the arguments."""
-        copies = [_copy(a) for a in arguments]
-        named = {k: _copy(v) for k, v in named.items()}
-        self.kernel.run(*copies, grid=grid, **named)
+
+def _timed(there: Any, launch: Any) -> float | TileirError:
+    """Seconds of the second of two launches, by the clock of the host."""
+    candidate = launch.candidate
+
+    def once() -> float:
         start = time.perf_counter()
-        self.kernel.run(*copies, grid=grid, **named)
+        there.launch(
+            candidate.module, candidate.kernel, candidate.grid, launch.values, **candidate.options
+        )
         return time.perf_counter() - start
+
+    try:
+        once()
+        return once()
+    except TileirError as error:
+        return error
 
 
 def _copy(value: Any) -> Any:
@@ -138,11 +178,19 @@ class Heuristics:
 
     def run(self, *arguments: Any, grid: Any, **named: Any) -> Any:
         """Launch with the computed parameters."""
+        return self.kernel.run(*arguments, grid=grid, **self._computed(arguments, named))
+
+    def prepared(self, *arguments: Any, grid: Any, **named: Any) -> Any:
+        """What `run` would launch."""
+        return self.kernel.prepared(*arguments, grid=grid, **self._computed(arguments, named))
+
+    def _computed(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         known = dict(zip(self.kernel.source.signature.parameters, arguments, strict=False))
         known.update(named)
+        computed = dict(named)
         for name, compute in self.values.items():
-            known[name] = named[name] = compute(known)
-        return self.kernel.run(*arguments, grid=grid, **named)
+            known[name] = computed[name] = compute(known)
+        return computed
 
 
 def heuristics(values: Mapping[str, Callable[..., Any]]) -> Any:

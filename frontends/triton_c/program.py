@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ from tileir.frontends.triton_c.expressions import known, type_of
 from tileir.frontends.triton_c.frame import Frame
 from tileir.frontends.triton_c.statements import run
 from tileir.frontends.triton_c.values import Item, Value, described
+from tileir.measuring import Candidate, Measuring
 from tileir.types import AddressSpace
 
 _DEEPEST = 40
@@ -135,9 +137,43 @@ class Kernel:
 
         return launch
 
+    def fastest(
+        self, grid: Any, *arguments: Any, on: str | None = None, constants: Any = None,
+        remember: bool = False,
+    ) -> dict[str, int]:  # fmt: skip
+        """The tunables with which a launch is quickest, of all combinations, measured on copies
+        of the arguments by an executor that measures (`tileir.measuring`): `on`, or the CPU.
+
+        Raises LaunchError where none runs, or the executor does not measure.
+        """
+        program = self.program
+        points = [
+            dict(zip(program.tunables, values, strict=True))
+            for values in product(*program.tunables.values())
+        ]
+        modules = [program.module(self.name, constants, **point) for point in points]
+        where = executor(on or on_host(modules[0], self.name))
+        if not isinstance(where, Measuring):
+            raise refused(f"the executor {where.name} does not measure")
+        names = [str(p.name) for p in modules[0].functions[self.name].parameters]
+        copies = [a.copy() if hasattr(a, "copy") else a for a in arguments]
+        candidates = [
+            Candidate(module, self.name, _extents(grid(point) if callable(grid) else grid))
+            for point, module in zip(points, modules, strict=True)
+        ]
+        times = where.measure(candidates, dict(zip(names, copies, strict=True)), remember=remember)
+        good = {i: t for i, t in enumerate(times) if isinstance(t, float)}
+        if not good:
+            raise refused(f"no combination of tunables of {self.name} runs: {times[0]}")
+        return points[min(good, key=lambda i: good[i])]
+
     def module(self, constants: Mapping[str, Any] | None = None, **tunables: int) -> Module:
         """The module with this kernel."""
         return self.program.module(self.name, constants, **tunables)
+
+
+def _extents(grid: Any) -> tuple[int, ...]:
+    return (grid,) if isinstance(grid, int) else tuple(grid)
 
 
 def parse(
