@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
+from tileir import std
 from tileir.builder import arithmetic, tiles
 from tileir.builder.arguments import as_number, literal
 from tileir.builder.blocks import BlockRef, Target, target_of
@@ -21,7 +22,7 @@ from tileir.errors import TileirError
 from tileir.field import FieldKind, Successor
 from tileir.ir import AttributeValue, Function, Global, Inline, Linkage, Visibility
 from tileir.ops.control import Branch, Call, CondBranch, Return, Unreachable
-from tileir.types import F32, VOID, Element, Type, element_of
+from tileir.types import F32, I1, I32, VOID, Element, Type, element_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
@@ -116,6 +117,37 @@ class Builder(Core, DerivedOps):
             self.configure(visibility=Visibility.PRIVATE)
             joined = combine(*parameters)
             self.ret(*(joined if isinstance(joined, (tuple, list)) else (joined,)))  # type: ignore[misc]
+        return name
+
+    def library(
+        self, name: str, /, *arguments: Any, results: Type | Sequence[Type] | None = None
+    ) -> Any:
+        """Call a function of the standard library (`tileir.std`); `results` only where they do not
+        follow from the types of `arguments`. A Python number is an i32, a bool an i1."""
+        values = [self._library_value(item) for item in arguments]
+        wanted = None if results is None else tuple(map(str, _types(results)))
+        try:
+            made = std.function(name, wanted, [str(v.value.type) for v in values])
+        except TileirError as error:
+            raise mistake(error.code, error.diagnostics[0].message) from None
+        return self.call(self._declared(made), *values)
+
+    def _library_value(self, given: Any) -> Expr:
+        if isinstance(given, Expr):
+            return given
+        return self.constant(I1 if isinstance(given, bool) else I32, given)
+
+    def _declared(self, function: Function) -> str:
+        """The name under which a function of the library is declared at these types."""
+        kinds = [p.type for p in function.parameters]
+        number, name = 0, function.name
+        while (old := self._functions.get(name)) is not None:
+            if [p.type for p in old.parameters] == kinds and old.results == function.results:
+                return name
+            number += 1
+            name = f"{function.name}.{number}"
+        header = parameters_of({f"a{i}": t for i, t in enumerate(kinds)}, self.here())
+        self._functions[name] = Function(name, header, function.results, location=self.here())
         return name
 
     def _free_name(self, stem: str) -> str:

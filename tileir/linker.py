@@ -16,7 +16,7 @@ import attrs
 
 from tileir.errors import Diagnostic, LinkError, Location
 from tileir.ir import AttributeValue, Function, Global, Linkage, Module, Visibility
-from tileir.linking import fingerprint, rename_symbols, type_of
+from tileir.linking import called, fingerprint, rename_symbols, type_of
 
 _S = TypeVar("_S", Function, Global)
 
@@ -217,10 +217,11 @@ def _resolve(module: Module, libraries: list[Library], std: bool) -> Module:
 
         libraries = [*libraries, define]
     found: dict[str, Function] = {}
-    for declared in missing:
-        for library in libraries:
-            definition = library(declared)
-            if definition is not None:
-                found[declared.name] = definition
-                break
+    while missing:
+        declared = missing.pop()
+        definitions = (library(declared) for library in libraries)
+        definition = next((d for d in definitions if d is not None), None)
+        if definition is not None:
+            found[declared.name] = definition
+            missing += (f for f in called(definition) if f.name not in {*module.functions, *found})
     return module.with_functions({**module.functions, **found}) if found else module

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from tileir.ir import Block, Function, Global, Module, usual_space
+from tileir.ir import Block, Function, Global, Module, Parameter, usual_space
 from tileir.op import FieldKind, Op
 from tileir.values import Value
 
@@ -93,3 +93,11 @@ def symbol_fields(op: Op) -> Iterator[tuple[str, str]]:
         value = getattr(op, field.name)
         if named and type(value) is str:
             yield field.name, value
+
+
+def called(function: Function) -> Iterator[Function]:
+    """Declarations of the functions that `function` calls, as its calls have them."""
+    calls: dict[str, Any] = {op.callee: op for op in function.ops if op.mnemonic == "call"}  # type: ignore[attr-defined]
+    for name, op in calls.items():
+        parameters = (Parameter(Value(v.type)) for v in op.arguments)
+        yield Function(name, parameters, op.types, location=op.location)  # type: ignore[arg-type]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tileir import LinkError, link, verify
-from tileir.std import function
+from tileir.std import function, names
 
 from .programs import module, run
 
@@ -218,3 +220,17 @@ def test_sigmoid_of_the_library() -> None:
     expected = 1 / (1 + np.exp(-wide))
     run(SIGMOID, 1, x)
     np.testing.assert_allclose(x, expected, rtol=4e-7, atol=1e-38)
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "std.md"
+
+
+def test_every_function_is_on_its_page() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    listed = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert listed == set(names())
+
+
+def test_the_code_of_the_page_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    exec(compile(code, str(PAGE), "exec"), {})

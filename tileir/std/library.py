@@ -28,11 +28,14 @@ class Template:
     parameters: tuple[str, ...]
     text: str
 
-    def bind(self, results: Sequence[str], parameters: Sequence[str]) -> dict[str, str] | None:
-        """What the variables stand for where the header has these types; None where it has not."""
-        wanted = (*self.results, *self.parameters)
-        given = (*results, *parameters)
-        if len(results) != len(self.results) or len(wanted) != len(given):
+    def bind(
+        self, results: Sequence[str] | None, parameters: Sequence[str]
+    ) -> dict[str, str] | None:
+        """What the variables stand for where the header has these types; None where it has not.
+        Results that are None follow from the parameters, or there is no such instance."""
+        wanted = (*(() if results is None else self.results), *self.parameters)
+        given = (*(results or ()), *parameters)
+        if len(parameters) != len(self.parameters) or len(wanted) != len(given):
             return None
         found: dict[str, str] = {}
         for pattern, text in zip(wanted, given, strict=True):
@@ -42,11 +45,12 @@ class Template:
             for variable, value in match.groupdict().items():
                 if found.setdefault(variable, value) != value:
                     return None
-        return found
+        return found if set(_VARIABLE.findall(" ".join(self.results))) <= found.keys() else None
 
     def instance(self, symbol: str, bound: dict[str, str]) -> str:
         """The text of a module that defines this function as `symbol`."""
-        text = _VARIABLE.sub(lambda m: bound[m[1]], self.text)
+        own = ".".join(re.findall(r"\w+", " ".join(bound.values()))) or "one"
+        text = _VARIABLE.sub(lambda m: bound[m[1]], self.text.replace("$$", own))
         return text.replace(f"@{self.name}(", f"@{symbol}(", 1)
 
 
@@ -63,16 +67,21 @@ def define(declared: Function) -> Function | None:
 
 
 def function(
-    name: str, results: str | Sequence[str], parameters: Sequence[str], symbol: str | None = None
+    name: str,
+    results: str | Sequence[str] | None,
+    parameters: Sequence[str],
+    symbol: str | None = None,
 ) -> Function:
-    """The library function `name` at the given types, called `symbol` (default: `name`).
+    """The library function `name` at the given types, called `symbol` (default: `name`). Results
+    that are None follow from the types of the parameters.
 
     Raises LinkError (TIR0338) where there is none.
     """
-    wanted = (results,) if isinstance(results, str) else tuple(results)
+    wanted = (results,) if isinstance(results, str) else results and tuple(results)
     found = _instance(symbol or name, wanted, tuple(parameters), name)
     if found is None:
-        types = f"({', '.join(wanted)}) ({', '.join(parameters)})"
+        types = f"({', '.join(parameters)})"
+        types = types if wanted is None else f"({', '.join(wanted)}) {types}"
         known = ", ".join(names())
         message = f"the library has no {name} of type {types}; its functions are: {known}"
         raise LinkError(Diagnostic("TIR0338", message))
@@ -80,7 +89,10 @@ def function(
 
 
 def _instance(
-    symbol: str, results: tuple[str, ...], parameters: tuple[str, ...], name: str | None = None
+    symbol: str,
+    results: tuple[str, ...] | None,
+    parameters: tuple[str, ...],
+    name: str | None = None,
 ) -> Function | None:
     base = name or symbol.partition(".")[0]
     for template in _templates():
@@ -104,7 +116,7 @@ def _templates() -> tuple[Template, ...]:
 def _template(version: str, part: str) -> Template:
     match = _HEADER.match(part)
     assert match is not None, part
-    body = part[: part.index("\n}") + 2]
+    body = "\n".join(line for line in part.splitlines() if not line.startswith(";")).strip()
     return Template(
         match["name"],
         tuple(_types(match["results"].strip().removeprefix("(").removesuffix(")"))),
@@ -131,6 +143,7 @@ def _as_expression(pattern: str) -> str:
 
 _INTEGER, _FLOAT, _EXTENTS = r"i(?:8|16|32|64)", r"(?:bf16|f16|f32|f64)", r"(?:<[\d, ]+>)?"
 _ELEMENTS = {
-    "N": r"\d+", "I": _INTEGER, "F": _FLOAT, "X": _FLOAT + _EXTENTS, "Y": _INTEGER + _EXTENTS
+    **dict.fromkeys("KMN", r"\d+"), "I": _INTEGER, "F": _FLOAT, "E": f"(?:{_INTEGER}|{_FLOAT})",
+    "S": _EXTENTS, "X": _FLOAT + _EXTENTS, "Y": _INTEGER + _EXTENTS,
 }  # fmt: skip
 """What a variable may stand for, by its first letter."""

@@ -125,6 +125,7 @@ from tileir.frontends.triton.language.reductions import (
     sum_ as sum,
     xor_sum,
 )
+from tileir.frontends.triton.language.sorting import sort, topk
 from tileir.frontends.triton.tensor import Tensor as tensor
 
 math = SimpleNamespace(

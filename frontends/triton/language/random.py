@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.frontends.triton import dtypes, semantic, tensor
-from tileir.frontends.triton.language.arithmetic import FUNCTIONS, maximum, umulhi
-from tileir.frontends.triton.language.builtin import Scope, builtin, static
+from tileir.frontends.triton.language.builtin import Scope, builtin, whole
 from tileir.frontends.triton.tensor import Tensor
-
-_KEYS = (0x9E3779B9, 0xBB67AE85)
-_ROUNDS = (0xD2511F53, 0xCD9E8D57)
 
 
 @builtin
@@ -20,23 +16,11 @@ def philox(s: Scope, seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: An
     key = semantic.cast(tensor.of(b, seed), dtypes.uint64)
     low = semantic.cast(semantic.bitwise("and_")(b, key, 0xFFFFFFFF), dtypes.uint32)
     high = semantic.cast(semantic.shift("right")(b, key, 32), dtypes.uint32)
-    words = [semantic.cast(tensor.of(b, c), dtypes.uint32) for c in (c0, c1, c2, c3)]
-    xor = semantic.bitwise("xor")
-    for _ in range(static(n_rounds, "n_rounds")):
-        w0, w1, w2, w3 = words
-        words = [
-            xor(b, xor(b, umulhi.apply(s, w2, _word(s, _ROUNDS[1])), w1), low),
-            semantic.mul(b, w2, _word(s, _ROUNDS[1])),
-            xor(b, xor(b, umulhi.apply(s, w0, _word(s, _ROUNDS[0])), w3), high),
-            semantic.mul(b, w0, _word(s, _ROUNDS[0])),
-        ]
-        low = semantic.add(b, low, _word(s, _KEYS[0]))
-        high = semantic.add(b, high, _word(s, _KEYS[1]))
-    return tuple(words)
-
-
-def _word(s: Scope, number: int) -> Tensor:
-    return tensor.literal(s.b, number, dtypes.uint32)
+    counters = [semantic.cast(tensor.of(b, c), dtypes.uint32) for c in (c0, c1, c2, c3)]
+    words = semantic.broadcast(*counters, low, high)
+    rounds = whole(n_rounds, "n_rounds")
+    made = b.library("philox", *(w.expr for w in words), rounds)
+    return tuple(Tensor(word, dtypes.uint32) for word in made)
 
 
 @builtin
@@ -54,12 +38,8 @@ def randint(s: Scope, seed: Any, offset: Any, n_rounds: Any = 10) -> Tensor:
 
 
 def _uniform(s: Scope, word: Tensor) -> Tensor:
-    """A word as a float32 in [0, 1): negative ones count from the other end."""
-    b = s.b
-    signed = Tensor(word.expr, dtypes.int32)
-    negative = semantic.compare("lt")(b, signed, 0)
-    folded = semantic.where(b, negative, semantic.invert(b, signed), signed)
-    return semantic.mul(b, semantic.cast(folded, dtypes.float32), 4.6566127342e-10)
+    """A word as a float32 in [0, 1)."""
+    return Tensor(s.b.library("uniform", word.expr), dtypes.float32)
 
 
 @builtin
@@ -75,13 +55,9 @@ def rand(s: Scope, seed: Any, offset: Any, n_rounds: Any = 10) -> Tensor:
 
 
 def _normal(s: Scope, u1: Tensor, u2: Tensor) -> tuple[Tensor, Tensor]:
-    """Two normal numbers of two uniform ones (Box and Muller)."""
-    b = s.b
-    positive = maximum.apply(s, u1, 1.0e-7)
-    angle = semantic.mul(b, u2, 6.283185307179586)
-    radius = FUNCTIONS["sqrt"].apply(s, semantic.mul(b, FUNCTIONS["log"].apply(s, positive), -2.0))
-    cosine, sine = FUNCTIONS["cos"].apply(s, angle), FUNCTIONS["sin"].apply(s, angle)
-    return semantic.mul(b, radius, cosine), semantic.mul(b, radius, sine)
+    """Two normal numbers of two uniform ones."""
+    first, second = s.b.library("normal", u1.expr, u2.expr)
+    return Tensor(first, dtypes.float32), Tensor(second, dtypes.float32)
 
 
 @builtin

@@ -35,6 +35,12 @@ def float_pointer(x):
 
 
 @triton.jit
+def too_many_of_few(x):
+    best = tl.load(x + tl.arange(0, 4)).topk(9)  # §tl.load(x + tl.arange(0, 4)).topk(9)
+    tl.store(x + tl.arange(0, 9), best)
+
+
+@triton.jit
 def not_static(x, n):
     tl.store(x + tl.arange(0, n), 0)  # §tl.arange(0, n)
 

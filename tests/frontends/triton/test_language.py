@@ -284,3 +284,32 @@ def test_integers_one_and_multiples_of_16_are_specialized() -> None:
 @triton.jit
 def histogram_like(x, out, stride, n):
     tl.store(out, tl.load(x + stride * n))
+
+
+@triton.jit
+def sort_kernel(x, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, DIM: tl.constexpr,
+                DOWN: tl.constexpr):  # fmt: skip
+    i, j = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    value = tl.load(x + i * N + j)
+    if K == 0:
+        tl.store(out + i * N + j, tl.sort(value, DIM, DOWN))
+    else:
+        best = value.topk(K, DIM)
+        R: tl.constexpr = best.shape[0]
+        C: tl.constexpr = best.shape[1]
+        tl.store(out + tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :], best)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint32, np.float16, np.bool_])
+@pytest.mark.parametrize(("dim", "down"), [(0, False), (1, True), (-1, False)])
+def test_tensors_are_sorted_along_a_dimension(dtype: type, dim: int, down: bool) -> None:
+    x = np.random.default_rng(1).integers(0, 250, (6, 7)).astype(dtype)
+    expected = np.sort(x, dim)
+    expected = np.flip(expected, dim) if down else expected
+    out = np.zeros_like(x)
+    ran(sort_kernel, x, out, 6, 7, 0, dim, down)
+    np.testing.assert_array_equal(out, expected)
+    out = np.zeros((3, 7) if dim == 0 else (6, 3), dtype)
+    ran(sort_kernel, x, out, 6, 7, 3, dim, down)
+    best = np.flip(np.sort(x, dim), dim)
+    np.testing.assert_array_equal(out, best[:3] if dim == 0 else best[:, :3])

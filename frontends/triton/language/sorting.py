@@ -1,0 +1,58 @@
+"""Tensors in order, by the standard library's sorting network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.builder import I1, I8, I32, Expr
+from tileir.frontends.triton.dtypes import DType
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language.builtin import Scope, axis_of, method, static, whole
+from tileir.frontends.triton.tensor import Tensor, described
+from tileir.types import element_of, tile
+
+
+@method
+def sort(s: Scope, x: Tensor, dim: Any = None, descending: Any = False) -> Tensor:
+    """`x` in order along `dim`, the last, of any extent; NaNs are greater than numbers."""
+    rows = _Rows(s, x, dim)
+    down = bool(static(descending, "descending"))
+    return rows.back(s.b.library("sort", rows.keys, down))
+
+
+@method
+def topk(s: Scope, x: Tensor, k: Any, dim: Any = None) -> Tensor:
+    """The `k` greatest along `dim`, the last, the greatest first."""
+    rows, count = _Rows(s, x, dim), whole(k, "k")
+    if not 0 < count <= rows.extent:
+        raise KernelError(f"topk of {count} along {rows.extent} elements")
+    kinds = [tile(e, (rows.keys.shape[0], count)) for e in (element_of(rows.keys.type), I32)]
+    return rows.back(s.b.library("topk", rows.keys, True, results=kinds)[0])
+
+
+class _Rows:
+    """A tensor as rows of keys, signed integers or floats in the order of its elements."""
+
+    def __init__(self, s: Scope, x: Any, dim: Any) -> None:
+        if not isinstance(x, Tensor) or not isinstance(x.dtype, DType) or not x.shape:
+            raise KernelError(f"sort is of tensors of numbers, not of {described(x)}")
+        self.s, self.dtype, rank = s, x.dtype, len(x.shape)
+        axis = rank - 1 if static(dim, "dim") is None else axis_of(x, dim)
+        self.order = [*(d for d in range(rank) if d != axis), axis]
+        moved = x.expr.permute(*self.order)
+        self.outer, self.extent = moved.shape[:-1], x.shape[axis]
+        self.keys = self._flipped(moved.reshape(-1, self.extent), I8)
+
+    def back(self, rows: Expr) -> Tensor:
+        """Rows of keys as a tensor like the one that came in."""
+        found = self._flipped(rows, I1).reshape(*self.outer, rows.shape[-1])
+        inverse = [self.order.index(d) for d in range(len(self.order))]
+        return Tensor(found.permute(*inverse), self.dtype)
+
+    def _flipped(self, x: Expr, boolean: Any) -> Expr:
+        """Unsigned integers as signed ones in the same order, and back; `boolean` for int1."""
+        if self.dtype.is_bool():
+            return x.to(boolean)
+        if self.dtype.is_floating() or self.dtype.signed:
+            return x
+        return x ^ (-1 << self.dtype.primitive_bitwidth - 1)

@@ -1,0 +1,199 @@
+"""Releases and fences, and the ways that control takes."""
+
+from __future__ import annotations
+
+ORDER = {
+    "a release comes behind what others did": """
+  store %p, %v
+  !block
+  atomic_store %flag, 1 {sem = release}
+""",
+    "a release behind what thread 0 did": """
+  store %x, 1.0
+  atomic_store %flag, 1 {sem = release}
+""",
+    "a release of many behind what thread 0 did": """
+  %at = splat i32*<64, #a> %flag
+  %pi = getelementptr i32*<64, #a> %at, %i
+  store %x, 1.0
+  !block
+  %old = atomic_rmw i32<64, #a> %pi, 1 {op = add, sem = release}
+""",
+    "a release of many behind nothing": """
+  %at = splat i32*<64, #a> %flag
+  %pi = getelementptr i32*<64, #a> %at, %i
+  %old = atomic_rmw i32<64, #a> %pi, 1 {op = add, sem = release}
+""",
+    "a release comes behind what others read": """
+  %a = load f32<64, #a> %yp
+  !block
+  atomic_store %flag, 1 {sem = release}
+""",
+    "a relaxed one need not": """
+  store %p, %v
+  atomic_store %flag, 1 {sem = relaxed}
+""",
+    "a volatile store is a release": """
+  store %p, %v
+  !block
+  store %y, 1.0 {volatile = true}
+""",
+    "a fence is one for all": """
+  store %p, %v
+  !block
+  fence {sem = release}
+  !block
+  store %p, %v
+""",
+    "a fence behind what thread 0 did": """
+  store %x, 1.0
+  !block
+  fence {sem = release}
+""",
+    "a fence behind nothing": """
+  fence {sem = acquire}
+  !block
+  %a = load f32<64, #a> %p
+  store %p, %a
+""",
+    "two fences": """
+  store %x, 1.0
+  !block
+  fence {sem = acquire}
+  !block
+  fence {sem = release}
+""",
+    "a fence, and nothing that it orders": """
+  fence {sem = acquire}
+  %a = fadd f32<64, #a> %v, %v
+""",
+    "a fence on one of two ways": """
+  cond_br %c, left, right
+left:
+  fence {sem = acquire}
+  br both
+right:
+  br both
+both:
+  !block
+  store %p, %v
+  ret
+""",
+    "threads that did something on one of two ways": """
+  cond_br %c, left, right
+left:
+  store %p, %v
+  br both
+right:
+  store %x, 1.0
+  br both
+both:
+  !block
+  atomic_store %flag, 1 {sem = release}
+  ret
+""",
+    "thread 0 on either way": """
+  cond_br %c, left, right
+left:
+  store %y, 1.0
+  br both
+right:
+  store %x, 1.0
+  br both
+both:
+  atomic_store %flag, 1 {sem = release}
+  ret
+""",
+}
+"""Releases and fences."""
+
+PATHS = {
+    "a store on one of two ways": """
+  cond_br %c, left, right
+left:
+  store %p, %v
+  br both
+right:
+  br both
+both:
+  !block
+  %a = load f32<64, #a> %q
+  ret
+""",
+    "a barrier on one of two ways": """
+  store %p, %v
+  cond_br %c, left, right
+left:
+  gpu.barrier
+  br both
+right:
+  br both
+both:
+  !block
+  %a = load f32<64, #a> %q
+  ret
+""",
+    "a barrier on both": """
+  store %p, %v
+  cond_br %c, left, right
+left:
+  gpu.barrier
+  br both
+right:
+  gpu.barrier
+  br both
+both:
+  %a = load f32<64, #a> %q
+  ret
+""",
+    "warps met on one of two ways": """
+  store %pr, %vr
+  cond_br %c, left, right
+left:
+  gpu.barrier {warp = true}
+  br both
+right:
+  br both
+both:
+  !warp
+  %a = load f32<2, 32, #r> %qr
+  ret
+""",
+    "round a loop, from the end to the beginning": """
+  br loop
+loop:
+  !block
+  %a = load f32<64, #a> %q
+  !block
+  store %p, %a
+  cond_br %c, loop, done
+done:
+  ret
+""",
+    "a store before a loop that reads": """
+  store %p, %v
+  br loop
+loop:
+  !block
+  %a = load f32<64, #a> %q
+  cond_br %c, loop, done
+done:
+  ret
+""",
+    "two loops, one within the other": """
+  br outer
+outer:
+  !block
+  store %p, %v
+  br inner
+inner:
+  !block
+  %a = load f32<64, #a> %q
+  cond_br %c, inner, next
+next:
+  cond_br %d, outer, done
+done:
+  ret
+""",
+}
+"""Along the ways that control takes."""
