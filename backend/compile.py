@@ -64,7 +64,10 @@ def compile(
 def _compiled(module: Module, machine: Target, options: Options, kernel: str | None) -> Compiled:
     done = staged(module, machine, options, kernel)
     last, limited = done.stages["barriers"], done.registers != options.registers
-    unit = Unit(last, done.kernel, done.memory, done.num_warps, done.registers, options.watch_waits)
+    unit = Unit(
+        last, done.kernel, done.memory, done.num_warps, done.registers, options.watch_waits,
+        options.lines,
+    )  # fmt: skip
     text = emit(unit, machine)
     ptx, optimized = to_ptx(text, machine, options.optimize)
     plan = metadata(done, machine)
@@ -91,9 +94,26 @@ class Staged:
 @collector_paused()
 def staged(module: Module, machine: Target, options: Options, kernel: str | None) -> Staged:
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
-    name, notes = _kernel(module, kernel).name, list[Diagnostic]()
-    started = _started(module, name, machine, options)
-    notes += started.remarks
+    name = _kernel(module, kernel).name
+    for room in _ROOMS:
+        started = _started(module, name, machine, options, room)
+        try:
+            return _through_stages(module, started, machine, options, name)
+        except CompileError as error:
+            if not started.made or error.code != "TIR0708":
+                raise
+    return _through_stages(module, Front(module), machine, options, name)
+
+
+_ROOMS = (227 << 10, 195 << 10, 163 << 10, 131 << 10)
+"""Bytes of shared memory for what roles share, the first that leaves enough for what else of a
+kernel passes through shared memory."""
+
+
+def _through_stages(
+    module: Module, started: Front, machine: Target, options: Options, name: str
+) -> Staged:
+    notes = list(started.remarks)
     if started.made:
         options = attrs.evolve(options, num_warps=None)
     prepared = prepare(started.module, name)
@@ -134,13 +154,13 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     return Staged(stages, name, ordered.plan(waiting), num_warps, tuple(notes), registers)
 
 
-def _started(module: Module, name: str, machine: Target, options: Options) -> Front:
-    """The module with the kernel's roles, where it has them."""
+def _started(module: Module, name: str, machine: Target, options: Options, room: int) -> Front:
+    """The module with the kernel's roles, where it has them, which share `room` bytes."""
     if not (machine.wgmma and machine.tma) or options.roles is False or module.stage is not None:
         return Front(module)
     asked = module.functions[name].attributes.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
-    wanted = Wanted(options.stages or 0, warps, 0, options.persistent is not False)
+    wanted = Wanted(options.stages or 0, warps, room, options.persistent is not False)
     return with_roles(module, name, wanted)
 
 

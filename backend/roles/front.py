@@ -20,6 +20,7 @@ from tileir.ops.dot import Dot
 from tileir.passes.cse import cse
 from tileir.passes.dce import dce
 from tileir.passes.licm import licm
+from tileir.passes.peephole import peephole
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.passmanager.registry import remark
 
@@ -65,7 +66,7 @@ def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
         return Front(module, (*found.remarks, why))
     loading, multiplying, starting = made
     late = cast(Function, delay(cast(Function, overlap(multiplying).ir)).ir)
-    functions = {f.name: f for f in (loading, simplify_cfg(dce(late)), starting)}
+    functions = {f.name: f for f in (loading, simplify_cfg(dce(peephole(late))), starting)}
     others = {n: f for n, f in linked.functions.items() if n != name}
     return Front(
         linked.evolve(functions={**others, **functions}, stage="roles"), found.remarks, True
