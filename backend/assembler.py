@@ -48,6 +48,7 @@ def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = (
     library = _library()
     options = [f"-arch={target.name}".encode(), b"-verbose", b"-O3"]
     options += [b"-Xptxas=-O1"] if len(ptx) > _LARGE else []
+    options += [b"-lineinfo"] if "\t.loc" in ptx else []
     handle = ctypes.c_void_p()
     array = (ctypes.c_char_p * len(options))(*options)
     _check(library.nvJitLinkCreate(ctypes.byref(handle), len(options), array), "", "")

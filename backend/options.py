@@ -25,6 +25,8 @@ class Options:
     many program instances.
     `watch_waits`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel with
     an error, for kernels that are being made.
+    `lines`: the machine code says which line of the program each instruction comes from, for
+    profilers and sanitizers.
     `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
 
     num_warps: int | None = None
@@ -36,6 +38,7 @@ class Options:
     roles: bool | None = None
     persistent: bool | None = None
     watch_waits: bool = False
+    lines: bool = False
     permit: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
 

@@ -95,7 +95,9 @@ def _processed(text: str, options: argparse.Namespace) -> bytes:
         return print_module(module).encode()
     from tileir.tools.opt_emit import emitted
 
-    return emitted(module, options.target, options.emit, remarks=options.remarks)
+    return emitted(
+        module, options.target, options.emit, remarks=options.remarks, lines=options.lines
+    )
 
 
 def _joined(outputs: list[bytes], emit: str) -> list[bytes]:

@@ -9,10 +9,10 @@ from tileir.ir import Module
 from tileir.tools.remarks import rendered
 
 
-def emitted(module: Module, target: str, form: str, *, remarks: bool) -> bytes:
+def emitted(module: Module, target: str, form: str, *, remarks: bool, lines: bool = False) -> bytes:
     """`module` compiled for `target`, as `form`; with `remarks`, what the compiler remarked goes
-    to standard error. Raises CompileError."""
-    compiled = backend.compile(module, target=target)
+    to standard error; with `lines`, code says what it comes from. Raises CompileError."""
+    compiled = backend.compile(module, target=target, options={"lines": lines})
     if remarks:
         sys.stderr.write(rendered(compiled.remarks))
     found = getattr(compiled, form)

@@ -8,6 +8,7 @@ import attrs
 
 from tileir.backend.collector import collector_paused
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.llvm.lines import LineTable, together
 from tileir.backend.llvm.text import global_name, literal, llvm_type, memory_type
 from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.lower.lowering import Lowering
@@ -43,6 +44,8 @@ class Unit:
     """The most that a thread may use; None where that is left to the assembler."""
     watched: bool = False
     """Whether a wait that takes longer than 1.5 seconds ends the kernel with an error."""
+    lines: bool = False
+    """Whether instructions say where they come from."""
 
 
 def emit(unit: Unit, target: Target) -> str:
@@ -56,6 +59,7 @@ class Written:
 
     declarations: tuple[str, ...]
     definitions: tuple[str, ...]
+    table: LineTable | None = None
 
 
 @collector_paused()
@@ -71,10 +75,11 @@ def written(unit: Unit, target: Target, index: int) -> Written:
         *(global_text(g, scope) for g in module.globals.values()),
     ]
     declarations: dict[str, None] = {}
+    table = LineTable(index) if unit.lines else None
     threads = unit.num_warps * target.lanes
     for found in (function, *reached(module, function)):
         thread = _thread(unit, found, threads, scope)
-        thread.f8_conversion = target.f8_conversion
+        thread.f8_conversion, thread.table = target.f8_conversion, table
         offsets = unit.memory.offsets if found is function else {}
         contiguity = Contiguity.of(found)
         lowering = Lowering(
@@ -88,7 +93,7 @@ def written(unit: Unit, target: Target, index: int) -> Written:
     if any(op.mnemonic == ROLE and op.registers for op in function.ops):  # type: ignore[attr-defined]
         bounds += ' "nvvm.minctasm"="1"'
     definitions.append(f"attributes #{_FIRST + index} = {{ nounwind {bounds} }}")
-    return Written(tuple(declarations), tuple(definitions))
+    return Written(tuple(declarations), tuple(definitions), table)
 
 
 def _thread(unit: Unit, function: Function, threads: int, scope: str) -> LlvmThread:
@@ -117,21 +122,23 @@ def assembled(parts: Sequence[Written]) -> str:
     declarations = dict.fromkeys(d for part in parts for d in part.declarations)
     definitions = (d for part in parts for d in part.definitions)
     triple = 'target triple = "nvptx64-nvidia-cuda"'
-    return "\n".join((triple, *declarations, *definitions, _ATTRIBUTES, ""))
+    places = together([part.table for part in parts if part.table is not None])
+    return "\n".join((triple, *declarations, *definitions, _ATTRIBUTES, *places, ""))
 
 
 def _function(lowering: Lowering, attributes: int) -> str:
     function, thread = lowering.function, lowering.thread
     header = [_parameter(lowering, i, p) for i, p in enumerate(function.parameters)]
     header += _maps(function)
+    home = thread.table.enter(function.name, function.location) if thread.table else ""
     lowering.body()
     kinds = [llvm_type(t) for t in function.results]
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
     names = ", ".join(header)
     if function.kernel:
-        head = f"define ptx_kernel void @{function.name}({names}) #{attributes} {{"
+        head = f"define ptx_kernel void @{function.name}({names}) #{attributes}{home} {{"
     else:
-        head = f"define internal {result} @{thread.scope}f.{function.name}({names}) #3 {{"
+        head = f"define internal {result} @{thread.scope}f.{function.name}({names}) #3{home} {{"
     entry = ["entry:", *thread.at_entry, "  br label %bb0"]
     return "\n".join((head, *entry, *(x for x in thread.lines if x), "}"))
 

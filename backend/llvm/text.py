@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import TypeAlias
 
+from tileir.backend.llvm.lines import LineTable
+from tileir.errors import Location
 from tileir.types import Element, Pointer, Scalar, Type
 from tileir.values import decode
 
@@ -80,6 +82,10 @@ class Body:
         """What the names of this kernel's own functions and globals begin with."""
         self.lines: list[str] = []
         self.declarations: dict[str, None] = {}
+        self.table: LineTable | None = None
+        """Where places are noted; None where nobody asked for them."""
+        self.place = ""
+        """What follows every instruction: where it comes from."""
         self.label = "entry"
         self.at_entry: list[str] = []
         self._prefix, self._count = prefix, 0
@@ -104,7 +110,8 @@ class Body:
         """Append an instruction that defines a new value."""
         self._count += 1
         name = f"%{self._prefix}{self._count}"
-        (self.at_entry if self._entry_only else self.lines).append(f"  {name} = {text}")
+        lines = self.at_entry if self._entry_only else self.lines
+        lines.append(f"  {name} = {text}{self.place}")
         return name
 
     def pure(self, text: str) -> str:
@@ -120,7 +127,12 @@ class Body:
 
     def line(self, text: str) -> None:
         """Append an instruction that defines nothing."""
-        self.lines.append("  " + text)
+        self.lines.append(f"  {text}{self.place}")
+
+    def come_from(self, location: Location | None) -> None:
+        """Instructions from here on are those of `location`."""
+        if self.table is not None:
+            self.place = self.table.place(location)
 
     def start(self, label: str) -> None:
         """Begin a basic block."""

@@ -169,6 +169,7 @@ class Lowering:
         anew = block.label in self.function.attributes.get(RECOMPUTING, ())  # type: ignore[operator]
         with self.thread.recomputing() if anew else nullcontext():
             for op in block.ops:
+                self.thread.come_from(op.location)
                 results = self.lower(op)
                 for value, fragment in zip(op.results, results, strict=True):
                     self.values[value] = fragment

@@ -1,4 +1,4 @@
-"""Where kernels run for arrays of the host: native code, unless an instance may wait for another."""
+"""Where kernels run for arrays of the host: native code, unless an instance may wait."""
 
 import numpy as np
 import pytest
