@@ -38,6 +38,8 @@ _HOLDERS = {
 }
 """Which threads make the access of an op."""
 
+_TOUCHES = Effects.READ | Effects.WRITE
+
 _MEETING = frozenset({"gpu.barrier", "barrier", "gpu.mbarrier_alloc", "gpu.join"})
 """Ops whose rules wait for all threads themselves, before they do anything."""
 
@@ -59,37 +61,41 @@ class Entry:
     step: int | None = 0
 
 
-@attrs.define(eq=False)
+@attrs.define
 class Since:
-    """What has happened since the last barrier of the block. `threads`: whether global memory
-    was accessed by no thread, by thread 0 alone, or by others. `fenced`: threads passed a fence."""
+    """What has happened since the last barrier of the block. `fenced`: threads passed a fence."""
 
     shared: set[Room] = attrs.field(factory=set)
     near: set[Op] = attrs.field(factory=set)
     """Ops in whose rooms lanes may still read what their own warp wrote."""
     touched: dict[Base, set[Entry]] = attrs.field(factory=dict)
-    threads: int = 0
     fenced: bool = False
 
     def copy(self) -> Since:
         """The same, to be changed."""
         touched = {base: set(held) for base, held in self.touched.items()}
-        return Since(set(self.shared), set(self.near), touched, self.threads, self.fenced)
+        return Since(set(self.shared), set(self.near), touched, self.fenced)
+
+    def accessed(self, but_by_thread_0: bool) -> bool:
+        """Whether a thread accessed global memory, other than thread 0 where that is left out."""
+        entries = (e for held in self.touched.values() for e in held)
+        return any(not (but_by_thread_0 and alone(e.access)) for e in entries)
 
     def join(self, other: Since) -> bool:
         """Add what happened on another path; whether that is anything new."""
-        new = not other.shared <= self.shared or other.threads > self.threads
-        new |= not other.near <= self.near or other.fenced > self.fenced
+        before = self._size()
         self.fenced |= other.fenced
         self.shared |= other.shared
         self.near |= other.near
-        self.threads = max(self.threads, other.threads)
         for base, entries in other.touched.items():
-            held = self.touched.setdefault(base, set())
-            if not entries <= held:
-                new = True
-                held |= entries
-        return new
+            self.touched.setdefault(base, set()).update(entries)
+        return self._size() > before
+
+    def _size(self) -> int:
+        """How much has happened: what is joined only grows."""
+        return (
+            len(self.shared) + len(self.near) + self.fenced + sum(map(len, self.touched.values()))
+        )
 
     def wait(self, scope: Scope) -> None:
         """A barrier."""
@@ -98,13 +104,13 @@ class Since:
         if scope is Scope.BLOCK:
             self.shared.clear()
             self.touched.clear()
-            self.threads, self.fenced = 0, False
+            self.fenced = False
         elif scope is Scope.WARP:
             for base, entries in self.touched.items():
                 self.touched[base] = {attrs.evolve(e, met=True) for e in entries}
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen
 class Uses:
     """What the ops of a function do to memory: global memory by `accesses`, shared memory in
     `rooms`; `relevant` are the ops of every block that count."""
@@ -121,7 +127,8 @@ def uses_of(function: Function, memory: Plan) -> Uses:
     """The uses of memory by `function`, whose ops have shared memory as `memory` says. Accesses
     through parameters that nobody writes through are left out, unless something releases."""
     pointers: dict[Access, Operand] = {}
-    every = {op: made for op in function.ops if (made := _accesses(function, op, pointers))}
+    touching = [op for op in function.ops if op.effects & _TOUCHES]
+    every = {op: made for op in touching if (made := _accesses(function, op, pointers))}
     written = {a.base for made in every.values() for a in made if a.writes}
     releasing = any(map(releases, function.ops))
     accesses = {
@@ -142,21 +149,21 @@ def uses_of(function: Function, memory: Plan) -> Uses:
     return Uses(accesses, rooms, pointers, relevant, landing)
 
 
-@attrs.define(eq=False)
+@attrs.define
 class Hazards:
     """Whether ops may do what they do. `warps`: of the block, None where it is not known."""
 
     function: Function
     uses: Uses
     warps: int | None
-    _known: dict[tuple[Access, Access, int], Scope] = attrs.field(init=False, factory=dict)
-    _whole: dict[Base, Access] = attrs.field(init=False, factory=dict)
-    _placed: dict[Access, Access] = attrs.field(init=False, factory=dict)
+    _known: dict[tuple[Access, Access, int], Scope] = attrs.field(factory=dict)
+    _whole: dict[Base, Access] = attrs.field(factory=dict)
+    _placed: dict[Access, Access] = attrs.field(factory=dict)
 
     def enter(self, since: Since, source: str, label: str) -> Since:
         """What `since`, at the end of `source`, is when block `label` begins, which gives values
         anew."""
-        made = Since(set(since.shared), set(since.near), {}, since.threads, since.fenced)
+        made = Since(set(since.shared), set(since.near), {}, since.fenced)
         for base, entries in since.touched.items():
             made.touched[base] = {self._entered(e, source, label) for e in entries}
         return made
@@ -169,7 +176,7 @@ class Hazards:
         mine = self.uses.accesses.get(op, ())
         if since.fenced and (mine or releases(op)):
             return Scope.BLOCK
-        if releases(op) and since.threads > (bool(mine) and all(map(alone, mine))):
+        if releases(op) and since.accessed(but_by_thread_0=bool(mine) and all(map(alone, mine))):
             return Scope.BLOCK
         found = Scope.WARP if op in since.near else Scope.NONE
         for access in mine:
@@ -199,7 +206,6 @@ class Hazards:
             self._add(access, since)
 
     def _add(self, access: Access, since: Since) -> None:
-        since.threads = max(since.threads, 1 if alone(access) else 2)
         held = since.touched.setdefault(access.base, set())
         if len(held) < _MOST_KEPT:
             held.add(Entry(access))
@@ -209,6 +215,8 @@ class Hazards:
 
     def _between(self, entry: Entry, access: Access) -> Scope:
         """Who must wait between the two, and has not yet."""
+        if alone(entry.access) and alone(access):
+            return Scope.NONE
         if entry.step is None:
             return Scope.NONE if self._apart(entry.access, access) else Scope.BLOCK
         key = (entry.access, access, entry.step)
@@ -265,7 +273,7 @@ class Hazards:
 
     def _apart(self, a: Access, b: Access) -> bool:
         """Whether the ranges of integers keep two accesses apart."""
-        if a.base is None or a.base is not b.base or Who.ANY in (a.who, b.who):
+        if Who.ANY in (a.who, b.who):
             return False
         near = reaches(self.function)
         places = [self.uses.pointers[x] for x in (a, b)]
@@ -275,7 +283,7 @@ class Hazards:
     def _terms_apart(self, a: Access, b: Access) -> bool:
         """Whether what one address has added and the other has not keeps them apart: pieces of a
         tile before a loop over its other pieces."""
-        if a.base is None or a.base is not b.base or a.form is None or b.form is None:
+        if a.form is None or b.form is None:
             return False
         bounds, low, high = ranges(self.function), 0, 0
         for terms, sign in ((b.form.terms - a.form.terms, 1), (a.form.terms - b.form.terms, -1)):
@@ -311,8 +319,6 @@ def _overlap(op: Op, mine: Room, other: Room) -> bool:
 
 
 def _accesses(function: Function, op: Op, pointers: dict[Access, Operand]) -> tuple[Access, ...]:
-    if not op.effects & (Effects.READ | Effects.WRITE):
-        return ()
     found: list[Access] = []
     writes = bool(op.effects & Effects.WRITE) and not any(map(_is_shared, op.inputs))
     for operand in op.inputs:
@@ -329,7 +335,7 @@ def _accesses(function: Function, op: Op, pointers: dict[Access, Operand]) -> tu
 def _room(function: Function, op: Op, memory: Plan) -> Room | None:
     """The shared bytes that `op`, or the buffer it accesses, was allotted."""
     owner = op if op in memory.offsets else _buffer(function, op)
-    if owner is None or owner not in memory.offsets:
+    if owner not in memory.offsets:
         return None
     offset = memory.offsets[owner]
     return offset, offset + memory.sizes[owner], owner
@@ -349,8 +355,6 @@ def _landing(function: Function, memory: Plan) -> dict[Op, tuple[Room, ...]]:
 
 
 def _buffer(function: Function, op: Op) -> Op | None:
-    if not op.effects & (Effects.READ | Effects.WRITE):
-        return None
     shared = [v for v in op.inputs if isinstance(v, Value) and _is_shared(v)]
     return definitions(function).get(shared[0]) if shared else None
 

@@ -139,6 +139,50 @@ done:
   %b = load f32<64, #a> %p
   ret
 """,
+    "within bounds in every round": """
+  br loop
+loop:
+  %k = phi i32 [0, entry], [%k2, loop]
+  %o = and i32 %k, 7
+  %o8 = add i32 %o, 8
+  %low = getelementptr f32* %x, %o
+  %high = getelementptr f32* %x, %o8
+  store %low, 1.0
+  %a = load f32 %high
+  %k2 = add i32 %k, 1
+  cond_br %c, loop, done
+done:
+  ret
+""",
+    "a byte at or above a number that nobody knows": """
+  %o = and i32 %m, 7
+  %x8 = bitcast i8* %x
+  %low = getelementptr i8* %x8, %n
+  %high = getelementptr i8* %low, %o
+  store %low, 1
+  !block
+  %a = load i8 %high
+""",
+    "a byte below a number that nobody knows": """
+  %o = and i32 %m, 7
+  %o8 = sub i32 %o, 8
+  %x8 = bitcast i8* %x
+  %low = getelementptr i8* %x8, %n
+  %high = getelementptr i8* %low, %o8
+  store %low, 1
+  %a = load i8 %high
+""",
+    "thread 0 alone, wherever": """
+  br loop
+loop:
+  %at = load i32 %flag
+  %to = getelementptr f32* %y, %at
+  store %to, 1.0
+  atomic_store %x, 1.0 {sem = relaxed}
+  cond_br %c, loop, done
+done:
+  ret
+""",
     "above a number that nobody knows": """
   %o = and i32 %m, 7
   %o1 = add i32 %o, 1

@@ -179,6 +179,15 @@ both:
   gpu.async_commit
   gpu.async_wait
 """,
+    "copies from one place": """
+  %b = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 2, 32], shared = [0, 256]}
+  %e = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 2, 32], shared = [256, 256]}
+  gpu.async_copy %pr, %b, 0
+  gpu.async_copy %qr, %e, 0
+  gpu.async_commit
+  gpu.async_wait
+  store %yp, %v
+""",
     "stores behind a copy": """
   %b = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 2, 32], shared = [0, 256]}
   gpu.async_copy %pr, %b, 0

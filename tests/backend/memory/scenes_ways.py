@@ -180,6 +180,63 @@ loop:
 done:
   ret
 """,
+    "what a later block passes, a middle one notices": """
+  br head
+head:
+  br middle
+middle:
+  !block
+  %a = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
+  br tail
+tail:
+  !block
+  %b = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
+  cond_br %c, head, done
+done:
+  ret
+""",
+    "what a later block passes within warps, a middle one notices": """
+  br head
+head:
+  br middle
+middle:
+  cond_br %d, some, tail
+some:
+  !warp
+  %a = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
+  br tail
+tail:
+  cond_br %c, head, done
+done:
+  ret
+""",
+    "a fence of a later block, and a middle one": """
+  br head
+head:
+  br middle
+middle:
+  !block
+  store %p, %v
+  br tail
+tail:
+  gpu.barrier
+  fence {sem = acquire}
+  cond_br %c, head, done
+done:
+  ret
+""",
+    "a barrier that later ones make needless": """
+  br loop
+loop:
+  %a = load f32<64, #a> %q
+  !block
+  store %p, %a
+  !block
+  %b = load f32<64, #a> %q
+  cond_br %c, loop, done
+done:
+  ret
+""",
     "two loops, one within the other": """
   br outer
 outer:

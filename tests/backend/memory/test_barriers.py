@@ -90,3 +90,11 @@ def test_a_barrier_stands_where_the_op_does() -> None:
 @pytest.mark.parametrize("name", SHARED)
 def test_through_shared_memory(name: str) -> None:
     assert made(SHARED[name]) == expected(SHARED[name])
+
+
+def test_blocks_that_need_none_stay() -> None:
+    lines = "  store %p, %v\n  br next\nnext:\n  %a = load f32<64, #a> %q\n  ret\n}\n"
+    before = parse(HEAD + lines).kernel()
+    after = place_barriers(before, Plan.of(before))
+    assert after.blocks["entry"] is before.blocks["entry"]
+    assert after.blocks["next"] is not before.blocks["next"]
