@@ -13,6 +13,10 @@ AREAS: dict[str, tuple[str, ...]] = {
         f"backend/memory/{name}"
         for name in ("sync", "hazards", "meeting", "holders", "affine", "roots")
     ),
+    "allocation": (
+        "tileir/analysis/buffers",
+        *(f"backend/memory/{name}" for name in ("allocation", "colouring", "liveness", "scratch")),
+    ),
 }
 """Files and folders whose every mutant has to be found."""
 
