@@ -25,6 +25,8 @@ def factors(term: Term) -> tuple[Term, ...]:
     """What a product is made of."""
     if isinstance(term, Apply) and term.name == "mul":
         return tuple(x for part in term.arguments for x in factors(part))
+    if isinstance(term, Cast) and isinstance(term.of, Read) and kind_of(term.of) is term.element:
+        return (term.of,)  # what a read is computed in anyway
     return (term,)
 
 

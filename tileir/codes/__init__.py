@@ -2,8 +2,8 @@
 
 One file per range: 00xx text, 01xx ops, 02xx structure, 03xx symbols and linking, 04xx versions,
 05xx interpreter, 06xx passes, 07xx backend, 08xx builder, 09xx tools,
-10xx frontends, 11xx tuning, 12xx Decoupled Triton,
-13xx Tile, 14xx Tensor Comprehensions.
+10xx frontends, 11xx tuning, 12xx Decoupled Triton, 13xx Tile, 14xx Tensor Comprehensions,
+15xx tensor expressions.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tileir.codes import (
     passes,
     structure,
     symbols,
+    te,
     tensor_comprehensions,
     text,
     tile,
@@ -28,7 +29,7 @@ from tileir.codes import (
 
 _RANGES = (
     text, ops, structure, symbols, versions, interpreter, passes, backend, builder, tools,
-    frontends, tuning, decoupled, tile, tensor_comprehensions,
+    frontends, tuning, decoupled, tile, tensor_comprehensions, te,
 )  # fmt: skip
 
 

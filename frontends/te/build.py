@@ -1,0 +1,138 @@
+"""From a schedule to kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tileir.builder import contraction
+from tileir.builder.contraction import (
+    Axis,
+    Function,
+    Program,
+    Reduce,
+    Stage,
+    Tiling,
+    fused,
+    inlined,
+    reads,
+    tiling,
+    walk,
+)
+from tileir.frontends.te.errors import here, placed, wrong
+from tileir.frontends.te.schedule import Schedule, Scheduled
+from tileir.frontends.te.tensor import Tensor, Var
+from tileir.ir import Module
+
+LARGEST_TILE = 1 << 17
+"""Elements that a tile may have."""
+
+
+def build(schedule: Schedule, args: Sequence[Any]) -> Function:
+    """The kernels of a schedule. `args` are its placeholders and variables, in the order in which
+    arrays and numbers are given, and its outputs, in the order in which they come back. Raises
+    TensorExpressionError."""
+    inputs, outputs = _arguments(schedule, args)
+    with placed(here()):
+        stages = _attached(schedule, outputs)
+        tilings = {s.output: t for s in stages if (t := _tiling(schedule, s)) is not None}
+        program = Program(stages, outputs, tilings, fuse=False)
+        _ = program.launches
+    return Function(program, inputs)
+
+
+def lower(schedule: Schedule, args: Sequence[Any]) -> Module:
+    """The module of a schedule. Raises TensorExpressionError."""
+    return build(schedule, args).module
+
+
+def _arguments(
+    schedule: Schedule, args: Sequence[Any]
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    if not isinstance(args, (list, tuple)):
+        raise wrong("TIR1505", "args is a list of tensors and variables")
+    tensors = [a.tensor if isinstance(a, Var) else a for a in args]
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor) or sum(t is tensor for t in tensors) > 1:
+            raise wrong("TIR1505", f"{tensor!r} is no argument, or is one twice")
+    inputs = tuple(t for t in tensors if t.term is None)
+    outputs = tuple(t for t in tensors if t.term is not None)
+    needed = {r.tensor for t in schedule.stages for r in reads(t.stage.term)}
+    missing = [t for t in needed if t not in schedule.stages and t not in inputs]
+    missing += [t for t in schedule.outputs if t not in outputs]
+    if missing:
+        raise wrong("TIR1505", f"{missing[0].name} is none of the arguments")
+    for tensor in outputs:
+        if tensor not in schedule.stages:
+            raise wrong("TIR1505", f"{tensor.name} is not computed in this schedule")
+    return inputs, outputs
+
+
+# Where stages are computed ----------------------------------------------------------------------
+
+
+def _attached(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[Stage, ...]:
+    """Stages with those inlined that the schedule says, and those that it leaves open."""
+    stages = [tensor.stage for tensor in schedule.stages]
+    for how in ("inline", "at"):
+        for tensor, scheduled in reversed(schedule.stages.items()):
+            if scheduled.attach == how:
+                stages = _inlined(stages, scheduled, tensor in outputs)
+    said = {t for t, s in schedule.stages.items() if s.attach == "root" or s.touched}
+    kept: Iterable[contraction.Tensor] = {*outputs, *(s.output for s in stages if s.output in said)}
+    return fused(stages, kept)
+
+
+def _inlined(stages: list[Stage], scheduled: Scheduled, is_output: bool) -> list[Stage]:
+    tensor = scheduled.tensor
+    if is_output:
+        raise wrong("TIR1504", f"{tensor.name} is an output, which memory holds")
+    (stage,) = (s for s in stages if s.output is tensor)
+    readers = [s.output for s in stages if any(r.tensor is tensor for r in reads(s.term))]
+    if scheduled.reader is not None and any(r is not scheduled.reader for r in readers):
+        names = ", ".join(r.name for r in readers)
+        raise wrong("TIR1504", f"{tensor.name} is read by {names}, and computed at one stage")
+    return [inlined(s, stage) for s in stages if s is not stage]
+
+
+# Tiles --------------------------------------------------------------------------------------------
+
+
+def _tiling(schedule: Schedule, stage: Stage) -> Tiling | None:
+    """What a schedule says of a stage; None for nothing."""
+    (scheduled,) = (s for t, s in schedule.stages.items() if t is stage.output)
+    settings = scheduled.settings
+    walks = _walks(schedule, stage)
+    chosen = tiling(stage)
+    split = scheduled.says_tiles
+    if not split and not walks and not settings:
+        return None
+    axes = tuple(scheduled.axes()) if split else chosen.axes
+    elements = 1
+    for axis in axes:
+        elements *= axis.tile
+    if elements > LARGEST_TILE:
+        raise wrong("TIR1504", f"a tile of {elements} elements is more than {LARGEST_TILE}")
+    return Tiling(
+        axes,
+        {**({} if split else chosen.walks), **walks},
+        chosen.group,
+        settings.get("num_warps", None if split else chosen.num_warps),
+        settings.get("stages", chosen.stages),
+        settings.get("unroll"),
+    )
+
+
+def _walks(schedule: Schedule, stage: Stage) -> Mapping[Reduce, Axis]:
+    """The tiles of reductions, those of stages inlined too."""
+    found: dict[Reduce, Axis] = {}
+    for term in walk(stage.term):
+        if not isinstance(term, Reduce):
+            continue
+        indices = {index for index, _ in term.over}
+        for scheduled in schedule.stages.values():
+            if indices == {a.index for a in scheduled.op.reduce_axis}:
+                axis = scheduled.walk(term.over)
+                if axis is not None:
+                    found[term] = axis
+    return found

@@ -1,0 +1,224 @@
+"""Expressions: affine in indices where they can be, else terms; operators of both."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import attrs
+
+from tileir.builder.contraction import (
+    Affine,
+    Apply,
+    Bound,
+    Cast,
+    Index,
+    Number,
+    Position,
+    Term,
+    affine,
+    kind_of,
+)
+from tileir.frontends.te.errors import wrong
+from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Element, Scalar
+
+DTYPES: dict[str, Element] = {
+    "float16": F16, "bfloat16": BF16, "float32": F32, "float64": F64, "int8": I8, "int16": I16,
+    "int32": I32, "int64": I64, "bool": I1,
+}  # fmt: skip
+
+
+class Arithmetic:
+    """Operators of expressions, of axes, and of tensors without dimensions."""
+
+    def __add__(self, other: Any) -> PrimExpr:
+        return _sum(self, other, 1)
+
+    def __radd__(self, other: Any) -> PrimExpr:
+        return _sum(other, self, 1)
+
+    def __sub__(self, other: Any) -> PrimExpr:
+        return _sum(self, other, -1)
+
+    def __rsub__(self, other: Any) -> PrimExpr:
+        return _sum(other, self, -1)
+
+    def __mul__(self, other: Any) -> PrimExpr:
+        return _product(self, other)
+
+    def __rmul__(self, other: Any) -> PrimExpr:
+        return _product(other, self)
+
+    def __truediv__(self, other: Any) -> PrimExpr:
+        return _quotient(self, other)
+
+    def __rtruediv__(self, other: Any) -> PrimExpr:
+        return _quotient(other, self)
+
+    def __floordiv__(self, other: Any) -> PrimExpr:
+        return applied("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> PrimExpr:
+        return applied("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> PrimExpr:
+        return applied("mod", self, other)
+
+    def __rmod__(self, other: Any) -> PrimExpr:
+        return applied("mod", other, self)
+
+    def __pow__(self, other: Any) -> PrimExpr:
+        return applied("pow", self, other)
+
+    def __neg__(self) -> PrimExpr:
+        found = expr(self).found
+        return PrimExpr(-found if isinstance(found, Affine) else Apply("neg", (found,)))
+
+    def __abs__(self) -> PrimExpr:
+        return applied("abs", self)
+
+    def __lt__(self, other: Any) -> PrimExpr:
+        return _compared("lt", self, other)
+
+    def __le__(self, other: Any) -> PrimExpr:
+        return _compared("le", self, other)
+
+    def __gt__(self, other: Any) -> PrimExpr:
+        return _compared("gt", self, other)
+
+    def __ge__(self, other: Any) -> PrimExpr:
+        return _compared("ge", self, other)
+
+    def __bool__(self) -> NoReturn:
+        raise wrong("TIR1501", "an expression has no truth while a program is made")
+
+    def __iter__(self) -> NoReturn:
+        raise wrong("TIR1501", "an expression cannot be listed")
+
+    def astype(self, dtype: str) -> PrimExpr:
+        """Rounded or converted to `dtype`."""
+        return PrimExpr(Cast(element_of(dtype), expr(self).term))
+
+
+class Operators(Arithmetic):
+    """Operators of what is compared by them too."""
+
+    __hash__ = None  # type: ignore[assignment] - == makes an expression
+
+    def __eq__(self, other: object) -> PrimExpr:  # type: ignore[override]
+        return _compared("eq", self, other)
+
+    def __ne__(self, other: object) -> PrimExpr:  # type: ignore[override]
+        return _compared("ne", self, other)
+
+
+@attrs.frozen(eq=False)
+class PrimExpr(Operators):
+    """An expression. `bounds` are the conditions on indices that a condition is, where it is
+    nothing else."""
+
+    found: Affine | Term
+    bounds: tuple[Bound, ...] | None = None
+
+    @property
+    def term(self) -> Term:
+        """Its value."""
+        if not isinstance(self.found, Affine):
+            return self.found
+        return Position(self.found) if self.found.terms else Number(self.found.constant)
+
+    @property
+    def dtype(self) -> str:
+        """The type that it is computed in."""
+        kind = kind_of(self.term)
+        return next(name for name, element in DTYPES.items() if element is kind)
+
+
+@attrs.frozen(eq=False)
+class IterVar(Operators):
+    """An axis: of the elements of a tensor, of a reduction, or a part that a schedule makes."""
+
+    name: str
+    dom: range
+    index: Index
+    reduces: bool = False
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def expr(item: Any) -> PrimExpr:
+    """An expression of an expression, axis, tensor without dimensions, or number. Raises
+    TensorExpressionError."""
+    if isinstance(item, PrimExpr):
+        return item
+    if isinstance(item, IterVar):
+        return PrimExpr(affine(item.index))
+    if isinstance(item, bool) or type(item).__name__ == "bool_":
+        return PrimExpr(Number(bool(item)))
+    if isinstance(item, int):
+        if not -(1 << 31) <= item < 1 << 31:
+            raise wrong("TIR1501", f"{item} is no 32-bit integer")
+        return PrimExpr(affine(item))
+    if isinstance(item, float):
+        return PrimExpr(Number(item))
+    if hasattr(item, "scalar"):
+        return item.scalar()
+    raise wrong("TIR1501", f"{item!r} is no expression")
+
+
+def element_of(dtype: str) -> Element:
+    """The element type of a name. Raises TensorExpressionError."""
+    if dtype not in DTYPES:
+        raise wrong("TIR1502", f"there is no type {dtype}; there are: {', '.join(DTYPES)}")
+    return DTYPES[dtype]
+
+
+def applied(name: str, *items: Any) -> PrimExpr:
+    """A function of expressions; of numbers alone, floors and remainders are numbers."""
+    found = [expr(x) for x in items]
+    known = [x.found.constant for x in found if isinstance(x.found, Affine) and not x.found.terms]
+    if name in ("floordiv", "mod") and len(known) == 2:
+        if not known[1]:
+            raise wrong("TIR1501", "an integer is divided by 0")
+        return PrimExpr(affine(known[0] // known[1] if name == "floordiv" else known[0] % known[1]))
+    return PrimExpr(Apply(name, tuple(x.term for x in found)))
+
+
+def is_float(item: PrimExpr) -> bool:
+    """Whether an expression is of floats."""
+    kind = kind_of(item.term)
+    return isinstance(kind, Scalar) and kind.is_float
+
+
+def _sum(x: Any, y: Any, sign: int) -> PrimExpr:
+    left, right = expr(x), expr(y)
+    if isinstance(left.found, Affine) and isinstance(right.found, Affine):
+        return PrimExpr(left.found + right.found * sign)
+    return PrimExpr(Apply("add" if sign > 0 else "sub", (left.term, right.term)))
+
+
+def _product(x: Any, y: Any) -> PrimExpr:
+    left, right = expr(x), expr(y)
+    for one, other in ((left.found, right.found), (right.found, left.found)):
+        if isinstance(one, Affine) and isinstance(other, Affine) and not other.terms:
+            return PrimExpr(one * other.constant)
+    return PrimExpr(Apply("mul", (left.term, right.term)))
+
+
+def _quotient(x: Any, y: Any) -> PrimExpr:
+    left, right = expr(x), expr(y)
+    if not is_float(left) and not is_float(right):
+        raise wrong("TIR1501", "integers are divided by `//`, or as floats: `x.astype(...)`")
+    return PrimExpr(Apply("div", (left.term, right.term)))
+
+
+def _compared(name: str, x: Any, y: Any) -> PrimExpr:
+    left, right = expr(x), expr(y)
+    term = Apply(name, (left.term, right.term))
+    if not isinstance(left.found, Affine) or not isinstance(right.found, Affine):
+        return PrimExpr(term)
+    of = left.found - right.found
+    limits = {"lt": (None, 0), "le": (None, 1), "gt": (1, None), "ge": (0, None), "eq": (0, 1)}
+    if name not in limits or not of.terms:
+        return PrimExpr(term)
+    return PrimExpr(term, (Bound(of, *limits[name]),))

@@ -1,0 +1,139 @@
+"""Functions of expressions, choices, and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileir.builder.contraction import (
+    Apply,
+    Choose,
+    Number,
+    Reduce,
+)
+from tileir.frontends.te.errors import wrong
+from tileir.frontends.te.expr import IterVar, PrimExpr, applied, expr
+
+_REAL = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2", "log",
+    "log10", "log1p", "log2", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
+)  # fmt: skip
+_WHOLE = ("abs", "ceil", "floor", "round", "trunc")
+
+
+def _unary(name: str) -> Any:
+    def function(x: Any) -> PrimExpr:
+        return applied(name, x)
+
+    function.__name__ = name
+    function.__doc__ = f"{name} of an expression."
+    return function
+
+
+FUNCTIONS = {name: _unary(name) for name in (*_REAL, *_WHOLE)}
+"""Functions of one expression, which `te` has as attributes."""
+
+
+def power(x: Any, y: Any) -> PrimExpr:
+    """x to the power y."""
+    return applied("pow", x, y)
+
+
+def truncdiv(x: Any, y: Any) -> PrimExpr:
+    """The quotient of integers, rounded to zero; `//` rounds down."""
+    return applied("quotient", x, y)
+
+
+def truncmod(x: Any, y: Any) -> PrimExpr:
+    """The remainder of `truncdiv`; `%` has the sign of the divisor."""
+    return applied("remainder", x, y)
+
+
+# Conditions ---------------------------------------------------------------------------------------
+
+
+def all_of(*conditions: Any) -> PrimExpr:
+    """Whether all conditions hold."""
+    found = [expr(c) for c in conditions]
+    term = found[0].term if found else Number(True)
+    for condition in found[1:]:
+        term = Apply("and", (term, condition.term))
+    if all(c.bounds is not None for c in found):
+        return PrimExpr(term, tuple(b for c in found for b in c.bounds or ()))
+    return PrimExpr(term)
+
+
+def any_of(*conditions: Any) -> PrimExpr:
+    """Whether a condition holds."""
+    found = [expr(c).term for c in conditions] or [Number(False)]
+    term = found[0]
+    for condition in found[1:]:
+        term = Apply("or", (term, condition))
+    return PrimExpr(term)
+
+
+def if_then_else(condition: Any, then: Any, otherwise: Any) -> PrimExpr:
+    """`then` where the condition holds, else `otherwise`; what a condition on indices keeps from
+    being read is not read."""
+    found, arms = expr(condition), (expr(then), expr(otherwise))
+    if found.bounds is not None:
+        return PrimExpr(Choose(found.bounds, arms[0].term, arms[1].term))
+    return PrimExpr(Apply("select", (found.term, arms[0].term, arms[1].term)))
+
+
+# Reductions ---------------------------------------------------------------------------------------
+
+
+def _reducer(kind: str, join: str | None) -> Any:
+    def reducer(
+        expression: Any,
+        *others: Any,
+        axis: IterVar | Sequence[IterVar] | None = None,
+        where: Any = None,
+    ) -> PrimExpr:
+        if others and axis is None and _is_axes(others[0]) and len(others) == 1:
+            others, axis = (), others[0]
+        if axis is None:
+            return _directly(kind, join, expression, others)
+        if others:
+            raise wrong("TIR1503", f"te.{kind} takes an expression and its axes")
+        return _reduced(kind, expression, axis, where)
+
+    reducer.__name__ = kind
+    reducer.__doc__ = f"The {kind} of an expression over reduction axes, where a condition holds."
+    return reducer
+
+
+def _is_axes(item: Any) -> bool:
+    listed = item if isinstance(item, (tuple, list)) else (item,)
+    return all(isinstance(x, IterVar) and x.reduces for x in listed)
+
+
+def _directly(kind: str, join: str | None, first: Any, others: Sequence[Any]) -> PrimExpr:
+    """A maximum or minimum of expressions."""
+    if join is None or not others:
+        raise wrong("TIR1503", f"te.{kind} takes an expression and `axis=`")
+    found = expr(first)
+    for other in others:
+        found = applied(join, found, other)
+    return found
+
+
+def _reduced(kind: str, expression: Any, axis: Any, where: Any) -> PrimExpr:
+    """The reduction; its indices are its own, named as the axes."""
+    axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
+    if not axes or not _is_axes(axes):
+        raise wrong("TIR1503", "axis= takes what te.reduce_axis makes")
+    if len({id(a) for a in axes}) != len(axes):
+        raise wrong("TIR1503", "an axis is reduced over twice")
+    term, condition = expr(expression).term, None if where is None else expr(where)
+    over = tuple((a.index, a.dom) for a in axes)
+    if condition is None:
+        return PrimExpr(Reduce(kind, over, term))
+    if condition.bounds is not None:
+        return PrimExpr(Reduce(kind, over, term, condition.bounds))
+    raise wrong("TIR1503", "where= takes a condition on indices; choose by te.if_then_else")
+
+
+sum_, prod_ = _reducer("sum", None), _reducer("product", None)
+max_, min_ = _reducer("max", "max"), _reducer("min", "min")

@@ -1,0 +1,285 @@
+"""Schedules: which tiles, where stages are computed; threads are the compiler's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from tileir.builder.contraction import Axis, Index
+from tileir.frontends.te.errors import wrong
+from tileir.frontends.te.expr import IterVar
+from tileir.frontends.te.tensor import Operation, Tensor
+
+
+@attrs.frozen(eq=False)
+class ThreadAxis:
+    """What an axis is bound to."""
+
+    tag: str
+
+
+def thread_axis(tag: str = "", *, name: str = "") -> ThreadAxis:
+    """`te.thread_axis("blockIdx.x")`. Raises TensorExpressionError for threads."""
+    found = tag if isinstance(tag, str) and tag else name
+    if not str(found).startswith("blockIdx."):
+        message = f"{found} is no axis of blocks: threads in a block are the compiler's"
+        raise wrong("TIR1504", message)
+    return ThreadAxis(found)
+
+
+@attrs.define(eq=False)
+class Scheduled:
+    """The schedule of one tensor. `leaves` are its axes, from the outermost loop inwards."""
+
+    tensor: Tensor
+    leaves: list[IterVar]
+    parents: dict[IterVar, tuple[IterVar, ...]] = attrs.field(factory=dict[Any, Any])
+    """What a part was split off, or fused of."""
+    inner: set[IterVar] = attrs.field(factory=set[Any])
+    """Inner parts of splits."""
+    blocks: set[IterVar] = attrs.field(factory=set[Any])
+    attach: str = "auto"
+    reader: Tensor | None = None
+    settings: dict[str, int] = attrs.field(factory=dict[str, int])
+    touched: bool = False
+
+    @property
+    def op(self) -> Operation:
+        """The operation that it is of."""
+        return self.tensor.op
+
+    # Axes -------------------------------------------------------------------------------------
+
+    def split(
+        self, parent: IterVar, factor: int | None = None, nparts: int | None = None
+    ) -> tuple[IterVar, IterVar]:
+        """An outer and an inner part, of `factor` steps, or as many as `nparts` outer steps leave.
+        Raises TensorExpressionError."""
+        place = self._place(parent)
+        parent = self.leaves[place]
+        extent = len(parent.dom)
+        given = factor if factor is not None else nparts
+        if (factor is None) == (nparts is None) or not isinstance(given, int) or given < 1:
+            raise wrong("TIR1504", "a split takes factor= or nparts=, 1 or more")
+        size = factor if factor is not None else -(-extent // given)
+        size = max(1, min(size or 1, max(1, extent)))
+        outer = self._part(f"{parent.name}.outer", -(-extent // size), parent)
+        inside = self._part(f"{parent.name}.inner", size, parent)
+        self.inner.add(inside)
+        self.leaves[place : place + 1] = [outer, inside]
+        return outer, inside
+
+    def tile(
+        self, x: IterVar, y: IterVar, x_factor: int, y_factor: int
+    ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        """Both axes split, the inner parts inside. Raises TensorExpressionError."""
+        x_outer, x_inner = self.split(x, x_factor)
+        y_outer, y_inner = self.split(y, y_factor)
+        self.reorder(x_outer, y_outer, x_inner, y_inner)
+        return x_outer, y_outer, x_inner, y_inner
+
+    def fuse(self, *axes: IterVar) -> IterVar:
+        """Outer axes next to each other as one. Raises TensorExpressionError."""
+        places = [self._place(axis) for axis in axes]
+        axes = tuple(self.leaves[place] for place in places)
+        if not places or places != list(range(places[0], places[0] + len(places))):
+            raise wrong("TIR1504", "axes that are fused lie next to each other, outermost first")
+        if any(axis in self.inner or axis.reduces for axis in axes):
+            raise wrong("TIR1504", "inside of a tile nothing is fused, and no reductions are")
+        extent = 1
+        for axis in axes:
+            extent *= len(axis.dom)
+        made = self._part(".".join(a.name for a in axes), extent, *axes)
+        self.leaves[places[0] : places[0] + len(places)] = [made]
+        return made
+
+    def reorder(self, *axes: IterVar) -> None:
+        """Axes in this order, in the places that they have. Raises TensorExpressionError."""
+        places = [self._place(axis) for axis in axes]
+        if len(set(places)) != len(axes):
+            raise wrong("TIR1504", "an axis is reordered twice")
+        moved = [self.leaves[place] for place in places]
+        for place, leaf in zip(sorted(places), moved, strict=True):
+            self.leaves[place] = leaf
+
+    def bind(self, axis: IterVar, to: ThreadAxis) -> None:
+        """Compute an outer axis in blocks side by side. Raises TensorExpressionError."""
+        self._place(axis)
+        if not isinstance(to, ThreadAxis):
+            raise wrong("TIR1504", "an axis is bound to te.thread_axis(...)")
+        self.parallel(axis)
+
+    def parallel(self, axis: IterVar) -> None:
+        """Compute an outer axis in blocks side by side. Raises TensorExpressionError."""
+        axis = self.leaves[self._place(axis)]
+        if axis.reduces or axis in self.inner:
+            raise wrong("TIR1504", f"{axis.name} is in a tile, and no axis of blocks")
+        self.blocks.add(axis)
+
+    def unroll(self, axis: IterVar) -> None:
+        """Write a loop of a reduction out, 4 rounds at a time. Raises TensorExpressionError."""
+        self._place(axis)
+        if axis.reduces:
+            self.settings["unroll"] = 4
+
+    def vectorize(self, axis: IterVar) -> None:
+        """Nothing: vectors are the compiler's. Raises TensorExpressionError."""
+        self._place(axis)
+
+    def pragma(self, axis: IterVar, name: str, value: int) -> None:
+        """`num_warps` of a block, or `stages` of buffers. Raises TensorExpressionError."""
+        self._place(axis)
+        if name not in ("num_warps", "stages") or not isinstance(value, int) or value < 1:
+            raise wrong("TIR1504", f"there is no pragma {name} = {value}: num_warps, stages")
+        self.settings[name] = value
+
+    # Where ------------------------------------------------------------------------------------
+
+    def compute_inline(self) -> None:
+        """Compute its elements wherever they are read."""
+        self.attach = "inline"
+
+    def compute_at(self, reader: Scheduled, axis: IterVar) -> None:
+        """Compute what a tile of another stage reads in that tile. Raises TensorExpressionError."""
+        if not isinstance(reader, Scheduled) or reader is self:
+            raise wrong("TIR1504", "a stage is computed at another one: s[C].compute_at(s[D], i)")
+        reader._place(axis)
+        self.attach, self.reader = "at", reader.tensor
+
+    def compute_root(self) -> None:
+        """Compute it in memory, in a kernel of its own."""
+        self.attach = "root"
+
+    # ------------------------------------------------------------------------------------------
+
+    def _place(self, axis: IterVar) -> int:
+        """Where an axis is; the schedule says tiles from now on. Raises TensorExpressionError."""
+        found = [n for n, leaf in enumerate(self.leaves) if leaf is axis or _same(leaf, axis)]
+        if not found:
+            name = axis.name if isinstance(axis, IterVar) else repr(axis)
+            raise wrong("TIR1504", f"{name} is no axis of {self.tensor.name} now")
+        self.touched = True
+        return found[0]
+
+    def _part(self, name: str, extent: int, *parents: IterVar) -> IterVar:
+        made = IterVar(name, range(extent), Index(name), parents[0].reduces)
+        self.parents[made] = parents
+        return made
+
+    # Tiles ------------------------------------------------------------------------------------
+
+    def roots(self, axis: IterVar) -> list[IterVar]:
+        """The axes of the operation that a part is of."""
+        if axis not in self.parents:
+            return [axis]
+        return [root for parent in self.parents[axis] for root in self.roots(parent)]
+
+    def tile_of(self, axis: IterVar) -> int:
+        """Steps of an axis of the operation in a tile: those inside of its outermost split, 1 where
+        it is not split."""
+        parts = self._inner_parts(axis)
+        return len(parts[0].dom) if parts else 1
+
+    def _inner_parts(self, axis: IterVar) -> list[IterVar]:
+        """The inner part of an axis of the operation, where it is split."""
+        return [p for p, of in self.parents.items() if of[0] is axis and p in self.inner]
+
+    def is_split(self, axis: IterVar) -> bool:
+        """Whether a tile of an axis of the operation is said."""
+        return bool(self._inner_parts(axis))
+
+    @property
+    def says_tiles(self) -> bool:
+        """Whether tiles of elements are said."""
+        return bool(self.blocks) or any(not part.reduces for part in self.inner)
+
+    def axes(self) -> list[Axis]:
+        """The tiles of elements, in the order of their outer parts; of axes that were fused and
+        then split, along all of them as one. Raises TensorExpressionError."""
+        found: list[Axis] = []
+        seen: set[Index] = set()
+        for leaf in self.leaves:
+            if leaf in self.inner or leaf.reduces:
+                continue
+            base = self._base(leaf)
+            found += [x for x in self._axes_of(base) if not seen & set(x.indices)]
+            seen |= {index for axis in found for index in axis.indices}
+        return found
+
+    def _axes_of(self, base: IterVar) -> list[Axis]:
+        roots, parts = self.roots(base), self._inner_parts(base)
+        if len(roots) == 1 or not parts:
+            return [Axis(((r.index, r.dom),), self.tile_of(r)) for r in roots]
+        if any(self.is_split(root) for root in roots):
+            raise wrong("TIR1504", f"{base.name} is fused of tiles, and not split again")
+        spans = tuple((root.index, root.dom) for root in roots)
+        return [Axis(spans, len(parts[0].dom), flat=True)]
+
+    def _base(self, leaf: IterVar) -> IterVar:
+        """The axis that a part was first split off: one of the operation, or a fused one."""
+        while leaf in self.parents and len(self.parents[leaf]) == 1:
+            (leaf,) = self.parents[leaf]
+        return leaf
+
+    def walk(self, over: Sequence[tuple[Index, range]]) -> Axis | None:
+        """The tiles of a reduction; None where the schedule says none."""
+        found = [a for a in self.op.reduce_axis if self.is_split(a)]
+        if not found:
+            return None
+        last = found[-1].index
+        spans = sorted(over, key=lambda x: x[0] is last)
+        return Axis(tuple(spans), self.tile_of(found[-1]))
+
+
+def _same(leaf: IterVar, axis: Any) -> bool:
+    """Whether two axes are of one index: that of a reduction is in its operation again."""
+    return isinstance(axis, IterVar) and leaf.index is axis.index
+
+
+@attrs.frozen(eq=False)
+class Schedule:
+    """Stages by tensor: `s[C]`; `outputs` are what is asked for."""
+
+    outputs: tuple[Tensor, ...]
+    stages: dict[Tensor, Scheduled]
+
+    def __getitem__(self, key: Any) -> Scheduled:
+        """The stage of a tensor, or of its operation. Raises TensorExpressionError."""
+        for tensor, stage in self.stages.items():
+            if key is tensor or key == tensor.op:
+                return stage
+        raise wrong("TIR1504", f"{getattr(key, 'name', key)} is no stage of this schedule")
+
+
+def create_schedule(ops: Any) -> Schedule:
+    """The schedule of operations, or tensors, and of all that they are computed of. Raises
+    TensorExpressionError."""
+    listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
+    found: dict[Tensor, Scheduled] = {}
+    outputs = tuple(_tensor(item) for item in listed)
+    for tensor in outputs:
+        _visit(tensor, found)
+    return Schedule(outputs, found)
+
+
+def _tensor(item: Any) -> Tensor:
+    found = item if isinstance(item, Tensor) else getattr(item, "output", None)
+    if not isinstance(found, Tensor) or found.term is None:
+        raise wrong("TIR1504", f"{getattr(item, 'name', item)} is not computed: te.compute(...)")
+    return found
+
+
+def _visit(tensor: Tensor, found: dict[Tensor, Scheduled]) -> None:
+    """All that a tensor is computed of, before it."""
+    waiting: list[tuple[Tensor, bool]] = [(tensor, False)]
+    while waiting:
+        one, done = waiting.pop()
+        if one in found or one.term is None:
+            continue
+        if done:
+            found[one] = Scheduled(one, [*one.axis, *one.reduce_axis])
+        else:
+            waiting.append((one, True))
+            waiting += [(before, False) for before in one.inputs]
