@@ -94,9 +94,10 @@ class CpuKernel:
         with self._alone:
             self.code.set_host(ctypes.cast(host, ctypes.c_void_p))
             _spread(part, total, workers)
-        if calls.failures:
-            raise LaunchError(Diagnostic("TIR0713", calls.failures[0]))
-        return calls.printed
+        failure = calls.first_failure()
+        if failure is not None:
+            raise LaunchError(Diagnostic("TIR0713", failure))
+        return calls.in_order()
 
     def _encoded(self, arguments: Sequence[Any]) -> list[int]:
         found: list[int] = []

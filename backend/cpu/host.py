@@ -23,7 +23,7 @@ from tileir.backend.functions.formula import Term
 from tileir.backend.lower.thread import Number
 from tileir.backend.simt.numbers import DTYPES, ptx
 from tileir.errors import CompileError, Diagnostic
-from tileir.types import F32, I1, I8, I64, Element, Pointer
+from tileir.types import F32, I1, I8, I32, I64, Element, Pointer
 
 _SLOT = 256
 Array = np.ndarray[Any, Any]
@@ -41,6 +41,14 @@ class Calls:
         """Add lines to what is printed."""
         with self._lock:
             self.printed += lines
+
+    def in_order(self) -> list[str]:
+        """What was printed, instance by instance, as if each ran after the one before."""
+        return sorted(self.printed, key=_instance)
+
+    def first_failure(self) -> str | None:
+        """What failed in the first of the instances in which something did."""
+        return min(self.failures, key=_instance, default=None)
 
     def fail(self, message: str) -> None:
         """Note a failure."""
@@ -172,7 +180,14 @@ class Hosted(Numbers):
 
     def fail(self, message: str, file: str, line: int) -> None:
         place = f"{file}:{line}: " if file else ""
-        self.ask(Site((), lambda calls, given, held: calls.fail(f"{place}{message}")), (), None)
+        thread: Any = self
+        ids = [(I32, thread.program_id(axis)) for axis in range(3)]
+
+        def answer(calls: Calls, given: list[Array], held: Array) -> None:
+            instance = ", ".join(str(int(n[0])) for n in given)
+            calls.fail(f"({instance}) {place}{message}")
+
+        self.ask(Site(tuple(_dtype(e) for e, _ in ids), answer), ids, None)
 
     def trap(self) -> None:
         self.line(self.leave)
@@ -186,6 +201,12 @@ class Hosted(Numbers):
 
     def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> Lanes:
         raise CompileError(Diagnostic("TIR0706", f"{symbol} is known to a GPU only"))
+
+
+def _instance(line: str) -> tuple[int, int, int]:
+    """The place in the grid of the instance that a line begins with, x the fastest."""
+    found = re.match(r"\((\d+), (\d+), (\d+)\)", line)
+    return (0, 0, 0) if found is None else (int(found[3]), int(found[2]), int(found[1]))
 
 
 def _dtype(element: Element) -> Any:

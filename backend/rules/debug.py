@@ -8,7 +8,7 @@ from typing import Any
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.lower.thread import Handle, Number
 from tileir.backend.rules.cast import float_to_float
-from tileir.types import F32, I1, I32, Element, Tile, shape_of
+from tileir.types import F32, I1, I8, I32, Element, Tile, shape_of
 from tileir.values import Operand
 
 
@@ -36,7 +36,7 @@ def _show(
                 at = lowering.coordinate(kind.layout, register, dim)
                 parts += [", " if dim else "[", Number(I32, at)]
             parts.append("] ")
-        element, number = _printable(lowering, scalar_of(kind), handle)
+        element, number = _printable(lowering, scalar_of(kind), handle, op.hex)
         _say(lowering, op, [*parts, prefix, " " if prefix else "", Number(element, number, op.hex)])
 
     _guarded(lowering, _speaks(lowering, op, kind, register), say)
@@ -51,8 +51,12 @@ def _say(lowering: Lowering, op: Any, parts: list[Any]) -> None:
     thread.say([*ids, place, *parts])
 
 
-def _printable(lowering: Lowering, element: Element, x: Handle) -> tuple[Element, Handle]:
+def _printable(
+    lowering: Lowering, element: Element, x: Handle, unsigned: bool
+) -> tuple[Element, Handle]:
     """A number of a type that can be shown."""
+    if not element.is_float and 1 < element.bits < 8:
+        return I8, lowering.thread.convert("zext" if unsigned else "sext", element, I8, x)
     if element.is_float and element.bits < 32:
         return F32, float_to_float(lowering.thread, element, F32, x, "rn", False)
     return element, x
