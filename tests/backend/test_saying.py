@@ -59,9 +59,8 @@ entry:
 
 def rounds() -> Module:
     b = Builder()
-    with b.kernel("k", n=I32) as (n,):
-        with b.for_(0, n, 1) as i:
-            b.print(i + b.program_id(axis=0) * 100, prefix="round")
+    with b.kernel("k", n=I32) as (n,), b.for_(0, n, 1) as i:
+        b.print(i + b.program_id(axis=0) * 100, prefix="round")
     return b.module()
 
 
