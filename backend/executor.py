@@ -110,6 +110,7 @@ class SimtExecutor:
         """Run the lowering rules of `kernel` for every thread; what was done, counted. Lines that
         it prints are added to `output`, a list; what its ops do to memory to `counts`
         (`tileir.backend.simt.counts.Counts`).
+        `seed` draws the order of roles of warps and of copies beside them.
 
         Raises `CompileError`, and AssertionError for a defect of the lowering (a race in shared
         memory, a read of what nobody wrote, an access out of bounds or not aligned).
@@ -118,6 +119,7 @@ class SimtExecutor:
 
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
+        seed = options.pop("seed", 0)
         done = staged(module, machine, Options(**options), kernel)
         values = expanded(module.functions[done.kernel], ordered(module, done.kernel, arguments))
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
@@ -125,7 +127,7 @@ class SimtExecutor:
         make = simt.SimtThread if counts is None else watch.counting(counts)
         return simt.run(
             lowered, done.kernel, extents, values, machine, done.memory, done.num_warps, output,
-            make,
+            make, seed=seed,
         )  # fmt: skip
 
 

@@ -111,7 +111,8 @@ def shares(op: Any, num_warps: int) -> tuple[int, int]:
     groups = num_warps // 4
     along = max(g for g in range(1, groups + 1) if groups % g == 0 and m // ROWS % g == 0)
     if n % (groups // along * COLUMNS):
-        raise _refused(op, f"{n} columns for {groups // along} warpgroups")
+        side = groups // along
+        raise _refused(op, f"{n} columns are no multiple of {COLUMNS} for each of {side} groups")
     return along, groups // along
 
 

@@ -31,7 +31,7 @@ def within(lowering: Lowering, op: Any, thread: Any) -> Lowering:
         lowering.scratch, lowering.rules, op.warps, alone=by_one(function),
     )  # fmt: skip
     for parameter, argument in zip(function.parameters, op.arguments, strict=True):
-        made.values[parameter.value] = lowering.fragment(argument)
+        made.values[parameter.value] = [thread.taken(x) for x in lowering.fragment(argument)]
         origin = lowering.origin(argument)
         if origin is not None:
             made.bound[parameter.value] = origin

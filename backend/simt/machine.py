@@ -9,7 +9,7 @@ the program are uniform, and `when` computes under a mask. Shared memory is one 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
@@ -22,10 +22,13 @@ from tileir.backend.lower.thread import Number
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.rules import rules
 from tileir.backend.simt.accesses import Accesses
+from tileir.backend.simt.beside import BesideThreads
 from tileir.backend.simt.copies import Copies
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.mma import Matrices
 from tileir.backend.simt.numbers import Numbers
+from tileir.backend.simt.roles import beside, join_roles, run_beside, start_role
+from tileir.backend.simt.yard import WaitingError
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Global, Module
@@ -43,7 +46,7 @@ class Lanes:
     array: Array
 
 
-class SimtThread(Accesses, Matrices, Copies, Numbers):
+class SimtThread(Accesses, Matrices, Copies, BesideThreads, Numbers):
     """All threads of one block of one grid."""
 
     def __init__(
@@ -59,6 +62,7 @@ class SimtThread(Accesses, Matrices, Copies, Numbers):
         self.runs = 0
         """The op whose rule runs, and how many ran before."""
         self.f8_conversion = False
+        self.labels = ""
 
     # Values -----------------------------------------------------------------------------------
 
@@ -181,6 +185,13 @@ class SimtThread(Accesses, Matrices, Copies, Numbers):
     def global_address(self, kind: Pointer, name: str) -> Lanes:
         return self.made(self.memory.globals[name], I64)
 
+    def role(self, lowering: Any, op: Any) -> None:
+        start_role(self, lowering, op)
+
+    def join(self) -> None:
+        join_roles(self)
+        self.barrier()
+
     def say(self, parts: Sequence[str | Number]) -> None:
         for thread in np.flatnonzero(self.active).tolist():
             self.memory.printed.append("".join(_shown(p, thread) for p in parts))
@@ -220,21 +231,42 @@ def _shown(part: str | Number, thread: int) -> str:
 class _Execution(Lowering):
     """A lowering whose blocks are walked as control flow goes."""
 
+    last: Any = attrs.field(init=False, default=None)
+    waiting: WaitingError | None = attrs.field(init=False, default=None)
+
     def execute(self, arguments: Sequence[Any]) -> list[Any]:
+        """The function's results, for one that waits for nobody."""
         for parameter, argument in zip(self.function.parameters, arguments, strict=True):
             self.values[parameter.value] = [argument]
+        for _ in self.steps():
+            pass
+        return [self.scalar(v) for v in self.last.inputs]
+
+    def steps(self) -> Iterator[WaitingError | None]:
+        """Run op by op; what an op waits for comes before it."""
         block = self.function.entry
         while True:
             for op in block.ops[:-1]:
-                for value, fragment in zip(op.results, self._done(op), strict=True):
+                while (found := self._tried(op)) is None:
+                    yield self.waiting
+                for value, fragment in zip(op.results, found, strict=True):
                     self.values[value] = fragment
-            last = block.terminator
+                yield None
+            self.last = last = block.terminator
             if not last.successors:
-                return [self.scalar(v) for v in last.inputs]
+                return
             edge = last.successors[self._taken(last)]
             incoming = [self.fragment(a) for a in edge.arguments]
             block = self.function.blocks[edge.label]
             self.values.update(zip(block.parameters, incoming, strict=True))
+
+    def _tried(self, op: Op) -> list[Any] | None:
+        """What the rule of `op` gives; None where it has to wait."""
+        try:
+            return self._done(op)
+        except WaitingError as waiting:
+            self.waiting = waiting
+            return None
 
     def _done(self, op: Op) -> list[Any]:
         """What the rule of `op` does; a defect is reported at its place."""
@@ -259,12 +291,12 @@ class _Execution(Lowering):
 def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
     plan: Plan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
-    only: Sequence[int] | None = None,
+    only: Sequence[int] | None = None, seed: int = 0,
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, one after the
     other, or for the block `only`; arrays in `arguments` are read and written in place. Counts
     what was done; what is printed is added to `output`, a line per text. `make` makes the threads
-    of a block (`tileir.backend.simt.watch`)."""
+    of a block (`tileir.backend.simt.watch`); `seed` draws the order of roles and copies."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     done = {"barriers": 0}
@@ -285,7 +317,10 @@ def run(
             module, function, target, made, contiguity, plan.offsets, table, num_warps
         )
         thread.call_function = _caller(module, target, thread, table)
-        execution.execute(values)
+        if beside(function):
+            done["barriers"] += run_beside(execution, thread, make, values, (seed, *program))
+        else:
+            execution.execute(values)
         done["barriers"] += thread.barriers
     memory.write_back()
     if output is not None:

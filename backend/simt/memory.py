@@ -7,12 +7,14 @@ missing barrier is an error even though threads advance together.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
 
 from tileir.backend.driver.spans import Span
+from tileir.backend.simt.order import View
 from tileir.backend.simt.shadow import Clock, RaceError, Shadow
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -44,6 +46,8 @@ class Memory:
     """Shared bytes that a copy is on its way to; None while there was no copy."""
     globals: dict[str, int] = attrs.field(init=False, factory=dict)
     printed: list[str] = attrs.field(init=False, factory=list)
+    order: View | None = attrs.field(init=False, default=None)
+    """How accesses of shared memory are ordered with those of other roles."""
 
     def __attrs_post_init__(self) -> None:
         self.clear_shared()
@@ -174,6 +178,8 @@ class Memory:
                 "wrote"
             )
         self.touched.read(at, threads)
+        if self.order is not None:
+            self.order.read(at)
         raw = np.ascontiguousarray(self.shared[at].reshape(-1, found.itemsize))
         found[held] = raw.view(dtype)[:, 0] if len(at) else found[held]
         return found
@@ -185,6 +191,8 @@ class Memory:
         if not len(at):
             return
         self.touched.write(at, threads)
+        if self.order is not None:
+            self.order.write(at)
         raw = np.ascontiguousarray(values[held]).view(np.uint8).reshape(-1)
         self.shared[at] = raw
         self.touched.landed(at, threads, self.shared[at], raw)
@@ -194,7 +202,10 @@ class Memory:
         """Atomic additions to 32-bit words."""
         words = self.shared.view(np.int32) if self.shared_bytes % 4 == 0 else None
         assert words is not None
-        self.touched.add(*self._shared_bytes(offset, 4, held))
+        at, threads = self._shared_bytes(offset, 4, held)
+        self.touched.add(at, threads)
+        if self.order is not None:
+            self.order.write(at)
         np.add.at(words, offset[held] // 4, values[held])
 
     def _shared_bytes(self, offset: Array, size: int, held: Array) -> tuple[Array, Array]:
@@ -214,6 +225,35 @@ class Memory:
                 f"{at[np.argmax(self.coming[at])]} of shared memory, which a copy is on its way to"
             )
         return at, np.repeat(threads, size)
+
+    # For what runs beside the threads ---------------------------------------------------------
+
+    def of_role(self, order: View) -> Memory:
+        """The same memory as a role sees it, whose threads meet by themselves."""
+        made = copy(self)
+        made.clock, made.order = Clock(), order
+        made.touched = Shadow(self.shared_bytes, "shared memory", made.clock)
+        made.shadows = [Shadow(s.size, s.where, made.clock) for s in self.shadows]
+        made.waiting, made.present = np.zeros(1024, bool), np.zeros(1024, bool)
+        return made
+
+    def parts(self, address: Array, size: int, held: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """Bytes of a buffer, which of them, and which of `address` they are of."""
+        for number, index, where in self._parts(address, size, held):
+            yield self.buffers[number][1].data, index, np.flatnonzero(where)
+
+    def check_still(self, at: Array) -> None:
+        """Raise RaceError where a copy is on its way to the shared bytes `at`."""
+        if self.coming is not None and self.coming[at].any():
+            byte = int(at[np.argmax(self.coming[at])])
+            raise RaceError(f"race: byte {byte} of shared memory is used, which a copy is on its "
+                            "way to")  # fmt: skip
+
+    def check_written(self, at: Array, what: str) -> None:
+        """Raise AssertionError where nobody wrote the shared bytes `at`."""
+        if not self.written[at].all():
+            byte = int(at[np.argmin(self.written[at])])
+            raise AssertionError(f"{what} byte {byte} of shared memory, which nobody wrote")
 
     def expect(self, at: Array, coming: bool) -> None:
         """A copy is on its way to the shared bytes `at`, or has arrived there."""

@@ -85,6 +85,12 @@ class Shadow:
         self._meet(self.writer, at[other], threads[other], "writes", "wrote")
         self.writer[at], self.stored[at] = self.clock.epoch << _BITS | threads, run
 
+    def check_write(self, at: Array, thread: int) -> None:
+        """`thread` lets bytes be written beside the threads. Raises `RaceError`."""
+        threads = np.full(len(at), thread)
+        self._meet(self.reader, at, threads, "lets a copy write", "read")
+        self._meet(self.writer, at, threads, "lets a copy write", "wrote")
+
     def landed(self, at: Array, threads: Array, found: Array, wanted: Array) -> None:
         """After `threads` wrote `wanted`: `found` lies there. Raises `RaceError`."""
         if not np.array_equal(found, wanted):

@@ -1,0 +1,342 @@
+"""What sm_90 runs beside the threads, for the machine of threads.
+
+Products read shared memory at some moment before they are waited for, and give their sums then;
+copies write theirs at a moment of their own. Whatever touches the bytes meanwhile is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tileir.backend.layouts.warpgroups import ROWS, Warpgroup
+from tileir.backend.lower.beside import Map, Product
+from tileir.backend.simt.order import bytes_of
+from tileir.backend.simt.shadow import RaceError
+from tileir.backend.simt.tensors import Tensor
+from tileir.backend.simt.warpgroups import (
+    Described,
+    factor_places,
+    multiplied,
+    numbers,
+    stacked,
+    sum_places,
+    swizzled,
+)
+from tileir.backend.simt.yard import Crewman, Group, WaitingError, Yard
+from tileir.types import F16, F32, I32, Element
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class Flying:
+    """A sum under way, number `index` of its group: nobody may read it."""
+
+    def __init__(self, group: Group, index: int) -> None:
+        self.group, self.index = group, index
+
+    @property
+    def array(self) -> Array:
+        """Raises AssertionError."""
+        raise RaceError("race: a sum is read that gpu.wgmma_wait was not asked for")
+
+
+class BesideThreads:
+    """The methods of `Beside`; mixed into the machine of threads."""
+
+    threads: int
+    active: Array
+    memory: Any
+    made: Any
+    dtype: Any
+    yard: Yard
+    crewman: Crewman
+
+    # Which threads --------------------------------------------------------------------------
+
+    def taken(self, handle: Any, first: int, count: int) -> Any:
+        """A value of the kernel's threads as threads from `first` on have it."""
+        if not hasattr(handle, "array"):
+            return handle
+        return self.handle(handle.array[first : first + count])  # type: ignore[attr-defined]
+
+    def group(self) -> Any:
+        return self.made(np.arange(self.threads) // 128, I32)
+
+    def _doing(self, chosen: Any) -> bool:
+        """Whether one thread does what it is asked for: exactly one must."""
+        held = self.active if chosen is None else self.active & chosen.array
+        count = int(np.count_nonzero(held))
+        if count > 1:
+            raise AssertionError(f"{count} threads do what one should")
+        return count == 1
+
+    def _agreed(self, handle: Any) -> int:
+        """A number that is the same in all threads that run."""
+        held = handle.array[self.active] if len(handle.array) == self.threads else handle.array
+        if len(held) and (held != held[0]).any():
+            raise AssertionError("threads differ in what they must agree on")
+        return int(held[0]) if len(held) else 0
+
+    # Tensor maps ----------------------------------------------------------------------------
+
+    def tensor_map(
+        self, map: Map, base: Any, extents: Sequence[Any], strides: Sequence[Any], chosen: Any
+    ) -> Tensor:
+        sizes, steps = ([self._agreed(x) for x in many] for many in (extents, strides))
+        return Tensor.of(map, self._agreed(base), sizes, steps)
+
+    # Barriers -------------------------------------------------------------------------------
+
+    def mbarrier_init(self, offset: Any, arrivals: int, chosen: Any) -> None:
+        if self._doing(chosen):
+            at = self._agreed(offset)
+            self.memory.check_aligned(np.array([at]), 8, np.array([True]))
+            self.yard.begin(at, arrivals)
+            self.memory.expect(bytes_of([at], 8), True)
+
+    def mbarrier_ready(self) -> None:
+        pass
+
+    def mbarrier_expect(self, offset: Any, size: int, chosen: Any) -> None:
+        if self._doing(chosen):
+            found = self.yard.barrier(self._agreed(offset))
+            found.bytes += size
+            self._arrive(found, 1)
+
+    def mbarrier_arrive(self, offset: Any, when: Any) -> None:
+        self.warp_barrier()  # type: ignore[attr-defined]
+        if when is None or self._agreed(when):
+            found = self.yard.barrier(self._agreed(offset))
+            found.epochs[self.crewman.view.agent] = self.memory.clock.epoch
+            self._arrive(found, self.threads // 32)
+
+    def _arrive(self, found: Any, count: int) -> None:
+        self.crewman.view.publish(found.coming)
+        found.arrive(count)
+
+    def mbarrier_wait(self, offset: Any, parity: Any) -> None:
+        found, asked = self.yard.barrier(self._agreed(offset)), self._agreed(parity) % 2
+        if found.phase % 2 == asked:
+            raise WaitingError(lambda: found.phase % 2 != asked, found.why)
+        view, clock = self.crewman.view, self.memory.clock
+        view.join(found.ended)
+        clock.block = max(clock.block, found.epochs.get(view.agent, 0))
+
+    # Copies ---------------------------------------------------------------------------------
+
+    def tma_load(
+        self, map: Tensor, offset: Any, barrier: Any, indices: Sequence[Any], chosen: Any
+    ) -> None:
+        if not self._doing(chosen):
+            return
+        at = self._box(map, self._agreed(offset))
+        found = self.yard.barrier(self._agreed(barrier))
+        start = [self._agreed(i) for i in indices]
+        self._to_write(at)
+
+        def land() -> None:
+            self.memory.expect(at, False)
+            self.memory.shared[at] = map.read(self.memory, start)
+            self.memory.written[at] = True
+            self.yard.order.wrote(found.agent, found.phase + 1, at, threads=False)
+            found.bytes -= len(at)
+            found.settle()
+
+        self.yard.fly(land)
+
+    def _to_write(self, at: Array) -> None:
+        """A copy begins to write."""
+        view = self.crewman.view
+        view.order.check_write(view, at, f"a copy that {view.name} begins")
+        view.order.check_fenced(at, "a copy writes")
+        self.memory.touched.check_write(at, 0)
+        self.memory.check_still(at)
+        self.memory.expect(at, True)
+        self.memory.shared[at] = 0xCD
+        self.memory.written[at] = False
+
+    def tma_store(self, map: Tensor, offset: Any, indices: Sequence[Any], chosen: Any) -> None:
+        if not self._doing(chosen):
+            return
+        at = self._box(map, self._agreed(offset))
+        start = [self._agreed(i) for i in indices]
+        self._to_read(at, "a copy reads", np.zeros(1, np.int64))
+
+        def land() -> None:
+            map.write(self.memory, start, self.memory.shared[at])
+
+        self.crewman.opened.append((self.yard.fly(land), at))
+
+    def _to_read(self, at: Array, what: str, threads: Array) -> None:
+        """A unit beside the threads begins to read."""
+        if len(at) and at.max() >= self.memory.shared_bytes:
+            raise AssertionError(f"{what} byte {at.max()} of {self.memory.shared_bytes}")
+        self.memory.check_still(at)
+        self.memory.check_written(at, what)
+        self.yard.order.check_fenced(at, what)
+        for thread in threads.tolist():
+            self.memory.touched.read(at, np.full(len(at), thread))
+        self.crewman.begin_reading(at)
+
+    def tma_commit(self, chosen: Any) -> None:
+        if self._doing(chosen):
+            self.crewman.reading.append(self.crewman.opened)
+            self.crewman.opened = []
+
+    def tma_wait(self, pending: int, chosen: Any) -> None:
+        groups = self.crewman.reading
+        while self._doing(chosen) and len(groups) > pending:
+            for flight, at in groups.pop(0):
+                flight.finish()
+                self.crewman.end_reading(at)
+                self.memory.touched.read(at, np.zeros(len(at), np.int64))
+
+    def async_fence(self) -> None:
+        self.crewman.view.fence()
+
+    def _box(self, map: Tensor, offset: int) -> Array:
+        """The shared bytes of a box, in its order. Raises AssertionError for a box that does not
+        begin where it must."""
+        unit = 128 << map.map.swizzle
+        if offset % unit:
+            raise AssertionError(f"a box begins at byte {offset}, no multiple of {unit}")
+        at = swizzled(offset + np.arange(map.bytes), map.map.swizzle)
+        if at.max() >= self.memory.shared_bytes:
+            raise AssertionError("a box leaves shared memory")
+        return at
+
+    # Products -------------------------------------------------------------------------------
+
+    def shared_address(self, offset: Any) -> Any:
+        return offset
+
+    def wgmma(
+        self, kind: Warpgroup, products: Sequence[Product], a: Any, b: Any, c: Any
+    ) -> list[Any]:
+        if not self.active.all() or self.threads % 128:
+            raise AssertionError("a product that not all threads of a warpgroup begin")
+        work = _Work(self, kind, products, a, b, c)
+        at = work.places()
+        ends = np.array([g * 128 + n for g in range(self.threads // 128) for n in (0, 127)])
+        self._to_read(at, "a product reads", ends)
+        group = Group(work.finish, at)
+        self.crewman.products.append(group)
+        count = kind.sums * sum(p.first for p in products)
+        return [Flying(group, i) for i in range(count)]
+
+    def order(self, value: Any) -> None:
+        """Threads are in order here."""
+
+    def wgmma_wait(self, element: Element, values: Sequence[Any], pending: int) -> list[Any]:
+        groups = self.crewman.products
+        while len(groups) > pending:
+            group = groups.pop(0)
+            group.sums = group.finish()
+            self.crewman.end_reading(group.at)
+            self.memory.touched.read(group.at, np.zeros(len(group.at), np.int64))
+            self.memory.touched.read(group.at, np.full(len(group.at), self.threads - 1))
+        return [self._landed(v, element) for v in values]
+
+    def order(self, value: Any) -> None:
+        """`value` is there: it is no sum under way."""
+        assert value.array is not None
+
+    def _landed(self, value: Any, element: Element) -> Any:
+        if not isinstance(value, Flying) or value.group.sums is None:
+            return value
+        return self.made(value.group.sums[value.index], element)
+
+
+class _Work:
+    """A group of products: where its factors lie, and its sums."""
+
+    def __init__(
+        self, thread: Any, kind: Warpgroup, products: Sequence[Product], a: Any, b: Any, c: Any
+    ) -> None:
+        self.memory, self.kind, self.products, self.c = thread.memory, kind, products, c
+        self.groups, self.threads = thread.threads // 128, thread.threads
+        self.b = self._described(b)
+        held = isinstance(a, list)
+        self.a = None if held else self._described(a)
+        self.registers = [x.array.copy() for x in a] if held else []
+
+    def _described(self, handle: Any) -> list[int]:
+        """The descriptor of every warpgroup, in which its threads must agree."""
+        rows = handle.array.astype(np.uint64).reshape(-1, 128)
+        if (rows != rows[:, :1]).any():
+            raise AssertionError("threads of a warpgroup differ in a matrix descriptor")
+        return [int(row[0]) for row in rows]
+
+    def places(self) -> Array:
+        """Every byte that is read."""
+        found = [
+            bytes_of(at, self.kind.bits // 8)
+            for group in range(self.groups)
+            for product in self.products
+            for at in self._factors(group, product)
+        ]
+        return np.unique(np.concatenate(found))
+
+    def _factors(self, group: int, product: Product) -> list[Array]:
+        size, (left, right) = self.kind.bits // 8, self.kind.turned
+        b = Described.of(self.b[group] + (product.b >> 4))
+        found = [b.places(self.kind.n, self.kind.k, size, turned=right)]
+        if self.a is not None:
+            a = Described.of(self.a[group] + (product.a >> 4))
+            found.append(a.places(ROWS, self.kind.k, size, turned=left))
+        return found
+
+    def finish(self) -> list[Array]:
+        """Registers of sums, of all threads."""
+        parts = [self._sums(group) for group in range(self.groups)]
+        return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+
+    def _sums(self, group: int) -> list[Array]:
+        kind = self.kind
+        row, column = sum_places(kind.sums)
+        tiles: dict[int, Array] = {}
+        for product in self.products:
+            if product.first:
+                tiles[product.sums] = self._begun(group, product)
+            left, right = self._numbers(group, product)
+            tiles[product.sums] = multiplied(kind, left, right, tiles[product.sums])
+        return [tiles[s][row, column][:, i] for s in sorted(tiles) for i in range(kind.sums)]
+
+    def _begun(self, group: int, product: Product) -> Array:
+        """What the product adds to."""
+        kind = self.kind
+        whole = np.zeros((ROWS, kind.n), {F32: np.float32, F16: np.float16}.get(kind.sum, np.int32))  # type: ignore[call-overload]
+        if self.c is not None:
+            held = [_value(x) for x in self.c[product.sums : product.sums + kind.sums]]
+            row, column = sum_places(kind.sums)
+            whole[row, column] = stacked(held, group)
+        return whole
+
+    def _numbers(self, group: int, product: Product) -> tuple[Array, Array]:
+        """The factors, [row, k] and [column, k]."""
+        kind, places = self.kind, self._factors(group, product)
+        right = numbers(kind, kind.right, self._raw(places[0]))
+        if self.a is not None:
+            return numbers(kind, kind.left, self._raw(places[1])), right
+        count = ROWS * kind.k // 128
+        held = stacked(self.registers[product.a : product.a + count], group)
+        row, k = factor_places(kind)
+        raw = np.zeros((ROWS, kind.k), f"u{kind.bits // 8}")
+        raw[row, k] = np.ascontiguousarray(held).view(raw.dtype)
+        return numbers(kind, kind.left, raw), right
+
+    def _raw(self, at: Array) -> Array:
+        size = self.kind.bits // 8
+        data = self.memory.shared[bytes_of(at, size)].reshape(-1, size)
+        return np.ascontiguousarray(data).view(f"u{size}").reshape(at.shape)
+
+
+def _value(handle: Any) -> Array:
+    """A sum to add to: of a group before this one, which is done by then."""
+    if isinstance(handle, Flying):
+        assert handle.group.sums is not None
+        return handle.group.sums[handle.index]
+    return handle.array

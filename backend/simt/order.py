@@ -1,0 +1,164 @@
+"""Who may access a byte of shared memory, where roles of warps and units beside them do.
+
+Roles are ordered by barriers that count: what a role did before it arrived comes before what those
+do that waited for the phase. An agent is a role, or a barrier, which stands for the copies whose
+bytes it counts. Every agent has a clock, and every role knows how far the clocks of all are that
+come before what it does next (vector clocks; Mattern, "Virtual Time and Global States of
+Distributed Systems", 1989).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from tileir.backend.simt.shadow import RaceError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_NOBODY = -1
+
+
+@attrs.define(eq=False)
+class Order:
+    """The accesses of all agents to `size` bytes."""
+
+    size: int
+    names: list[str] = attrs.field(factory=list)
+    """Of agents, by number."""
+    writer: Array = attrs.field(init=False)
+    written: Array = attrs.field(init=False)
+    """Who wrote a byte last, and what its clock was."""
+    unfenced: Array = attrs.field(init=False)
+    """Whether threads wrote a byte, and none has fenced that since."""
+    reading: Array = attrs.field(init=False)
+    """How many products and copies under way read a byte."""
+    reads: dict[int, Array] = attrs.field(factory=dict)
+    """What the clock of an agent was when it read a byte last."""
+
+    def __attrs_post_init__(self) -> None:
+        self.writer = np.full(self.size, _NOBODY, np.int32)
+        self.written = np.zeros(self.size, np.int64)
+        self.unfenced = np.zeros(self.size, bool)
+        self.reading = np.zeros(self.size, np.int32)
+
+    def agent(self, name: str) -> int:
+        """A new agent."""
+        self.names.append(name)
+        return len(self.names) - 1
+
+    def check_read(self, view: View, at: Array) -> None:
+        """Raise RaceError where a byte was written that `view` does not come after."""
+        wrote = self.writer[at]
+        late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > view.of(wrote))
+        self._refuse(late, at, wrote, f"{view.name} reads", "wrote")
+
+    def check_write(self, view: View, at: Array, who: str = "") -> None:
+        """Raise RaceError where a byte was written or read that `view` does not come after, or is
+        being read."""
+        does = f"{who or view.name} writes"
+        wrote = self.writer[at]
+        late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > view.of(wrote))
+        self._refuse(late, at, wrote, does, "wrote")
+        for agent, clocks in self.reads.items():
+            if agent != view.agent:
+                late = clocks[at] > view.known.get(agent, 0)
+                self._refuse(late, at, np.full(len(at), agent), does, "read")
+        busy = self.reading[at] > 0
+        if busy.any():
+            byte = int(at[np.argmax(busy)])
+            raise RaceError(f"race: {does} byte {byte} of shared memory, which a product or a copy "
+                            "under way reads")  # fmt: skip
+
+    def check_fenced(self, at: Array, what: str) -> None:
+        """Raise RaceError where threads wrote a byte that `what`, a unit beside them, accesses,
+        and fenced that not."""
+        bad = self.unfenced[at]
+        if bad.any():
+            byte = int(at[np.argmax(bad)])
+            raise RaceError(f"race: {what} byte {byte} of shared memory, which threads wrote, "
+                            "without gpu.async_fence between")  # fmt: skip
+
+    def wrote(self, agent: int, clock: int, at: Array, *, threads: bool) -> None:
+        """Note a write."""
+        self.writer[at], self.written[at], self.unfenced[at] = agent, clock, threads
+
+    def read(self, view: View, at: Array) -> None:
+        """Note a read."""
+        if view.agent not in self.reads:
+            self.reads[view.agent] = np.zeros(self.size, np.int64)
+        self.reads[view.agent][at] = view.clock
+
+    def _refuse(self, bad: Array, at: Array, other: Array, does: str, did: str) -> None:
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise RaceError(
+                f"race: {does} byte {at[first]} of shared memory, which "
+                f"{self.names[int(other[first])]} {did}, and nothing orders the two"
+            )
+
+
+@attrs.define(eq=False)
+class View:
+    """A role as one of the agents of `order`, which knows others' clocks as far as `known`."""
+
+    order: Order
+    agent: int
+    known: dict[int, int] = attrs.field(factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return self.order.names[self.agent]
+
+    @property
+    def clock(self) -> int:
+        """Of its own accesses."""
+        return self.known.setdefault(self.agent, 1)
+
+    def of(self, agents: Array) -> Array:
+        """What is known of the clocks of `agents`."""
+        table = np.zeros(len(self.order.names) + 1, np.int64)
+        for agent, clock in self.known.items():
+            table[agent] = clock
+        return table[agents]
+
+    def publish(self, into: dict[int, int]) -> None:
+        """Add what comes before now to `into`; what follows is of another time."""
+        _join(into, {**self.known, self.agent: self.clock})
+        self.known[self.agent] = self.clock + 1
+
+    def join(self, other: dict[int, int]) -> None:
+        """Come after all that `other` knows."""
+        _join(self.known, other)
+
+    # Accesses by threads --------------------------------------------------------------------
+
+    def read(self, at: Array) -> None:
+        """Threads read. Raises RaceError."""
+        self.order.check_read(self, at)
+        self.order.read(self, at)
+
+    def write(self, at: Array) -> None:
+        """Threads write. Raises RaceError."""
+        self.order.check_write(self, at)
+        self.order.wrote(self.agent, self.clock, at, threads=True)
+
+    def fence(self) -> None:
+        """What threads wrote that this role comes after is seen by units beside them."""
+        wrote = self.order.writer
+        before = (wrote == self.agent) | (self.order.written <= self.of(wrote))
+        self.order.unfenced[before] = False
+
+
+def _join(into: dict[int, int], other: dict[int, int]) -> None:
+    for agent, clock in other.items():
+        into[agent] = max(into.get(agent, 0), clock)
+
+
+def bytes_of(starts: Sequence[int] | Array, size: int) -> Array:
+    """Every byte of accesses of `size` bytes."""
+    return (np.asarray(starts, np.int64).reshape(-1)[:, None] + np.arange(size)).reshape(-1)

@@ -1,0 +1,196 @@
+"""What runs at once in a block: roles, copies, barriers that count, in an order drawn from a seed.
+
+Roles go on op by op. A copy lands at a moment of its own, and only then counts at its barrier. When
+nobody can go on, that is an error, which says who waits for what.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from tileir.backend.simt.order import Order, View
+from tileir.backend.simt.shadow import RaceError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_PACES = (0.02, 0.2, 0.6)
+"""How likely a copy lands before anyone else goes on, in one block or another."""
+
+
+class DeadlockError(AssertionError):
+    """Nobody can go on."""
+
+
+class WaitingError(Exception):
+    """An op cannot go on until `ready`; `why` says what for. Nothing happened."""
+
+    def __init__(self, ready: Callable[[], bool], why: Callable[[], str]) -> None:
+        super().__init__()
+        self.ready, self.why = ready, why
+
+
+@attrs.define(eq=False)
+class Barrier:
+    """A barrier at byte `at`: `left` of `arrivals` are missing in phase number `phase`, and
+    `bytes`. `coming` knows what those did that arrived, `ended` what those did in phases past."""
+
+    at: int
+    agent: int
+    arrivals: int
+    left: int
+    bytes: int = 0
+    phase: int = 0
+    coming: dict[int, int] = attrs.field(factory=dict)
+    ended: dict[int, int] = attrs.field(factory=dict)
+    epochs: dict[int, int] = attrs.field(factory=dict)
+    """By agent that arrived: since when its threads had not met."""
+
+    def arrive(self, count: int) -> None:
+        """Raises AssertionError where more arrive than are missing."""
+        if count > self.left:
+            raise AssertionError(
+                f"{count} arrive at the barrier at byte {self.at}, where {self.left} of "
+                f"{self.arrivals} are missing"
+            )
+        self.left -= count
+        self.settle()
+
+    def settle(self) -> None:
+        """Begin the next phase if this one is at its end."""
+        if self.left == 0 and self.bytes == 0:
+            self.phase += 1
+            self.left, self.ended = self.arrivals, dict(self.coming)
+            self.ended[self.agent] = self.phase
+
+    def why(self) -> str:
+        """What it waits for."""
+        return (
+            f"phase {self.phase} of the barrier at byte {self.at}: {self.left} of {self.arrivals} "
+            f"arrivals and {self.bytes} bytes are missing"
+        )
+
+
+@attrs.define(eq=False)
+class Flight:
+    """A copy under way; `land` does it."""
+
+    land: Callable[[], None]
+    done: bool = False
+
+    def finish(self) -> None:
+        if not self.done:
+            self.done = True
+            self.land()
+
+
+@attrs.define(eq=False)
+class Member:
+    """A role, or the kernel itself: its steps, and what it waits for."""
+
+    name: str
+    steps: Iterator[WaitingError | None]
+    waiting: WaitingError | None = None
+    place: str = ""
+
+
+@attrs.define(eq=False)
+class Yard:
+    """The state of one block."""
+
+    order: Order
+    chance: random.Random
+    members: list[Member] = attrs.field(factory=list)
+    barriers: dict[int, Barrier] = attrs.field(factory=dict)
+    flights: list[Flight] = attrs.field(factory=list)
+    pace: float = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.pace = self.chance.choice(_PACES)
+
+    def run(self) -> None:
+        """Let all go on until they are at their ends. Raises DeadlockError."""
+        while self.members:
+            self.flights = [f for f in self.flights if not f.done]
+            able = [m for m in self.members if m.waiting is None or m.waiting.ready()]
+            if self.flights and (not able or self.chance.random() < self.pace):
+                self.chance.choice(self.flights).finish()
+            elif able:
+                self._step(self.chance.choice(able))
+            else:
+                raise DeadlockError(self._stuck())
+        self.land_all()
+
+    def land_all(self) -> None:
+        """All copies are made."""
+        for flight in self.flights:
+            flight.finish()
+        self.flights.clear()
+
+    def _step(self, member: Member) -> None:
+        try:
+            member.waiting = next(member.steps)
+        except StopIteration:
+            self.members.remove(member)
+
+    def _stuck(self) -> str:
+        each = (f"{m.name} waits for {m.waiting.why()}" for m in self.members if m.waiting)
+        return "deadlock: " + "; ".join(each)
+
+    def barrier(self, at: int) -> Barrier:
+        """The barrier at byte `at`. Raises AssertionError."""
+        found = self.barriers.get(at)
+        if found is None:
+            raise AssertionError(f"there is no barrier at byte {at} of shared memory")
+        return found
+
+    def begin(self, at: int, arrivals: int) -> None:
+        """A barrier's first phase."""
+        agent = self.order.agent(f"a copy counted at byte {at}")
+        self.barriers[at] = Barrier(at, agent, arrivals, arrivals)
+
+    def fly(self, land: Callable[[], None]) -> Flight:
+        """A copy that begins."""
+        self.flights.append(Flight(land))
+        return self.flights[-1]
+
+
+@attrs.define(eq=False)
+class Group:
+    """Products under way: what computes their sums, and the bytes they read."""
+
+    finish: Callable[[], list[Array]]
+    at: Array
+    sums: list[Array] | None = None
+
+
+@attrs.define(eq=False)
+class Crewman:
+    """What one role has under way: groups of products, groups of copies that read shared memory,
+    oldest first, and the group that is open."""
+
+    view: View
+    products: list[Group] = attrs.field(factory=list)
+    reading: list[list[tuple[Flight, Array]]] = attrs.field(factory=list)
+    opened: list[tuple[Flight, Array]] = attrs.field(factory=list)
+
+    def begin_reading(self, at: Array) -> None:
+        """A unit beside the threads begins to read."""
+        self.view.order.check_read(self.view, at)
+        np.add.at(self.view.order.reading, at, 1)
+
+    def end_reading(self, at: Array) -> None:
+        """It has read."""
+        np.subtract.at(self.view.order.reading, at, 1)
+        self.view.order.read(self.view, at)
+
+    def leave(self) -> None:
+        """At the end of the role nothing may be under way. Raises RaceError."""
+        if self.reading or self.opened:
+            raise RaceError(f"race: {self.view.name} ends while copies read shared memory")
+        if self.products:
+            raise RaceError(f"race: {self.view.name} ends with products under way")

@@ -1,0 +1,139 @@
+"""Products by warpgroups: the interpreter, the machine of threads and numpy agree, and the
+assembler takes them without a warning or a spill."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executor import SimtExecutor
+from tileir.backend.memory.factors import Factor
+from tileir.errors import CompileError
+from tileir.interp import interpret
+
+from .programs import Product
+
+PRODUCTS = [
+    Product(64, 8, 16),
+    Product(64, 8, 64, trans_b=True),
+    Product(64, 16, 128),
+    Product(64, 24, 32, trans_b=True),
+    Product(64, 64, 64, trans_a=True),
+    Product(64, 64, 32, trans_a=True, trans_b=True),
+    Product(64, 64, 16, swizzles=(None, 1)),
+    Product(64, 32, 64, swizzles=(2, 2)),
+    Product(64, 32, 64, swizzles=(1, 2), trans_b=True),
+    Product(64, 32, 32, swizzles=(1, 1), trans_a=True),
+    Product(128, 32, 32),
+    Product(128, 64, 32, warps=8),
+    Product(128, 96, 32, warps=8, trans_a=True),
+    Product(256, 32, 16, warps=8, trans_a=True),
+    Product(64, 128, 16, warps=8),
+    Product(64, 48, 32, warps=8, trans_b=True),
+    Product(64, 200, 16, trans_b=True),
+    Product(64, 512, 16, warps=8, rounds=1),
+    Product(64, 72, 32, "bf16", trans_b=True),
+    Product(64, 64, 64, "bf16"),
+    Product(64, 64, 32, sum="f16"),
+    Product(64, 40, 32, sum="f16", trans_b=True),
+    Product(64, 32, 16, "f32", trans_b=True),
+    Product(64, 16, 64, "f32", trans_b=True),
+    Product(64, 32, 64, "f8e4m3", trans_b=True),
+    Product(64, 32, 32, "f8e5m2", other="f8e4m3", trans_b=True),
+    Product(64, 32, 128, "f8e4m3", sum="f16", trans_b=True),
+    Product(64, 32, 64, "i8", sum="i32", trans_b=True),
+    Product(64, 96, 32, "i8", sum="i32", trans_b=True, signed=(False, True)),
+    Product(64, 24, 64, "i8", sum="i32", trans_b=True, signed=(False, False)),
+    Product(64, 32, 64, registers=True),
+    Product(128, 32, 64, "bf16", registers=True, trans_b=True),
+    Product(128, 32, 32, "f32", registers=True, trans_b=True, warps=8),
+    Product(64, 32, 64, "f8e4m3", registers=True, trans_b=True),
+    Product(64, 32, 64, "i8", sum="i32", registers=True, trans_b=True),
+    Product(64, 64, 64, registers=True, warps=8, trans_b=True),
+]
+LARGE = [
+    Product(128, 256, 64, warps=8, rounds=1),
+    Product(128, 256, 128, "bf16", warps=8, trans_b=True, rounds=1),
+    Product(128, 256, 128, "f8e4m3", warps=8, trans_b=True, rounds=1),
+]
+
+
+@pytest.mark.parametrize("product", PRODUCTS, ids=str)
+def test_machines_agree(product: Product) -> None:
+    module = product.module()
+    arguments, expected = product.arguments(1)
+    interpret(module, "product", 1, arguments)
+    assert np.array_equal(arguments[2].astype(np.float64), expected)
+    arguments[2][:] = 0
+    SimtExecutor().launch(module, "product", 1, arguments, target="sm_90a", seed=3)
+    assert np.array_equal(arguments[2].astype(np.float64), expected)
+
+
+@pytest.mark.parametrize("product", [*PRODUCTS[::5], *LARGE], ids=str)
+def test_the_assembler_has_nothing_to_say(product: Product) -> None:
+    made = compile_kernel(product.module(), "sm_90a").assembled
+    assert (made.spills, made.stack, made.warnings) == (0, 0, ())
+
+
+@pytest.mark.parametrize("product", LARGE[:1], ids=str)
+def test_the_largest(product: Product) -> None:
+    arguments, expected = product.arguments(2)
+    SimtExecutor().launch(product.module(), "product", 1, arguments, target="sm_90a")
+    assert np.array_equal(arguments[2].astype(np.float64), expected)
+
+
+@pytest.mark.parametrize(
+    ("product", "why"),
+    [
+        (Product(64, 32, 32, "f8e4m3"), "K contiguous"),
+        (Product(64, 32, 32, "f32", trans_a=True, trans_b=True), "K contiguous"),
+        (Product(96, 32, 32), "multiple of 64"),
+        (Product(64, 64, 32, warps=8), "may begin at 32"),
+        (Product(64, 32, 32, warps=2), "warpgroups"),
+        (Product(64, 32, 64, swizzles=(None, 0)), "panels"),
+        (Product(64, 20, 32, trans_b=True), "20 columns are no multiple of 8"),
+    ],
+    ids=str,
+)
+def test_what_there_is_no_instruction_for(product: Product, why: str) -> None:
+    with pytest.raises(CompileError, match=why) as caught:
+        compile_kernel(product.module(), "sm_90a")
+    assert caught.value.code == "TIR0706"
+
+
+def test_other_targets_have_none() -> None:
+    with pytest.raises(CompileError, match="sm_90 has no products by warpgroups"):
+        compile_kernel(PRODUCTS[0].module(), "sm_90")
+
+
+_ALONG_K = Product(64, 32, 64, swizzles=(2, 2), trans_b=True)
+
+
+@pytest.mark.parametrize("change", ["leading", "stride", "mode", "start"])
+@pytest.mark.parametrize(
+    "product",
+    [Product(64, 128, 32), Product(64, 128, 64, trans_a=True), _ALONG_K],
+    ids=str,
+)
+def test_wrong_descriptors_are_wrong(
+    product: Product, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every field that a layout depends on is read off the descriptor."""
+    right = Factor.bits.fget  # type: ignore[attr-defined]
+    ways = {"leading": 16 << 16, "stride": 8 << 32, "mode": 1 << 62, "start": 2}
+
+    def wrong(self: Factor) -> int:
+        spared = change == "leading" and self.k_contiguous and product is not _ALONG_K
+        return right(self) ^ (0 if spared else ways[change])
+
+    monkeypatch.setattr(Factor, "bits", property(wrong))
+    arguments, expected = product.arguments(1)
+    if change == "leading" and product is _ALONG_K:
+        ways[change] = 0x40 << 16  # which nothing reads: the product stays right
+    try:
+        SimtExecutor().launch(product.module(), "product", 1, arguments, target="sm_90a")
+    except AssertionError:
+        return
+    same = np.array_equal(arguments[2].astype(np.float64), expected)
+    assert same == (change == "leading" and product is _ALONG_K)

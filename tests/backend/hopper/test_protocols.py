@@ -1,0 +1,99 @@
+"""Protocols of roles: right in any order, and nothing can be left out of them unseen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executor import SimtExecutor
+from tileir.errors import CompileError
+from tileir.textual import parse
+
+from .programs import corpus
+
+RING = corpus("ring")
+
+
+def multiply(text: str, seed: int, shape: tuple[int, int, int] = (128, 64, 320)) -> None:
+    """Run the ring on the machine of threads."""
+    m, n, k = shape
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(-3, 4, (m, k)), rng.integers(-3, 4, (k, n))
+    c = np.zeros((m, n), np.float16)
+    held: list[Any] = [x.astype(np.float16).ravel() for x in (a, b)]
+    grid = -(-m // 128), -(-n // 64)
+    arguments = [*held, c.reshape(-1), m, n, k]
+    SimtExecutor().launch(parse(text), None, grid, arguments, target="sm_90a", seed=seed)
+    assert np.array_equal(c, a @ b), "another product"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_ring_in_any_order(seed: int) -> None:
+    multiply(RING, seed)
+
+
+def test_blocks_that_leave_the_tensor() -> None:
+    multiply(RING, 1, (200, 104, 200))
+
+
+def test_code_of_a_ring() -> None:
+    made = compile_kernel(parse(RING), "sm_90a")
+    found = made.assembled
+    assert (found.spills, found.stack, found.warnings) == (0, 0, ())
+    assert found.registers == 168
+    assert "setmaxnreg.dec.sync.aligned.u32 40;" in made.ptx
+    assert "setmaxnreg.inc.sync.aligned.u32 232;" in made.ptx
+    assert made.ptx.count(".param .align 64 .b8") == 3
+    watched = compile_kernel(parse(RING), "sm_90a", {"watch_waits": True})
+    assert "globaltimer" in watched.ptx and "globaltimer" not in made.ptx
+    assert watched.assembled.warnings == ()
+
+
+BUGS: dict[str, tuple[str, str, str]] = {
+    "slots are filled before they were read": (
+        "gpu.mbarrier_wait %empty, %slot, %before", "", "race|deadlock|arrive"),
+    "slots are read before they were filled": (
+        "gpu.mbarrier_wait %full, %slot, %parity", "", "race|nobody wrote"),
+    "nobody expects the bytes": (
+        "gpu.mbarrier_expect %full, %slot {bytes = 24576}", "", "deadlock"),
+    "too few bytes are expected": ("{bytes = 24576}", "{bytes = 16384}", "deadlock|race|arrive"),
+    "too many bytes are expected": ("{bytes = 24576}", "{bytes = 24592}", "deadlock"),
+    "a factor is not loaded": (
+        "gpu.tma_load %as, %a, %slot, %full, %slot, %row, %i", "", "deadlock"),
+    "slots are not given back": (
+        "gpu.mbarrier_arrive %empty, %last, %begun", "", "deadlock"),
+    "slots are given back too soon": ("%empty, %last, %begun", "%empty, %slot", "race"),
+    "a product is given back that is under way": (
+        "gpu.wgmma_wait f32<128, 64> %newer {pending = 1}",
+        "gpu.wgmma_wait f32<128, 64> %newer {pending = 2}", "race"),
+    "sums are read under way": (
+        "%all = gpu.wgmma_wait f32<128, 64> %older", "%all = gpu.wgmma_wait f32<128, 64> %older "
+        "{pending = 1}", "race"),
+    "too few arrivals": ("arrivals = 8", "arrivals = 7", "arrive"),
+    "too many arrivals": ("arrivals = 8", "arrivals = 9", "deadlock"),
+    "the parity never turns": ("%turned = xor i32 %parity, 1", "%turned = xor i32 %parity, 0",
+                               "race|deadlock|nobody wrote"),
+    "what threads wrote is not fenced": ("gpu.async_fence", "", "async_fence"),
+    "warps have not met": ("  gpu.barrier\n", "", "race"),
+    "a role ends while its buffer is read": ("gpu.tma_wait", "", "ends while copies read"),
+    "nobody waits for the roles": ("gpu.join", "", "gpu.join"),
+    "the buffer lies otherwise than the map": (
+        "shape = [3, 128, 64], swizzle = 3", "shape = [3, 128, 64], swizzle = 2", "panels"),
+    "rows of the wrong tensor": ("%slot, %full, %slot, %row, %i", "%slot, %full, %slot, %i, %row",
+                                 "another product"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_nothing_can_be_left_out(name: str) -> None:
+    line, instead, message = BUGS[name]
+    assert RING.count(line) == 1, RING.count(line)
+    found = 0
+    for seed in range(3):
+        with pytest.raises((AssertionError, CompileError), match=message):
+            multiply(RING.replace(line, instead), seed)
+        found += 1
+    assert found == 3
