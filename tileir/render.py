@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tileir.codes import CODES
 from tileir.errors import Diagnostic, Severity, TileirError
 
 _COLOURS = {
@@ -35,11 +36,13 @@ def render(
 def render_error(
     error: TileirError, sources: Mapping[str, str] | None = None, *, colour: bool = False
 ) -> str:
-    """Every diagnostic of an error, and how to learn more about the first."""
+    """Every diagnostic of an error, and how to learn more about the first where there is more."""
     shown = [render(d, sources, colour=colour) for d in error.diagnostics]
     count = len(shown)
     many = f"{count} errors; " if count > 1 else ""
-    return "\n".join([*shown, f"{many}`tileir explain {error.code}` says more"])
+    if error.code in CODES:  # frontends of others have codes of their own
+        shown.append(f"{many}`tileir explain {error.code}` says more")
+    return "\n".join(shown)
 
 
 def _lines(
