@@ -42,7 +42,7 @@ def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = (
     """The cubin of `ptx` and of `libraries`, more PTX.
 
     Raises `CompileError` (TIR0705) with the assembler's log."""
-    tool = ptxas() if "setmaxnreg" in ptx and not libraries else None
+    tool = ptxas() if "wgmma" in ptx and not libraries else None
     if tool is not None:
         return _measured(*assembled_by(tool, ptx, target, ["-O1"] * (len(ptx) > _LARGE)))
     library = _library()

@@ -37,8 +37,9 @@ class Parts:
         return (self.base, *self.extents, *self.strides)
 
 
-def expand_descriptors(function: Function) -> Function:
-    """`function` without descriptors; itself where it has none.
+def expand_descriptors(function: Function, *, maps: bool = False) -> Function:
+    """`function` without descriptors; itself where it has none. With `maps` those that parameters
+    hold stay, which are tensor maps.
 
     before:
         %d = make_descriptor tensor_desc<f32<8>> %p, [%n, i64 1]
@@ -49,12 +50,12 @@ def expand_descriptors(function: Function) -> Function:
         %q = getelementptr f32*<8> (%p everywhere), %at
         %v = load f32<8> %q, %in, 0.0
     """
-    return _Expansion(function).run()
+    return _Expansion(function, maps).run()
 
 
 class _Expansion:
-    def __init__(self, function: Function) -> None:
-        self.function = function
+    def __init__(self, function: Function, maps: bool) -> None:
+        self.function, self.maps = function, maps
         self.parts: dict[Value, Parts] = {}
 
     def run(self) -> Function:
@@ -74,7 +75,7 @@ class _Expansion:
         """A parameter, or base, extents and strides of one that is a descriptor; what lies
         outside it reads as zero."""
         kind = parameter.type
-        if not isinstance(kind, Descriptor):
+        if self.maps or not isinstance(kind, Descriptor):
             return [parameter]
         parts = self._parts(parameter.value, kind, "zero")
         first = attrs.evolve(parameter, value=parts.base)

@@ -33,7 +33,9 @@ def expand_role(module: Module, name: str) -> Module:
     function = module.functions[name]
     if not any(_concerns(op.mnemonic) for op in function.ops):
         return module
-    return _expanded(module, function)
+    from tileir.backend.expand.descriptors import expand_descriptors  # as below
+
+    return _expanded(module, expand_descriptors(function, maps=True))
 
 
 def _expanded(module: Module, function: Function) -> Module:
