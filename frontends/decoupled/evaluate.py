@@ -33,6 +33,8 @@ _COMBINE = {"rsum": ("add", "fadd"), "rmax": ("smax", "fmaximum"), "rmin": ("smi
 
 def evaluate(k: Kernel, node: Node, env: Env) -> Tile:
     """The value of `node`. Raises CompilationError and BuildError."""
+    if isinstance(node, Access):
+        return _read_once(k, node, env)
     key = k.key(node, env)
     found = k.recall(key)
     if found is None:
@@ -43,6 +45,17 @@ def evaluate(k: Kernel, node: Node, env: Env) -> Tile:
             raise wrong(f"{what} has no value: {error}", node.place, "TIR1203") from None
         k.remember(key, found)
     return found
+
+
+def _read_once(k: Kernel, node: Access, env: Env) -> Tile:
+    """A tensor at positions, whatever the labels there are called."""
+    places = [f"{node.name}.{i}" for i in range(len(node.labels))]
+    key = node.name, tuple(env[label] for label in node.labels)
+    found = k.recall(key)
+    if found is None:
+        found = _evaluated(k, node, env).renamed(dict(zip(node.labels, places, strict=True)))
+        k.remember(key, found)
+    return found.renamed(dict(zip(places, node.labels, strict=True)))
 
 
 def _evaluated(k: Kernel, node: Node, env: Env) -> Tile:
@@ -117,12 +130,12 @@ def _unary(k: Kernel, node: Unary, env: Env) -> Tile:
 
 def _binary(k: Kernel, node: Binary, env: Env) -> Tile:
     items, axes = _operands(k, node, env)
-    return Tile(values.binary(k.b, node.op, *items), axes)
+    return Tile(values.binary(k.b, node.op, *items, fast=k.fast), axes)
 
 
 def _call(k: Kernel, node: Call, env: Env) -> Tile:
     items, axes = _operands(k, node, env)
-    return Tile(values.call(k.b, node.name, items), axes)
+    return Tile(values.call(k.b, node.name, items, k.fast), axes)
 
 
 def _reshape(k: Kernel, node: Reshape, env: Env) -> Tile:

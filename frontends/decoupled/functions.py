@@ -93,6 +93,24 @@ def _floats(name: str) -> Function:
     return Function(1, "float", _derived(name))
 
 
+def _approximate(name: str) -> Emitter:
+    return lambda b, x: b.insert(name, x, fast="approx")
+
+
+def _fast_sigmoid(b: Builder, x: Any) -> Expr:
+    return quotient(b, 1.0, (-x).exp(fast="approx") + 1.0)
+
+
+def quotient(b: Builder, x: Any, y: Any) -> Expr:
+    """A quotient of floats by an approximate instruction."""
+    x, y = _alike(b, x, y)
+    return b.fdiv(x, y, fast="approx")
+
+
+def _fast_tanh(b: Builder, x: Any) -> Expr:
+    return _fast_sigmoid(b, x * 2.0) * 2.0 - 1.0
+
+
 FUNCTIONS: dict[str, Function] = {
     **{n: _floats(n) for n in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt",
                                "sqrt", "floor", "ceil", "log10", "log1p", "expm1", "tan")},
@@ -111,3 +129,10 @@ FUNCTIONS: dict[str, Function] = {
     "where": Function(3, "choice", lambda b, c, x, y: b.where(c, x, y)),
 }  # fmt: skip
 """The functions by name."""
+
+FAST: dict[str, Emitter] = {
+    **{n: _approximate(n) for n in ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt")},
+    "sigmoid": _fast_sigmoid, "tanh": _fast_tanh, "fdiv": quotient,
+}  # fmt: skip
+"""Those that `math(approx)` computes by approximate instructions, in a few units of the last place
+of numbers near one."""

@@ -42,7 +42,7 @@ class Kernel:
     pieces: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, "tuple[str, ...]"])
     """Labels in front of those of a stored Func: which blocks its memory belongs to."""
     _known: list[dict[Any, Tile]] = attrs.field(factory=lambda: [dict[Any, Tile]()])
-    _wholes: dict[tuple[str, int], Range] = attrs.field(factory=dict[tuple[str, int], Range])
+    _wholes: dict[int, Range] = attrs.field(factory=dict[int, Range])
     _free: dict[Node, tuple[str, ...]] = attrs.field(factory=dict[Node, "tuple[str, ...]"])
 
     # What the schedule says -------------------------------------------------------------------
@@ -51,6 +51,11 @@ class Kernel:
     def stages(self) -> int | None:
         """Steps of a loop in flight."""
         return self.group.root.schedule.num_stages
+
+    @property
+    def fast(self) -> bool:
+        """Whether functions are computed by approximate instructions."""
+        return self.group.root.schedule.math == "approx"
 
     def tensor(self, label: str) -> int:
         """The tensor size of a label: the kernel's own, else that of a Func fused into it."""
@@ -125,11 +130,12 @@ class Kernel:
         return Walk(size, min(block, size), self.tensor(label), start)
 
     def whole(self, label: str) -> Range:
-        """All positions of a label at once; the same wherever it is asked for."""
-        key = label, self.sizes[label]
-        if key not in self._wholes:
-            self._wholes[key] = at_once(self.b, Walk(*(self.sizes[label],) * 2, 0))
-        return self._wholes[key]
+        """All positions of a label at once; the same wherever it is asked for, and for labels of
+        one size."""
+        size = self.sizes[label]
+        if size not in self._wholes:
+            self._wholes[size] = at_once(self.b, Walk(size, size, 0))
+        return self._wholes[size]
 
     def is_whole(self, label: str) -> bool:
         """Whether a label, not cut into blocks, is worked on at once."""

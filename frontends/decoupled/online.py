@@ -168,6 +168,13 @@ def _product(k: Kernel, left: Tile, right: Tile, axes: tuple[str, ...]) -> Tile:
     return Tile(values.binary(k.b, "*", aligned(left, held), aligned(right, held)), held)
 
 
+def _name_of(axis: str, theirs: Env, env: Env) -> str:
+    """What a label of another expression is called where `env` holds."""
+    if env.get(axis) is theirs[axis]:
+        return axis
+    return next((label for label, place in env.items() if place is theirs[axis]), axis)
+
+
 def _refused(node: Node, leader: _Member) -> Exception:
     message = (
         f"online: this depends on the {leader.node.op} at {leader.node.place} in another way than "
@@ -242,11 +249,10 @@ class _Scaling:
     def _grown(self, node: Call, shift: Tile, env: Env) -> Tile:
         leader, k = self.leader, self.k
         assert leader.step is not None
-        same = {id(leader.env[a]): a for a in leader.axes}
-        step = leader.step.renamed({same[id(r)]: n for n, r in env.items() if id(r) in same})
+        step = leader.step.renamed({a: _name_of(a, leader.env, env) for a in leader.axes})
         held = tuple(dict.fromkeys((*shift.axes, *step.axes)))
         moved = values.binary(k.b, "*", aligned(shift, held), aligned(step, held))
-        return Tile(values.call(k.b, node.name, [moved]), held)
+        return Tile(values.call(k.b, node.name, [moved], k.fast), held)
 
     def shift(self, node: Node, env: Env) -> Tile:
         """The `c` of the `c * step` that `node` grows by."""

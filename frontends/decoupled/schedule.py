@@ -47,6 +47,7 @@ class Schedule:
     atomic: frozenset[str] = frozenset()
     online: frozenset[str] = frozenset()
     precision: str = "ieee"
+    math: str = "exact"
     places: Mapping[str, Location] = attrs.field(factory=dict, eq=False)
     """Where each primitive stands; `block x` for an argument of one."""
 
@@ -170,16 +171,20 @@ def _labels(field: str) -> Callable[[Schedule, Directive], Schedule]:
     return rule
 
 
-def _precision(schedule: Schedule, directive: Directive) -> Schedule:
-    names = [a.name for a in directive.arguments if a.number is None]
-    if len(names) != 1 or names[0] not in _PRECISIONS:
-        raise _illegal(directive, f"takes one of {', '.join(_PRECISIONS)}")
-    return attrs.evolve(schedule, precision=names[0])
+def _word(field: str, words: tuple[str, ...]) -> Callable[[Schedule, Directive], Schedule]:
+    def rule(schedule: Schedule, directive: Directive) -> Schedule:
+        names = [a.name for a in directive.arguments if a.number is None]
+        if len(names) != 1 or names[0] not in words:
+            raise _illegal(directive, f"takes one of {', '.join(words)}")
+        return attrs.evolve(schedule, **{field: names[0]})
+
+    return rule
 
 
 _PRIMITIVES: dict[str, Callable[[Schedule, Directive], Schedule]] = {
     "block": _sizes("blocks", 1), "tensorize": _sizes("tensors", 0), "map": _map,
     "fuse_at": _fuse_at, "num_warps": _number("num_warps", _MOST_WARPS),
     "num_stages": _number("num_stages", 64), "compile": _compile, "compile_to_kernel": _compile,
-    "atomic": _labels("atomic"), "online": _labels("online"), "precision": _precision,
+    "atomic": _labels("atomic"), "online": _labels("online"),
+    "precision": _word("precision", _PRECISIONS), "math": _word("math", ("exact", "approx")),
 }  # fmt: skip

@@ -9,7 +9,7 @@ import attrs
 
 from tileir.builder import F32, I32, Builder, Expr
 from tileir.frontends.decoupled.elements import RELATIONS, wide
-from tileir.frontends.decoupled.functions import FUNCTIONS, as_float, as_integer
+from tileir.frontends.decoupled.functions import FAST, FUNCTIONS, as_float, as_integer, quotient
 from tileir.types import Scalar, element_of
 
 Item: TypeAlias = "Expr | int | float"
@@ -76,13 +76,18 @@ def unary(op: str, item: Item) -> Item:
     return -wide_item if op == "-" else wide_item
 
 
-def binary(b: Builder, op: str, left: Item, right: Item) -> Item:
-    """An operator of Table 3.2. Raises ZeroDivisionError where numbers are divided by zero."""
+def binary(b: Builder, op: str, left: Item, right: Item, fast: bool = False) -> Item:
+    """An operator of Table 3.2, `fast` by approximate instructions. Raises ZeroDivisionError where
+    numbers are divided by zero."""
     left, right = widened(left), widened(right)
     if not isinstance(left, Expr) and not isinstance(right, Expr):
         return _folded(op, left, right)
     if op == "%":
         return _remainder(b, left, right)
+    if op == "/" and fast:
+        return quotient(
+            b, *(as_float(b, x) if isinstance(x, Expr) else float(x) for x in (left, right))
+        )
     return _OPERATORS[op](left, right)
 
 
@@ -112,7 +117,7 @@ def _folded(op: str, left: float, right: float) -> int | float:
     return int(found) if op in RELATIONS else found
 
 
-def call(b: Builder, name: str, items: list[Item]) -> Item:
+def call(b: Builder, name: str, items: list[Item], fast: bool = False) -> Item:
     """A function of `FUNCTIONS`. Raises TypeError for operands it does not take."""
     function = FUNCTIONS[name]
     items = [widened(item) for item in items]
@@ -127,7 +132,7 @@ def call(b: Builder, name: str, items: list[Item]) -> Item:
     if function.kind == "choice":
         items[0] = condition(b, items[0])
         items[1:] = _beside(b, items[1], items[2])
-    return function.emit(b, *items)
+    return (FAST[name] if fast and name in FAST else function.emit)(b, *items)
 
 
 def condition(b: Builder, item: Item) -> Expr:

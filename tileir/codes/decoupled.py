@@ -32,6 +32,6 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR1206": (
         "not a schedule's shorthand",
         "Items are `f = x:64/16 y:/0 map(y, x) w8 s3`, which is `x` in blocks of 64 and tensors "
-        "of 16, and `g @ f.x`, which is g fused into f at x; in templates `{16, 32}` are choices.",
+        "of 16, and `g @ f.x`, which is g fused into f at x; in templates `{16|32}` are choices.",
     ),
 }

@@ -1,0 +1,218 @@
+"""From an algorithm alone to a schedule: fusions, block and tensor sizes, ranked by `costs`.
+
+All Funcs are fused that can be, or all but one, or none; then each kernel has its own best sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tileir.errors import TileirError
+from tileir.frontends.decoupled.candidates import candidates
+from tileir.frontends.decoupled.costs import H200, Machine, Uses, estimate, uses_of
+from tileir.frontends.decoupled.fusion import Group, group, groups, reductions
+from tileir.frontends.decoupled.model import Definitions, Func, ordered
+from tileir.frontends.decoupled.nodes import accesses
+from tileir.frontends.decoupled.plan import Plan
+from tileir.frontends.decoupled.program import Program
+from tileir.frontends.decoupled.schedule import Fusion, Schedule
+from tileir.frontends.decoupled.shorthand import shorten
+from tileir.frontends.decoupled.splitting import cut
+from tileir.frontends.decoupled.tensors import Tensor, row_major
+from tileir.types import F32, Scalar
+
+
+@attrs.frozen
+class Scheduled:
+    """A scheduled program and the seconds its kernels are estimated to take."""
+
+    program: Program
+    seconds: float
+
+    @property
+    def schedule(self) -> str:
+        """Its schedule in short."""
+        return shorten(self.program.definitions)
+
+
+def autoschedule(
+    program: Program,
+    arguments: Sequence[Any],
+    *,
+    name: str | None = None,
+    types: Mapping[str, Any] | None = None,
+    machine: Machine = H200,
+    count: int = 1,
+    **sizes: int,
+) -> list[Scheduled]:
+    """The `count` schedules that promise most for a Func (the one that is compiled, else the last)
+    on arrays like `arguments`, the best first. Whatever schedule the program has is left aside.
+    Raises LaunchError for arguments that do not fit."""
+    target = name or (program.compiled or (list(program.funcs)[-1],))[0]
+    bare = program.unscheduled().scheduled(f"{target}.compile();")
+    plan = bare.function(target).plan(*arguments, types=types, **sizes)
+    scalars = dict.fromkeys(bare.function(target).scalars, F32)
+    search = _Search(bare.definitions, target, plan, scalars, machine)
+    found = sorted(search.all(count), key=lambda s: s.seconds)
+    return _legal(found, target, arguments, types, sizes, count)
+
+
+def _legal(
+    found: Sequence[Scheduled],
+    name: str,
+    arguments: Sequence[Any],
+    types: Mapping[str, Any] | None,
+    sizes: Mapping[str, int],
+    count: int,
+) -> list[Scheduled]:
+    """The first that kernels are made of."""
+    kept: list[Scheduled] = []
+    for one in found:
+        if len(kept) == count:
+            break
+        try:
+            one.program.function(name).plan(*arguments, types=types, **sizes)
+        except TileirError:
+            continue
+        kept.append(one)
+    return kept
+
+
+@attrs.define
+class _Search:
+    definitions: Definitions
+    name: str
+    plan: Plan
+    scalars: Mapping[str, Scalar]
+    machine: Machine
+    _uses: dict[Any, Uses] = attrs.field(factory=dict[Any, Uses])
+    _known: dict[str, list[tuple[float, Group, Schedule]]] = attrs.field(factory=dict)
+
+    def all(self, count: int) -> Iterator[Scheduled]:
+        """The best schedules of every way to fuse."""
+        for found in self._fusions():
+            yield from self._sized(found, count)
+
+    def _fusions(self) -> Iterator[Definitions]:
+        """The definitions with all Funcs fused, all but one, and none."""
+        funcs = [f for f in reversed(ordered(self.definitions)) if f.name != self.name]
+        every = (True,) * len(funcs)
+        options = [every, *((*every[:i], False, *every[i + 1 :]) for i in range(len(funcs)))]
+        options.append((False,) * len(funcs))
+        seen: set[tuple[tuple[str, Fusion], ...]] = set()
+        for chosen in options:
+            found = self.definitions
+            for func, fused in zip(funcs, chosen, strict=True):
+                fusion = _fusion(found, func) if fused else None
+                if fusion:
+                    found = _with(found, func.name, fusion=fusion)
+            key = tuple(
+                (f.name, f.schedule.fusion) for f in found.funcs.values() if f.schedule.fusion
+            )
+            if key not in seen:
+                seen.add(key)
+                yield found
+
+    def _sized(self, found: Definitions, count: int) -> Iterator[Scheduled]:
+        ranked = [self._ranked(own)[:count] for own in groups(found, self.name)]
+        if not all(ranked):
+            return
+        best = tuple(options[0] for options in ranked)
+        for i, options in enumerate(ranked):
+            for option in options if i == len(ranked) - 1 else options[1:]:
+                chosen = (*best[:i], option, *best[i + 1 :])
+                program = found
+                for _, own, schedule in chosen:
+                    program = _with(program, own.root.name, **_settings(schedule))
+                yield Scheduled(Program(program), sum(seconds for seconds, _, _ in chosen))
+
+    def _ranked(self, own: Group) -> list[tuple[float, Group, Schedule]]:
+        """Schedules for a kernel, the best first."""
+        key = own.root.name, own.root.schedule, tuple((f.name, f.schedule) for f in own.members)
+        if repr(key) not in self._known:
+            self._known[repr(key)] = self._sorted(own)
+        return self._known[repr(key)]
+
+    def _sorted(self, own: Group) -> list[tuple[float, Group, Schedule]]:
+        sizes, tensors = self.plan.sizes, self._tensors(own)
+        made: list[tuple[float, Group, Schedule]] = []
+        for schedule in candidates(own, sizes, tensors):
+            kept = attrs.evolve(
+                schedule, fusion=own.root.schedule.fusion, compiled=own.root.schedule.compiled
+            )
+            root = attrs.evolve(own.root, schedule=kept)
+            seconds = self._seconds(attrs.evolve(own, root=root), tensors)
+            made.append((seconds, own, kept))
+        return sorted(made, key=lambda item: item[0])
+
+    def _tensors(self, own: Group) -> dict[str, Tensor]:
+        found = dict(self.plan.tensors)
+        for func in own.funcs:
+            shape = [self.plan.sizes[label] for label in func.labels]
+            found.setdefault(func.name, row_major(F32, shape))
+        return found
+
+    def _seconds(self, own: Group, tensors: Mapping[str, Tensor]) -> float:
+        """Of the kernels that the group becomes."""
+        done = cut(own, self.plan.sizes, self.definitions.shapes)
+        sizes = {**self.plan.sizes, **done.sizes}
+        known = dict(tensors)
+        seconds = 0.0
+        for part in done.groups:
+            shape = [sizes[label] for label in part.root.labels]
+            known.setdefault(part.root.name, row_major(F32, shape))
+            uses = self._uses_of(part)
+            seconds += estimate(part, sizes, known, self.scalars, self.machine, uses).seconds
+        return seconds
+
+    def _uses_of(self, part: Group) -> Uses:
+        key = part.root.value, part.root.labels, tuple(f.name for f in part.members)
+        if key not in self._uses:
+            self._uses[key] = uses_of(part, self.definitions.shapes)
+        return self._uses[key]
+
+
+def _settings(schedule: Schedule) -> dict[str, Any]:
+    names = ("blocks", "tensors", "order", "num_warps", "num_stages", "online", "atomic")
+    return {name: getattr(schedule, name) for name in names}
+
+
+def _with(found: Definitions, name: str, **changes: Any) -> Definitions:
+    func = found.funcs[name]
+    schedule = attrs.evolve(func.schedule, **changes)
+    return attrs.evolve(found, funcs={**found.funcs, name: attrs.evolve(func, schedule=schedule)})
+
+
+# Fusion -------------------------------------------------------------------------------------------
+
+
+def _fusion(found: Definitions, func: Func) -> Fusion | None:
+    """Where a Func can be fused so that its values need no memory; None where it cannot."""
+    readers = [
+        f for f in found.funcs.values() if any(a.name == func.name for a in accesses(f.value))
+    ]
+    if not readers:
+        return None
+    for reader in readers:
+        for fusion in _levels(func, reader):
+            made = _with(found, func.name, fusion=fusion)
+            roots = {_root(made, r) for r in readers}
+            if len(roots) == 1 and func.name in {f.name for f in group(made, roots.pop()).members}:
+                return fusion
+    return None
+
+
+def _levels(func: Func, reader: Func) -> Iterator[Fusion]:
+    last = func.labels[-1]
+    outer = func.labels == reader.labels[: len(func.labels)]
+    if outer or last in {r.label for r in reductions(reader)}:
+        yield Fusion(reader.name, last)
+
+
+def _root(found: Definitions, func: Func) -> str:
+    while func.schedule.fusion:
+        func = found.funcs[func.schedule.fusion.into]
+    return func.name

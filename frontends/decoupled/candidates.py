@@ -1,0 +1,204 @@
+"""Schedules worth a look, by what a kernel does: matrix products, reductions of rows, elements."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from tileir.frontends.decoupled.fusion import Group, reductions
+from tileir.frontends.decoupled.nodes import Reduction, accesses
+from tileir.frontends.decoupled.schedule import Schedule, Split
+from tileir.frontends.decoupled.tensors import Tensor
+
+_WIDTHS = (128, 256, 512, 1024, 2048, 4096)
+_PROCESSORS = 132
+
+
+def candidates(
+    group: Group, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
+) -> Iterator[Schedule]:
+    """Schedules for a kernel."""
+    products = [r for f in group.funcs for r in reductions(f) if r.op == "rdot"]
+    made = _products(group, sizes, products) if products else _elements(group, sizes, tensors)
+    online = _online(group)
+    for schedule in made:
+        yield schedule
+        for labels in online:
+            looped = any(0 < schedule.tensor(n) < sizes[n] for n in labels)
+            if looped and not schedule.blocks.keys() & labels:
+                yield attrs.evolve(schedule, online=labels)
+
+
+def _online(group: Group) -> list[frozenset[str]]:
+    """Labels over which a maximum and something else are reduced."""
+    ops: dict[str, set[str]] = {}
+    for func in group.funcs:
+        for reduction in reductions(func):
+            ops.setdefault(reduction.label, set()).add(reduction.op)
+    found = [n for n, kinds in ops.items() if "rmax" in kinds and kinds & {"rsum", "rdot"}]
+    return [frozenset([n]) for n in found]
+
+
+def _fitting(options: Sequence[int], size: int) -> list[int]:
+    """Those that are not wider than the power of two that `size` needs."""
+    most = 1 << max(0, (size - 1).bit_length())
+    return [n for n in options if n <= most] or [most]
+
+
+# Matrix products ----------------------------------------------------------------------------------
+
+
+def _products(
+    group: Group, sizes: Mapping[str, int], products: Sequence[Reduction]
+) -> Iterator[Schedule]:
+    root = group.root
+    *batch, rows, columns = (None, *root.labels) if len(root.labels) < 2 else root.labels
+    if rows is None:
+        yield from _vectors(group, sizes)
+        return
+    inner = tuple(dict.fromkeys(r.label for r in products))
+    others = [n for n in group.reductions if n not in inner]
+    single = len(inner) == 1
+    m, n = (_fitting((16, 32, 64, 128, 256), sizes[label]) for label in (rows, columns))
+    depths = [_depths(sizes[label], single) for label in inner]
+    nested = not single or any(sizes[columns] <= w for w in (256,))
+    for bm, bn, warps, stages in itertools.product(m, n, (4, 8), (2, 3, 4) if single else (2, 3)):
+        if bm * bn > 256 * 128 or (warps == 8 and bm * bn < 64 * 64) or bm < min(m[-1], 32):
+            continue
+        for chosen in itertools.product(*depths):
+            tensors = {rows: 0, columns: 0, **dict(zip(inner, chosen, strict=True))}
+            tensors.update(dict.fromkeys(others, 0))
+            blocks = {**{n: 1 for n in batch if n}, rows: bm}
+            blocks[columns] = bn
+            schedule = Schedule(blocks, tensors, num_warps=warps, num_stages=stages)
+            yield attrs.evolve(schedule, order=_order(schedule, root.labels, sizes))
+            if nested and sizes[columns] > bn:
+                whole = {**tensors, columns: bn}
+                kept = {k: v for k, v in blocks.items() if k != columns}
+                yield Schedule(kept, whole, num_warps=warps, num_stages=stages)
+            if single and inner[0] not in root.labels:
+                yield from _split(schedule, inner[0], sizes)
+
+
+def _depths(size: int, single: bool) -> list[int]:
+    found = [n for n in (16, 32, 64, 128) if n < size]
+    whole = [0] if size <= (128 if single else 256) else []
+    return [*found[-3:], *whole]
+
+
+def _order(
+    schedule: Schedule, labels: Sequence[str], sizes: Mapping[str, int]
+) -> tuple[Split, ...]:
+    """Neighbouring instances share columns, so that the cache holds them."""
+    *batch, rows, columns = labels
+    counts = {n: -(-sizes[n] // schedule.blocks[n]) for n in labels if n in schedule.blocks}
+    outer = [Split(n) for n in batch]
+    if counts.get(rows, 1) < 16 or counts.get(columns, 1) < 16:
+        return (*outer, Split(columns), Split(rows))
+    inner = f"{columns}_in_group"
+    return (*outer, Split(columns, inner, 8), Split(rows), Split(inner))
+
+
+def _split(schedule: Schedule, label: str, sizes: Mapping[str, int]) -> Iterator[Schedule]:
+    """The inner dimension cut into blocks, where there are few others."""
+    instances = math.prod(-(-sizes[n] // b) for n, b in schedule.blocks.items())
+    for target in (_PROCESSORS, 2 * _PROCESSORS):
+        parts = target // max(1, instances)
+        size = max(256, 1 << math.ceil(math.log2(max(1, sizes[label] / max(1, parts)))))
+        if parts > 1 and size < sizes[label]:
+            yield attrs.evolve(schedule, blocks={**schedule.blocks, label: size}, order=())
+
+
+def _vectors(group: Group, sizes: Mapping[str, int]) -> Iterator[Schedule]:
+    tensors = {n: 0 if sizes[n] <= 256 else 64 for n in group.labels}
+    yield Schedule({}, tensors, num_warps=4)
+
+
+# Elements and rows --------------------------------------------------------------------------------
+
+
+def _elements(
+    group: Group, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
+) -> Iterator[Schedule]:
+    """Kernels without matrix products: `wide` labels run along memory."""
+    root = group.root
+    wide = _wide(group, tensors)
+    reduced = [n for n in group.reductions if n not in root.labels]
+    outer = [n for n in root.labels if n not in wide]
+    whole_rows = bool(group.reductions) and any(n in wide for n in group.reductions)
+    lanes = [n for n in root.labels if n in wide]
+    for block, width, warps in itertools.product(
+        (1, 2, 4, 8, 16), _widths(group, wide, sizes), (1, 2, 4, 8, 16, 32)
+    ):
+        blocks, tensor = dict.fromkeys(outer, 1), dict.fromkeys(outer, 0)
+        if outer:
+            blocks[outer[-1]] = min(block, sizes[outer[-1]])
+        if not whole_rows:
+            blocks.update({n: width or sizes[n] for n in lanes[-1:]})
+            tensor.update(dict.fromkeys(lanes[-1:], 0))
+        else:
+            tensor.update(dict.fromkeys(lanes, width))
+        deep = {n: width if n in wide else _narrow(width, block) for n in reduced}
+        deep.update({n: width for n in group.reductions if n in wide})
+        if _sensible(block, width or max(sizes[n] for n in wide or root.labels), warps):
+            schedule = Schedule(blocks, {**tensor, **_capped(deep, sizes)}, num_warps=warps)
+            yield schedule
+            yield from _split_rows(schedule, reduced, sizes)
+
+
+def _narrow(width: int, block: int) -> int:
+    """Rows at a time of a reduction across rows."""
+    return max(1, min(32, 4096 // max(1, width * block)))
+
+
+def _capped(deep: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
+    return {n: 0 if size >= sizes[n] else size for n, size in deep.items()}
+
+
+def _widths(group: Group, wide: Sequence[str], sizes: Mapping[str, int]) -> list[int]:
+    """Tensor sizes along memory; 0 for all of a row."""
+    size = max((sizes[n] for n in wide), default=1)
+    rows = any(n in wide for n in group.reductions)
+    options = [n for n in ((2048, 4096, 8192) if rows else _WIDTHS) if n < size]
+    return [*options, 0] if rows or size <= _WIDTHS[-1] else options
+
+
+def _sensible(block: int, width: int, warps: int) -> bool:
+    """Between 1 and 128 elements of a tile for each thread, but for the least and most."""
+    each = block * width / (warps * 32)
+    return (each >= 1 or warps == 1) and (each <= 128 or warps == 32)
+
+
+def _split_rows(
+    schedule: Schedule, reduced: Sequence[str], sizes: Mapping[str, int]
+) -> Iterator[Schedule]:
+    """Long reductions cut into blocks, where there are few rows."""
+    instances = math.prod(-(-sizes[n] // b) for n, b in schedule.blocks.items())
+    for label in reduced[:1]:
+        for parts in (2, 4, 8, 16, 32):
+            size = -(-sizes[label] // parts)
+            tensor = schedule.tensor(label) or size
+            if instances * parts <= 32 * _PROCESSORS and size >= 1024:
+                tensors = {**schedule.tensors, label: min(tensor, size)}
+                yield Schedule(
+                    {**schedule.blocks, label: size}, tensors, num_warps=schedule.num_warps
+                )
+
+
+def _wide(group: Group, tensors: Mapping[str, Tensor]) -> list[str]:
+    """Labels of dimensions whose elements lie next to each other."""
+    found: dict[str, None] = {}
+    fused = {f.name for f in group.members}
+    for func in group.funcs:
+        for access in accesses(func.value):
+            if access.name not in fused and access.labels:
+                strides = tensors[access.name].strides
+                found.update(
+                    {n: None for n, s in zip(access.labels, strides, strict=True) if s == 1}
+                )
+    if not found and group.root.labels:
+        found[group.root.labels[-1]] = None
+    return [n for n in found if n in group.labels]

@@ -1,0 +1,104 @@
+"""Schedules found from algorithms alone: right, and what one would choose where that is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.builder import F16, F32
+from tileir.frontends.decoupled import Tensor, parse
+from tileir.frontends.decoupled.autoschedule import autoschedule
+from tileir.frontends.decoupled.costs import estimate
+from tileir.frontends.decoupled.fusion import group
+from tileir.frontends.decoupled.tensors import row_major
+
+from . import definitions as d
+
+SIZES: dict[str, dict[str, int]] = {
+    "ADD": {"x": 5, "y": 70}, "SOFTMAX": {"x": 5, "y": 70}, "RMS_NORM": {"x": 5, "y": 70},
+    "SWISH": {"x": 5, "y": 70}, "SUM": {"x": 3, "k": 5000}, "GEGLU": {"x": 3, "y": 300},
+    "TWO_PRODUCTS": {"m": 33, "n": 20, "k": 17, "l": 40}, "DYT": {"x": 4, "y": 33},
+    "ATTENTION": {"m": 20, "n": 33, "k": 19, "l": 40}, "TVD": {"x": 5, "y": 90},
+    "KL": {"x": 5, "y": 90}, "MATMUL": {"m": 40, "n": 20, "k": 700},
+    "MMSIGMOID": {"m": 17, "n": 33, "k": 40}, "INNER_2MM": {"m": 17, "n": 20, "k": 16, "l": 40},
+    "FLASH": {"h": 2, "m": 20, "n": 16, "k": 16, "l": 150},
+}  # fmt: skip
+
+
+def f32(*shape: int) -> Tensor:
+    return row_major(F32, shape)
+
+
+def f16(*shape: int) -> Tensor:
+    return row_major(F16, shape)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_schedules_found_are_right(name: str) -> None:
+    program, sizes = parse(getattr(d, name)), SIZES[name]
+    rng = np.random.default_rng(1)
+    given = program.function().arguments(sizes, lambda shape: rng.random(shape, np.float32))
+    found = autoschedule(program, given, count=2)
+    assert len(found) == 2 and found[0].seconds <= found[1].seconds
+    for one in found:
+        function = one.program.function()
+        expected = function.reference(*given)
+        np.testing.assert_allclose(function(*given), expected, rtol=1e-4, atol=1e-4)
+
+
+def best(source: str, *arguments: Any, **types: str) -> Any:
+    (found,) = autoschedule(parse(source), arguments, types=types)
+    target = found.program.compiled[0]
+    return found, found.program.funcs[target].schedule
+
+
+def test_a_large_product_gets_large_tiles_in_groups() -> None:
+    _, schedule = best(d.MATMUL, f16(4096, 4096), f16(4096, 4096), matmul="float16")
+    assert schedule.blocks["m"] * schedule.blocks["n"] >= 128 * 128
+    assert any(level.inner for level in schedule.order)
+    assert schedule.num_stages >= 3
+
+
+def test_a_deep_product_is_cut_along_its_depth() -> None:
+    found, schedule = best(d.MATMUL, f16(64, 16384), f16(16384, 64))
+    assert "k" in schedule.blocks
+    launches = found.program.function().plan(f16(64, 16384), f16(16384, 64)).launches
+    assert len(launches) == 2 and launches[0].instances >= 66
+
+
+def test_attention_is_one_kernel_that_goes_over_the_keys_once() -> None:
+    key = Tensor(F16, (64, 128, 2048), (2048 * 128, 1, 128))
+    found, schedule = best(d.FLASH, f16(64, 2048, 128), key, f16(64, 2048, 128), 0.1)
+    assert schedule.online == {"l"} and schedule.blocks["m"] >= 64
+    assert not {f.schedule.fusion for f in found.program.funcs.values()} - {
+        f.schedule.fusion for f in group(found.program.definitions, "attention").funcs
+    }
+
+
+def test_rows_that_fit_stay_where_they_are() -> None:
+    found, schedule = best(d.SOFTMAX, f32(16384, 4096))
+    assert (
+        schedule.tensors["y"] == 0 and len(found.program.function().plan(f32(8, 64)).launches) == 1
+    )
+
+
+def test_few_long_rows_are_shared_by_blocks() -> None:
+    _, schedule = best(d.SUM, f32(2, 1 << 22))
+    assert schedule.blocks["k"] < 1 << 22
+
+
+def test_estimates_follow_what_a_schedule_does() -> None:
+    def seconds(schedule: str, *shape: int) -> float:
+        program = parse(d.RELU).scheduled(schedule)
+        plan = program.function().plan(f32(*shape))
+        return estimate(
+            group(program.definitions, "relu_out"), plan.sizes, plan.tensors, {}
+        ).seconds
+
+    whole = "relu_out.block(x:1, y:1024); relu_out.tensorize(y:0); relu_out.num_warps(4);"
+    lone = "relu_out.tensorize(y:1024); relu_out.num_warps(4);"
+    thin = "relu_out.block(x:16, y:1); relu_out.tensorize(x:0); relu_out.num_warps(4);"
+    assert seconds(whole, 8192, 8192) < seconds(thin, 8192, 8192) < seconds(lone, 8192, 8192)
+    assert seconds(whole, 8192, 8192) == pytest.approx(2 * 4 * 8192**2 / 4.2e12, rel=0.4)

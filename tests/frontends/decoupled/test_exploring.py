@@ -1,0 +1,82 @@
+"""Schedules in short, templates of them, and the exploration of a space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir import TileirError
+from tileir.frontends.decoupled import parse
+from tileir.frontends.decoupled.explore import Timing, explore, space, wall_clock
+from tileir.frontends.decoupled.shorthand import choices, expand, shorten
+
+from . import definitions as d
+
+SOURCES = [text for name, text in vars(d).items() if name.isupper() and "Func" in text]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_shorthand_says_the_whole_schedule(source: str) -> None:
+    program = parse(source)
+    short = shorten(program.definitions)
+    again = program.unscheduled().scheduled(expand(short))
+    assert {n: f.schedule for n, f in again.funcs.items()} == {
+        n: f.schedule for n, f in program.funcs.items()
+    }
+
+
+def test_shorthand_reads_as_documented() -> None:
+    text = "f = x:64/16 y:/0 k:32 map(x:xi/8, xi) w8 s3 atomic(k) math(approx); g @ f.x"
+    assert expand(text).split("\n") == [
+        "f.block(x:64);", "f.tensorize(x:16);", "f.tensorize(y:0);", "f.block(k:32);",
+        "f.map(x:xi/8, xi);", "f.num_warps(8);", "f.num_stages(3);", "f.atomic(k);",
+        "f.math(approx);", "g.fuse_at(f, x);",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["f", "f = x", "f = x:", "f = (x)", "g @ f", "f = x:2 ?", "= x:2"])
+def test_what_is_no_shorthand_is_refused(text: str) -> None:
+    with pytest.raises(TileirError) as error:
+        expand(text)
+    assert error.value.code == "TIR1206"
+
+
+def test_templates_are_products() -> None:
+    found = list(choices("f = x:{1|2}/0 {map(x, y)|map(y, x)} w{4}"))
+    assert len(found) == 4 and found[0] == "f = x:1/0 map(x, y) w4"
+    assert list(choices("f = x:1")) == ["f = x:1"]
+    with pytest.raises(TileirError, match="stands for"):
+        list(choices("f = " + " ".join(["w{1|2|4|8}"] * 11)))
+
+
+def test_illegal_schedules_are_left_out_with_their_error() -> None:
+    legal, illegal = space(parse(d.RELU), "relu_out = x:{8|32}/{0|16}")
+    assert len(legal) == 3
+    assert [t.schedule for t in illegal] == ["relu_out = x:8/16"]
+    assert "larger than its block size" in str(illegal[0].wrong)
+
+
+def test_the_fastest_comes_first() -> None:
+    def clock(plan: Any, given: Any) -> float:
+        return float(plan.launches[0].instances)
+
+    A = np.ones((8, 64), np.float32)
+    found = explore(parse(d.RELU), "relu_out = x:{1|2|8}/0 y:/0", [A], clock)
+    assert found.best == Timing("relu_out = x:8/0 y:/0", 1.0)
+    assert found.competitive() == pytest.approx(1 / 3)
+    assert found.competitive(baseline=4.0) == pytest.approx(2 / 3)
+
+
+def test_an_executor_may_be_the_clock() -> None:
+    A = np.ones((4, 64), np.float32)
+    template = "relu_out = x:4/0 y:{32|64}/0"
+
+    def check(plan: Any, given: Any) -> str | None:
+        return None if (plan.run(given, "cpu") == 1).all() else "off"
+
+    found = explore(parse(d.RELU), template, [A], wall_clock("cpu", 1), check=check)
+    assert len(found.timings) == 2 and all(t.seconds > 0 for t in found.timings)
+    wrong = explore(parse(d.RELU), template, [A], wall_clock("cpu", 1), check=lambda p, g: "off")
+    assert not wrong.timings and [t.wrong for t in wrong.illegal] == ["off", "off"]
