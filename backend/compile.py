@@ -11,11 +11,13 @@ from tileir.backend.collector import collector_paused
 from tileir.backend.compiled import STAGES, Compiled
 from tileir.backend.concerned import (
     pipelined,
+    planned,
     recompute,
     register_limit,
     staged_windows,
     strip_mine,
     uniform_steps,
+    with_roles,
 )
 from tileir.backend.crew import Crew
 from tileir.backend.layouts.anchors import Anchors
@@ -31,9 +33,8 @@ from tileir.backend.outcome import typed
 from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
 from tileir.backend.remarks import chosen_warps
-from tileir.backend.roles.front import Front, Wanted, with_roles
+from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.target import Target, target as target_named
-from tileir.backend.tma.plan import HostPlan
 from tileir.backend.vectorize import vectorize
 from tileir.backend.warps import choose_warps
 from tileir.errors import CompileError, Diagnostic
@@ -147,7 +148,7 @@ def _through_stages(
         "vectorized": _marked(vectorized.within(prepared), function, "vectorized", num_warps),
         "layouts": _marked(arranged.within(prepared), laid_out, "layouts", num_warps),
         "allocated": _marked(placed.within(prepared), allocated, "allocated", num_warps),
-        "barriers": _planned(
+        "barriers": planned(
             _marked(ordered.within(prepared), waiting, "barriers", num_warps), name
         ),
     }
@@ -197,14 +198,6 @@ def _marked(module: Module, function: Function, stage: str, num_warps: int) -> M
     marked = function.evolve(attributes={**function.attributes, "num_warps": num_warps})
     functions = {**module.functions, function.name: marked}
     return module.evolve(functions=functions, stage=stage)
-
-
-def _planned(module: Module, kernel: str) -> Module:
-    """`module` with the host plan of its kernel, if it has one, in its metadata."""
-    found = HostPlan.of(module.functions[kernel])
-    if found is None:
-        return module
-    return module.evolve(metadata={**module.metadata, "host.plan0": found.to_text()})
 
 
 def _check_warps(function: Function, num_warps: int, machine: Target) -> None:

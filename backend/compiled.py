@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -14,9 +15,11 @@ from tileir.backend.options import Options
 from tileir.backend.outcome import typed
 from tileir.backend.remarks import described
 from tileir.backend.target import target as target_named
-from tileir.backend.tma.plan import HostPlan
 from tileir.errors import Diagnostic
 from tileir.ir import Module
+
+if TYPE_CHECKING:
+    from tileir.backend.tma.plan import HostPlan
 
 STAGES = (
     "input", "prepared", "strips", "pipelined", "windows", "vectorized", "layouts", "allocated",
@@ -53,7 +56,11 @@ class Compiled:
     def host(self) -> HostPlan | None:
         """What the host does before a launch; None for nothing."""
         found = [str(step.value) for step in self.plan.host_plan if step.kind == "plan"]
-        return HostPlan.from_text(found[0]) if found else None
+        if not found:
+            return None
+        from tileir.backend.tma.plan import HostPlan  # few kernels have one
+
+        return HostPlan.from_text(found[0])
 
     @cached_property
     def fallback(self) -> Compiled:

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tileir.analysis.uses import definitions
+from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.strip.limits import is_large, largest, warps_of
 from tileir.backend.target import Target
-from tileir.ir import Function
+from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.passmanager.registry import Outcome
 from tileir.types import Tile, shape_of
@@ -25,6 +26,27 @@ def strip_mine(function: Function, warps: int) -> Outcome:
     from tileir.backend.strip.mine import strip_mine
 
     return strip_mine(function, warps=warps)
+
+
+def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
+    """Roles for the kernel's warps, where it multiplies."""
+    if not any(op.mnemonic == "dot" for f in module.functions.values() for op in f.ops):
+        return Front(module)
+    from tileir.backend.roles.front import with_roles
+
+    return with_roles(module, name, wanted)
+
+
+def planned(module: Module, kernel: str) -> Module:
+    """`module` with the host plan of its kernel, if it has one, in its metadata."""
+    if not any(op.mnemonic == "gpu.tensor_map" for op in module.functions[kernel].ops):
+        return module
+    from tileir.backend.tma.plan import HostPlan
+
+    found = HostPlan.of(module.functions[kernel])
+    if found is None:
+        return module
+    return module.evolve(metadata={**module.metadata, "host.plan0": found.to_text()})
 
 
 def uniform_steps(function: Function) -> Outcome:

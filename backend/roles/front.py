@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import cast
 
-import attrs
-
 from tileir.backend.pipeline.uniform_steps import uniform_steps
 from tileir.backend.prepare import whole
 from tileir.backend.roles.delay import delay
 from tileir.backend.roles.overlap import overlap
 from tileir.backend.roles.persist import persistent
 from tileir.backend.roles.specialise import specialised
+from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.tma.descriptors import through_descriptors
 from tileir.backend.tma.wrapped import unwrap
-from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
 from tileir.ops.dot import Dot
 from tileir.passes.cse import cse
@@ -23,27 +21,6 @@ from tileir.passes.licm import licm
 from tileir.passes.peephole import peephole
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.passmanager.registry import remark
-
-
-@attrs.frozen
-class Wanted:
-    """What a program may ask for: slots of rings, warps that multiply, bytes of shared memory (0
-    to choose), and whether a block works for many program instances."""
-
-    slots: int = 0
-    warps: int = 0
-    shared: int = 0
-    persistent: bool = True
-
-
-@attrs.frozen
-class Front:
-    """A module whose kernel has roles, or the one that was given; what there is to be said about
-    it; and whether it has."""
-
-    module: Module
-    remarks: tuple[Diagnostic, ...] = ()
-    made: bool = False
 
 
 def with_roles(module: Module, name: str, wanted: Wanted) -> Front:

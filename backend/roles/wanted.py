@@ -1,0 +1,29 @@
+"""What may be asked of the making of roles, and what comes of it."""
+
+from __future__ import annotations
+
+import attrs
+
+from tileir.errors import Diagnostic
+from tileir.ir import Module
+
+
+@attrs.frozen
+class Wanted:
+    """What a program may ask for: slots of rings, warps that multiply, bytes of shared memory (0
+    to choose), and whether a block works for many program instances."""
+
+    slots: int = 0
+    warps: int = 0
+    shared: int = 0
+    persistent: bool = True
+
+
+@attrs.frozen
+class Front:
+    """A module whose kernel has roles, or the one that was given; what there is to be said about
+    it; and whether it has."""
+
+    module: Module
+    remarks: tuple[Diagnostic, ...] = ()
+    made: bool = False
