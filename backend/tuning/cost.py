@@ -35,8 +35,9 @@ _LATENCY = 0.8e-6
 _FEEDING = 4
 """Warps that keep the tensor cores of a processor busy with `mma.sync`, one per quarter."""
 
-BY_WARP, GROUPED = 0.62, 1.0
-"""Parts of the peak rate of products that `mma.sync` of one warp reaches, and `wgmma` of four."""
+BY_WARP, BY_GROUP, BY_GROUPS = 0.62, 0.7, 1.0
+"""Parts of the peak rate of products that `mma.sync` of warps reaches, `wgmma` of one warpgroup,
+and of several."""
 
 _SPILL = 0.02
 """Part of the time that a word of registers beyond the limit adds per thread, and at most 4."""
@@ -61,9 +62,11 @@ class Machine:
 @attrs.frozen
 class Use:
     """What a block of a kernel takes: its warps, bytes of shared memory, words of registers that
-    a thread needs, and the limit it has; `stages`: slots of its buffers; `fragments`: bytes that
-    all its threads read from shared memory in one instance; `rate`: the part of the peak rate of
-    tensor cores that its instructions reach."""
+    its busiest thread needs, and the limit that one has; `stages`: slots of its buffers;
+    `fragments`: bytes that all its threads read from shared memory in one instance; `rate`: the
+    part of the peak rate of tensor cores that its instructions reach; `words`: registers of all
+    its threads, where they differ, and None where all have the same; `alone`: whether a processor
+    runs one block, which takes instance after instance."""
 
     warps: int
     shared: int
@@ -72,18 +75,21 @@ class Use:
     fragments: float = 0.0
     limit: int = 255
     rate: float = BY_WARP
+    words: int | None = None
+    alone: bool = False
 
     def resident(self, machine: Target) -> int:
         """Blocks that a processor holds at once; 0 where not even one."""
         threads = self.warps * machine.lanes
-        words = max(24, min(self.registers, self.limit, machine.max_registers))
-        rounded = -(-words // 8) * 8
-        return min(
+        each = max(24, min(self.registers, self.limit, machine.max_registers))
+        words = self.words or -(-each // 8) * 8 * threads
+        fitting = min(
             machine.blocks_per_processor,
             machine.threads_per_processor // threads,
-            machine.registers_per_processor // (rounded * threads),
+            machine.registers_per_processor // words,
             machine.shared_per_processor // (self.shared + 1024),
         )
+        return min(fitting, 1) if self.alone else fitting
 
     @property
     def excess(self) -> int:

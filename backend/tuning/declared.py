@@ -17,12 +17,15 @@ from tileir.backend.target import Target, target as target_named
 from tileir.backend.tuning.space import Choice, Parameter, Role, Space
 from tileir.errors import TileirError
 from tileir.ir import Module
-from tileir.passmanager.registry import Pass, lookup
+from tileir.passmanager.registry import lookup
 
-PASSES = ("stage-windows", "async-pipeline", "coalesce")
+PASSES = ("roles", "async-pipeline", "coalesce")
 """The passes of the compiler's pipeline that have meta-parameters."""
 
-_NAMES = {"warps": "num_warps"}
+SWITCHES = {"roles": "roles", "persist": "persistent", "stage-windows": "windows"}
+"""Passes that the compiler may leave out, and its options that say so."""
+
+_NAMES = {"warps": "num_warps", "slots": "stages"}
 """Options of passes that the compiler's options call otherwise."""
 
 
@@ -45,14 +48,22 @@ def compiler_space(
 
 
 def declared(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
-    """The meta-parameters of passes, as options of the compiler."""
+    """The meta-parameters of passes, and whether some run at all, as options of the compiler.
+    What two passes call by one name has the choices of both."""
     known = {field.name for field in attrs.fields(Options)}
+    found: dict[str, Parameter] = {}
     for name in passes:
-        found: Pass = lookup(name)
-        for option in found.options:
+        for option in lookup(name).options:
             keyword = _NAMES.get(option.keyword, option.keyword)
             if option.choices and keyword in known:
-                yield Parameter(keyword, option.choices, Role.OPTION, f"{option.name} of {name}")
+                before = found.get(keyword)
+                joined = {*option.choices, *(before.choices if before else ())}
+                choices = option.choices if before is None else tuple(sorted(joined))
+                meaning = f"{option.name} of {name}"
+                found[keyword] = Parameter(keyword, choices, Role.OPTION, meaning)
+    yield from found.values()
+    for name, keyword in SWITCHES.items():
+        yield Parameter(keyword, (True, False), Role.OPTION, f"whether {name} runs")
 
 
 @attrs.frozen
@@ -81,6 +92,8 @@ class _Program:
             done = staged(self.module, self.machine, Options(**options), self.kernel)
         except TileirError:
             return None
-        function = done.stages["barriers"].functions[done.kernel]
-        ops = tuple((op.mnemonic, *(str(r.type) for r in op.results)) for op in function.ops)
+        functions = done.stages["barriers"].functions.values()
+        ops = tuple(
+            (op.mnemonic, *(str(r.type) for r in op.results)) for f in functions for op in f.ops
+        )
         return done.num_warps, done.memory.size, done.registers, ops

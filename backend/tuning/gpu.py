@@ -17,6 +17,7 @@ from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.spans import Span
 from tileir.backend.driver.timing import Stopwatch
 from tileir.backend.executor import gpu_target
+from tileir.backend.prepare import prepare
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import estimate, machine_of
 from tileir.backend.tuning.meter import Artifact, Device, Survey
@@ -64,10 +65,11 @@ class GpuMeter:
 
     def survey(self, job: Job, numbers: Mapping[str, int]) -> Survey:
         """Stages the kernel up to where code is written."""
-        machine = target_named(self.target)
-        done = staged(job.module(), machine, Options(**job.options), job.kernel)
-        work = work_of(done.stages["prepared"].functions[done.kernel], job.grid, numbers)
-        use = use_of(done, machine, work.steps)
+        module, machine = job.module(), target_named(self.target)
+        done = staged(module, machine, Options(**job.options), job.kernel)
+        portable = prepare(module, done.kernel).functions[done.kernel]
+        work = work_of(portable, job.grid, numbers)
+        use = use_of(done, machine, work)
         instances = int(np.prod(job.grid))
         found = estimate(work, use, instances, machine_of(self.target, self.processors))
         return Survey(work, use, found)

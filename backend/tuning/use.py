@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import attrs
 
 from tileir.analysis.liveness import liveness
 from tileir.backend.compile import Staged
 from tileir.backend.target import Target
-from tileir.backend.tuning.cost import BY_WARP, GROUPED, Use
+from tileir.backend.tuning.cost import BY_GROUP, BY_GROUPS, Use
+from tileir.backend.tuning.work import Work
 from tileir.ir import Block, Function
 from tileir.layout import Layout
 from tileir.types import Pointer, Tile
@@ -21,20 +24,34 @@ _STEPS, _DEEP = 4, 16
 """Steps of K whose factors multiply-adds, and matrix instructions, hold at once."""
 
 
-def use_of(done: Staged, machine: Target, rounds: float) -> Use:
-    """What a block of a staged kernel takes; `rounds` of its loop read fragments."""
-    function = done.stages["barriers"].functions[done.kernel]
-    slots = [op.shape[0] for op in _named(function, "gpu.shared_alloc")]
-    read = sum(_held(op.results[0]) for op in _named(function, "gpu.local_load"))
-    fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, rounds)
-    words = _PLAIN + most_registers(function)
-    by_block = machine.registers_per_processor // (machine.lanes * done.num_warps)
+def use_of(done: Staged, machine: Target, work: Work) -> Use:
+    """What a block of a staged kernel takes that does `work`."""
+    last = done.stages["barriers"]
+    functions = [f for f in last.functions.values() if not f.is_declaration]
+    words = _PLAIN + max(most_registers(f) for f in functions)
+    slots = [op.shape[0] for f in functions for op in _named(f, "gpu.shared_alloc")]
+    by_block = machine.registers_per_processor // (machine.lanes * done.num_warps) // 8 * 8
     limit = min(done.registers or machine.max_registers, by_block, machine.max_registers)
-    grouped = any("wgmma" in op.mnemonic for op in function.ops)
-    return Use(
-        done.num_warps, done.memory.size, words, max(slots, default=1), fragments, limit,
-        GROUPED if grouped else BY_WARP,
-    )  # fmt: skip
+    plain = Use(done.num_warps, done.memory.size, words, max(slots, default=1), limit=limit)
+    kernel = last.functions[done.kernel]
+    roles = _named(kernel, "gpu.role")
+    if roles:
+        return _by_roles(plain, roles, work, bool(kernel.attributes.get("persistent")))
+    read = sum(_held(op.results[0]) for f in functions for op in _named(f, "gpu.local_load"))
+    fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, work.steps)
+    return attrs.evolve(plain, fragments=fragments)
+
+
+def _by_roles(plain: Use, roles: Sequence[Any], work: Work, alone: bool) -> Use:
+    """Of a kernel whose warps have roles: those with most registers multiply, by warpgroups."""
+    most = max(role.registers for role in roles)
+    multiplying = sum(role.warps for role in roles if role.registers == most)
+    rate = BY_GROUPS if multiplying >= 8 else BY_GROUP
+    found = attrs.evolve(plain, fragments=work.factors, rate=rate, alone=alone)
+    if most == 0:  # warps keep the registers they were launched with
+        return found
+    words = sum(role.warps * 32 * role.registers for role in roles)
+    return attrs.evolve(found, limit=most, words=words)
 
 
 def most_registers(function: Function) -> int:

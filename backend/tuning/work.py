@@ -26,13 +26,15 @@ class Work:
     """What an average program instance does. `dots`: operations (two per multiply-add) of matrix
     products by the bits of their factors, negative where no tensor core multiplies them;
     `arithmetic`: other operations on elements; `read` and `written`: bytes of global memory;
-    `steps`: rounds of the loop that reads most."""
+    `steps`: rounds of the loop that reads most; `factors`: bytes of the factors of products, A
+    once and B once for every 64 rows of A, as instructions of warpgroups read them."""
 
     dots: Mapping[int, float]
     arithmetic: float
     read: float
     written: float
     steps: float
+    factors: float = 0.0
 
     @property
     def operations(self) -> float:
@@ -45,13 +47,14 @@ def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int])
     rounds cannot be told count 16."""
     rounds = _Rounds(function, grid, numbers).by_block()
     dots: dict[int, float] = {}
-    arithmetic, read, written, steps = 0.0, 0.0, 0.0, {1.0: 0.0}
+    arithmetic, read, written, factors, steps = 0.0, 0.0, 0.0, 0.0, {1.0: 0.0}
     for label, block in function.blocks.items():
         times = rounds[label]
         for op in block.ops:
             if op.mnemonic in ("dot", "dot_scaled"):
                 bits = _factor_bits(op)
                 dots[bits] = dots.get(bits, 0.0) + times * _operations(op)
+                factors += times * _factors(op) * abs(bits) / 8
                 continue
             moved = _bytes(op) * times
             if op.effects & Effects.READ:
@@ -60,7 +63,8 @@ def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int])
             if op.effects & Effects.WRITE:
                 written += moved
             arithmetic += times * _elements(op)
-    return Work(dots, arithmetic, read, written, max(steps, key=lambda n: steps[n]))
+    most = max(steps, key=lambda n: steps[n])
+    return Work(dots, arithmetic, read, written, most, factors)
 
 
 def _operations(op: Any) -> float:
@@ -70,6 +74,13 @@ def _operations(op: Any) -> float:
     for extent in batch:
         total *= extent
     return total
+
+
+def _factors(op: Any) -> float:
+    """Elements that warpgroups read of both factors, each of which takes 64 rows of A."""
+    m, n = shape_of(op.c.type)[-2:]
+    k = shape_of(op.a.type)[-1]
+    return float(m * k + -(-m // 64) * n * k)
 
 
 def _factor_bits(op: Any) -> int:

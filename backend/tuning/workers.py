@@ -17,6 +17,9 @@ import attrs
 
 from tileir.backend.tuning.errors import refused
 
+_STARTING = 300.0
+"""Seconds that a process may take to begin, `opening` included."""
+
 
 class Workers(Executor):
     """`concurrent.futures.Executor` of `count` processes.
@@ -82,16 +85,20 @@ class _Process:
         """What `task` gives in the process. Raises what it raises, and `TuneError`."""
         data = pickle.dumps(task)
         with self._lock:
-            if self._running is None or not self._running.is_alive():
-                self._begin()
             try:
+                if self._running is None or not self._running.is_alive():
+                    self._begin()
                 self._connection.send_bytes(data)
-                if not self._connection.poll(self.limit):
-                    self._kill()
-                    raise refused(f"ended after {self.limit:g} s", "TIR1106")
-                good, answer = pickle.loads(self._connection.recv_bytes())
+                return self._answer(self.limit)
             except (EOFError, OSError):
                 raise refused(self._death(), "TIR1105") from None
+
+    def _answer(self, limit: float | None) -> Any:
+        """What the process sends within `limit` seconds."""
+        if not self._connection.poll(limit):
+            self._kill()
+            raise refused(f"ended after {limit:g} s", "TIR1106")
+        good, answer = pickle.loads(self._connection.recv_bytes())
         if good:
             return answer
         raise answer
@@ -107,6 +114,13 @@ class _Process:
         self._running = context.Process(target=_serve, args=(other, self.start), daemon=True)
         self._running.start()
         other.close()
+        try:
+            self._answer(_STARTING)
+        except (EOFError, OSError):
+            raise
+        except Exception:
+            self._kill()
+            raise
 
     def _death(self) -> str:
         self._running.join(5)
@@ -134,24 +148,31 @@ def _context() -> Any:
 
 
 def _serve(connection: Any, start: _Start) -> None:
-    """Answer tasks until the other side is gone."""
+    """Answer tasks until the other side is gone; before them, say that all is ready."""
     os.environ.update(start.environment)
-    held: tuple[Any, ...] | None = None
+    held: tuple[Any, ...] = ()
+    try:
+        held = () if start.opening is None else (start.opening(),)
+        connection.send_bytes(pickle.dumps((True, None)))
+    except Exception as error:
+        connection.send_bytes(_failure(error))
+        return
     while True:
         try:
             data = connection.recv_bytes()
         except (EOFError, OSError):
             return
-        try:
-            if held is None:
-                held = () if start.opening is None else (start.opening(),)
-            function, arguments, named = pickle.loads(data)
-            answer = True, function(*held, *arguments, **named)
-            reply = pickle.dumps(answer)
-        except Exception as error:
-            reply = _failure(error)
         with contextlib.suppress(OSError):
-            connection.send_bytes(reply)
+            connection.send_bytes(_reply(data, held))
+
+
+def _reply(data: bytes, held: tuple[Any, ...]) -> bytes:
+    """The outcome of a task."""
+    try:
+        function, arguments, named = pickle.loads(data)
+        return pickle.dumps((True, function(*held, *arguments, **named)))
+    except Exception as error:
+        return _failure(error)
 
 
 def _failure(error: Exception) -> bytes:

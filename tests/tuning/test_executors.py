@@ -71,6 +71,17 @@ def test_tasks_of_workers_fail_alone():
         assert workers.submit(pow, 2, 6).result() == 64
 
 
+def unready():
+    raise ValueError("there is no device")
+
+
+def test_tasks_of_processes_that_cannot_begin_tell_why():
+    with Workers(1, opening=unready) as workers:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="there is no device"):
+                workers.submit(pow, 2, 5).result()
+
+
 def test_a_run_killed_half_way_resumes_and_loses_nothing(tmp_path):
     path = tmp_path / "tuning.db"
     here = Path(__file__).parent
