@@ -108,14 +108,16 @@ def attention(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = Fal
         with b.for_(0, b.smin(t, first + bm) if causal else t, bn) as at:
             left = keys < t - at
             block = at_k.get().load(left[None, :].broadcast_to(d, bn), 0.0)
-            scores = b.dot(queries, block, b.full((bm, bn), 0.0, F32)) * scale
+            scores = b.dot(queries, block, b.full((bm, bn), 0.0, F32))
             seen = left[None, :].broadcast_to(bm, bn)
             if causal:
                 here = (keys + at)[None, :].broadcast_to(bm, bn)
                 seen = seen & (here <= rows.broadcast_to(bm, bn))
             scores = b.select(seen, scores, b.full((bm, bn), -1e30, F32))
-            more = b.fmaxnum(most.get(), b.reduce(scores, axis=1, combiner="fmaxnum"))
-            weights = b.exp2(scores - more[:, None].broadcast_to(bm, bn))
+            highest = b.reduce(scores, axis=1, combiner="fmaxnum") * scale
+            more = b.fmaxnum(most.get(), highest)
+            far = (-more)[:, None].broadcast_to(bm, bn)
+            weights = b.exp2(b.fma(scores, b.full((bm, bn), scale, F32), far))
             shrink = b.exp2(most.get() - more)
             sums.set(sums.get() * shrink + b.reduce(weights, axis=1, combiner="fadd"))
             kept = found.get() * shrink[:, None].broadcast_to(bm, d)

@@ -22,6 +22,10 @@ _LONGEST = 1_500_000_000
 """Nanoseconds after which a wait that is watched ends the kernel."""
 
 
+_NEVER = "0x7fbadbad"
+"""A NaN that nothing computes."""
+
+
 class LlvmHopper(LlvmMemory):
     """The methods of `Beside`; handles are LLVM operands."""
 
@@ -174,6 +178,13 @@ class LlvmHopper(LlvmMemory):
         count = len(values) // _per_register(element)
         text = f"wgmma.wait_group.sync.aligned {pending};"
         return self._sums(text, element, count, values, [])
+
+    def order(self, value: Handle) -> None:
+        text = (
+            "{ .reg .pred p; .reg .b32 bits; mov.b32 bits, $0; "
+            f"setp.eq.u32 p, bits, {_NEVER}; @p st.shared.b32 [bits], bits; }}"
+        )
+        self.line(f'call void asm sideeffect "{text}", "f,~{{memory}}"(float {value}) #1')
 
     def _sums(
         self, text: str, element: Element, count: int, tied: Sequence[Handle] | None,

@@ -117,6 +117,10 @@ class Beside(Protocol):
         """`values`, sums of products, once at most `pending` of the newest groups are under way."""
         ...
 
+    def order(self, value: Handle) -> None:
+        """Begin nothing that stands behind before `value`, an f32, has been computed."""
+        ...
+
     def role(self, lowering: Any, op: Any) -> None:
         """Let the warps of `op`, a `gpu.role`, run its function."""
         ...

@@ -12,10 +12,10 @@ from tileir.analysis.uses import definitions, uses
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch, CondBranch
-from tileir.ops.hopper import MBarrierArrive, MBarrierWait, Wgmma, WgmmaWait
+from tileir.ops.hopper import MBarrierArrive, MBarrierWait, Order, Wgmma, WgmmaWait
 from tileir.passes.edges import copy_op, fresh, fresh_label, map_edges
 from tileir.passmanager.registry import Outcome, pass_
-from tileir.types import Tile
+from tileir.types import F32, Tile
 from tileir.values import Operand, Value
 
 Env = dict[Value, Operand]
@@ -323,10 +323,18 @@ class _Delaying:
                 waiting.append(op)
             else:
                 ops.append(copy_op(op, env))
+        ops += self._ordered(env)
         ops += [self._copied(x, env, factor, total) for x in end]
         env[chain.total] = env[chain.wait.result]
         ops += [copy_op(op, env) for op in waiting]
         return ops
+
+    def _ordered(self, env: Env) -> list[Op]:
+        """What keeps the wait for the product behind what runs beside it: the sums of rows, which
+        come last."""
+        passed = [v for v in self.passed.values() if isinstance(v, Value) and _is_column(v)]
+        late = [env[v] for v in passed if v in env]
+        return [Order(v) for v in late if isinstance(v, Value)]
 
     def _after(self, op: Op) -> bool:
         """Whether a late op is, or follows, the wait for the product."""
@@ -361,6 +369,11 @@ class _Delaying:
         label = self.labels["behind"]
         made = {label: Block(label, names, (Branch(onward),))}
         return function.with_blocks(_inserted(blocks, self.labels["last"], made))
+
+
+def _is_column(value: Value) -> bool:
+    """Whether a value has one f32 for each row."""
+    return isinstance(value.type, Tile) and value.type.element is F32 and len(value.type.shape) == 1
 
 
 def _inserted(blocks: dict[str, Block], place: str, made: dict[str, Block]) -> dict[str, Block]:

@@ -256,6 +256,12 @@ def _wgmma_wait(lowering: Lowering, op: Any) -> list[Fragment]:
     return [lowering.thread.wgmma_wait(scalar_of(op.value.type), values, op.pending)]
 
 
+def _order(lowering: Lowering, op: Any) -> list[Fragment]:
+    for handle in dict.fromkeys(lowering.fragment(op.value)):
+        lowering.thread.order(handle)
+    return []
+
+
 # Roles --------------------------------------------------------------------------------------
 
 
@@ -293,6 +299,7 @@ RULES: dict[str, Rule] = {
     "gpu.async_fence": _async_fence,
     "gpu.wgmma": _wgmma,
     "gpu.wgmma_wait": _wgmma_wait,
+    "gpu.order": _order,
     "gpu.role": _role,
     "gpu.join": _join,
     "gpu.check": _check,

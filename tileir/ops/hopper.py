@@ -300,6 +300,22 @@ class WgmmaWait(Op):
         return value
 
 
+@op("gpu.order")
+class Order(Op):
+    """Threads have computed `value` before they begin what stands behind: an assembler that moves
+    waits for products ahead of what runs beside these is kept from it.
+
+    `gpu.order %x`, given `f32<64> %x`
+    """
+
+    value: Operand = operand(Each(elements("f32", F32), scalar=False))
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any, value: Any) -> Any:
+        return None
+
+
 @op("gpu.role")
 class Role(Op):
     """Warps from `first` on, `warps` of them, run function `callee` with `arguments`; the others
