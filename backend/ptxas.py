@@ -1,8 +1,8 @@
 """PTX to cubin through NVIDIA's `ptxas`, where there is one.
 
-nvJitLink compiles every input as one of several to be linked: it ignores `setmaxnreg` then, and lets
-products by warpgroups run one after the other where anything might be called, as division is. So
-what has such products is assembled here, as a whole program.
+nvJitLink compiles every input as one of several to be linked: it ignores `setmaxnreg` then, and
+lets products by warpgroups run one after the other where anything might be called, as division is.
+So what has such products is assembled here, as a whole program.
 """
 
 from __future__ import annotations

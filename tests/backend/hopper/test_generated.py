@@ -1,0 +1,71 @@
+"""What the passes make roles of: the machine of threads agrees with the interpreter in any order,
+and the assembler has nothing to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executor import SimtExecutor
+from tileir.interp import interpret
+from tileir.passmanager import run
+from tileir.testing.kernels import attention, convolution, matmul
+
+FRONT = "cse,licm,uniform-steps,unwrap,descriptors"
+PLAIN, PERSISTENT, DELAYED = (
+    f"{FRONT},roles", f"{FRONT},persist,roles,overlap", f"{FRONT},roles,delay"
+)  # fmt: skip
+
+
+def check(
+    module: Any, kernel: str, grid: tuple[int, int, int], arguments: list[Any], place: int
+) -> None:
+    """Run it as the interpreter does; `place` is the number of the argument written."""
+    assert module.stage == "roles"
+    more = len(module.functions[kernel].parameters) - len(arguments)
+    blocks = (2, 1, 1) if more else grid
+    given = [*arguments, *grid[:more]]
+    expected, found = (np.full_like(arguments[place], np.nan) for _ in range(2))
+    interpret(module, kernel, blocks, [*given[:place], expected, *given[place + 1 :]])
+    for seed in range(2):
+        found[:] = np.nan
+        whole = [*given[:place], found, *given[place + 1 :]]
+        SimtExecutor().launch(module, kernel, blocks, whole, target="sm_90a", seed=seed)
+        np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
+    made = compile_kernel(module, "sm_90a").assembled
+    assert (made.spills, made.stack, made.warnings) == (0, 0, ())
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("pipeline", [PLAIN, PERSISTENT])
+def test_products(pipeline: str, transposed: bool) -> None:
+    m, n, k = 72, 200, 40
+    random = np.random.default_rng(m)
+    a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
+    second = np.ascontiguousarray(b.T) if transposed else b
+    module = run(matmul(64, 64, 32, transposed=transposed), pipeline).module
+    result = np.zeros((m, n), np.float16)
+    check(module, "matmul", (-(-m // 64) * -(-n // 64), 1, 1), [a, second, result, m, n, k], 2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("pipeline", [DELAYED, PERSISTENT])
+def test_attention(pipeline: str, causal: bool) -> None:
+    t = 100
+    random = np.random.default_rng(t)
+    q, k, v = (random.standard_normal((2, t, 32)).astype(np.float16) for _ in range(3))
+    module = run(attention(64, 32, 32, causal=causal), pipeline).module
+    check(module, "attention", (-(-t // 64), 2, 1), [q, k, v, np.zeros_like(q), t, 0.25], 3)
+
+
+def test_convolution() -> None:
+    h, w, c, k = 5, 19, 40, 72
+    random = np.random.default_rng(h)
+    x, taps = (random.standard_normal(s).astype(np.float16) for s in ((1, h, w, c), (3, 3, c, k)))
+    module = run(convolution(4, 16, 64, 32), PERSISTENT).module
+    result = np.zeros((1, h, w, k), np.float16)
+    grid = (-(-h // 4) * -(-w // 16), -(-k // 64), 1)
+    check(module, "convolution", grid, [x, taps, result, h, w, c, k], 2)
