@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tileir.builder.contraction.affine import Affine, Index
+from tileir.builder.contraction.affine import Affine, Bound, Index
 from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.emit import guards
 from tileir.builder.contraction.products import contiguous, factor_kind, factors, split
 from tileir.builder.contraction.stage import Stage, Tiling
-from tileir.builder.contraction.terms import Reduce, Tensor, free, reads, walk
+from tileir.builder.contraction.terms import Read, Reduce, Tensor, bounds, free, reads, walk
 from tileir.types import Scalar
 
 LANES = 1024
@@ -21,14 +22,20 @@ LEAST = 16
 WORTH = 8
 """Rows, columns and depth from which a product goes as one of matrices."""
 
-ENOUGH = 128
-"""Tiles that keep a machine busy: smaller ones are taken where there would be fewer."""
+MULTIPROCESSORS = 132
+"""What computes tiles side by side."""
+
+READING = 64
+"""What reading a row or column of a factor costs, in multiply-adds of a row or column."""
+
+WASTE = 0.85
+"""The part of boxes that has to be points."""
 
 _PRODUCTS = {
-    8: ((128, 128, 64), (64, 64, 64), (32, 32, 64), (16, 16, 64)),
-    16: ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64), (32, 32, 64), (16, 16, 64)),
-    32: ((128, 128, 32), (64, 64, 32), (32, 32, 32), (16, 16, 32)),
-    64: ((64, 64, 16), (32, 32, 16), (16, 16, 16)),
+    8: ((128, 128, 64), (64, 64, 64)),
+    16: ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64)),
+    32: ((128, 128, 32), (64, 64, 32), (32, 32, 32)),
+    64: ((64, 64, 16), (32, 32, 16)),
 }
 """Rows, columns and depth of tiles by the bits of factors, largest first."""
 
@@ -86,36 +93,84 @@ def _of_matrices(
     rest = [i for i in spans if i not in (*rows, *columns)]
     copies = prod(len(spans[i]) for i in rest)
     height, width, depth = _tile(kind, high, wide, copies)
-    first = _axis([(i, spans[i]) for i in rows], height)
-    second = _axis([(i, spans[i]) for i in columns], width)
+    first = side_axes(stage, [(i, spans[i]) for i in rows], height)
+    second = side_axes(stage, [(i, spans[i]) for i in columns], width)
     batch = (Axis(tuple((i, spans[i]) for i in rest)),) if rest else ()
     walks = {term: depth_axis(term, depth)}
     warps = 8 if height * width >= 128 * 256 or (kind.bits == 32 and height >= 128) else 4
     few = height * width < 64 * 64
-    return Tiling((*batch, first, second), walks, 8, 2 if few else warps, 3)
+    return Tiling((*batch, *first, *second), walks, 8, 2 if few else warps, 3)
 
 
 def _tile(kind: Scalar, high: int, wide: int, copies: int) -> tuple[int, int, int]:
-    """The largest tile of which there are enough, no larger than needed."""
-    choices = _PRODUCTS.get(kind.bits, _PRODUCTS[16])
-    enough = (c for c in choices if -(-high // c[0]) * -(-wide // c[1]) * copies >= ENOUGH)
-    height, width, depth = next(enough, choices[-2])
+    """The tile that takes the least time, by what it computes and what it reads, in rounds of all
+    multiprocessors; no larger than needed."""
+
+    def time(choice: tuple[int, int, int]) -> float:
+        height, width, _ = choice
+        rounds = -(-(-(-high // height) * -(-wide // width) * copies) // MULTIPROCESSORS)
+        return rounds * height * width * (1 + READING / height + READING / width)
+
+    height, width, depth = min(_PRODUCTS.get(kind.bits, _PRODUCTS[16]), key=time)
     return min(height, _power(high, LEAST)), min(width, _power(wide, LEAST)), depth
+
+
+def side_axes(stage: Stage, spans: list[tuple[Index, range]], tile: int) -> tuple[Axis, ...]:
+    """The tiles of rows or columns: where everything goes along all indices as one, along them as
+    one; where a box of powers of two wastes little, boxes, which tensors have as blocks; else along
+    the digits of one number."""
+    if len(spans) == 1 or len(spans[-1][1]) % tile == 0:
+        return (Axis(tuple(spans), tile),)
+    flat = Axis(tuple(spans), tile, flat=True)
+    accesses = [(r.tensor, r.at) for r in reads(stage.term)]
+    along = [a for a in (*accesses, (stage.output, stage.at)) if _touches(flat, a[1])]
+    if all(_goes_along(flat, *access) for access in along) and not _is_guarded(stage, flat):
+        return (flat,)
+    box = min(_boxes(len(spans), tile), key=lambda b: (_covering(spans, b), [-n for n in b[::-1]]))
+    if _covering(spans, box) * WASTE > flat.points:
+        return (flat,)
+    return tuple(Axis((span,), n) for span, n in zip(spans, box, strict=True))
+
+
+def _touches(axis: Axis, at: Sequence[object]) -> bool:
+    found = {i for position in at if isinstance(position, Affine) for i in position.indices}
+    return bool(found & set(axis.indices))
+
+
+def _is_guarded(stage: Stage, axis: Axis) -> bool:
+    """Whether something is read or counts at some points of an axis only."""
+    spans = dict(stage.elements)
+    conditions: list[Bound] = []
+    for term in walk(stage.term):
+        conditions += guards(term) if isinstance(term, Read) else bounds(term)
+        spans.update(term.over if isinstance(term, Reduce) else ())
+    mine = set(axis.indices)
+    return any(set(b.of.indices) & mine and not b.holds(spans) for b in conditions)
+
+
+def _boxes(rank: int, points: int) -> list[tuple[int, ...]]:
+    """Powers of two whose product is `points`."""
+    if rank == 1:
+        return [(points,)]
+    sizes = [1 << n for n in range(points.bit_length())]
+    return [(n, *rest) for n in sizes for rest in _boxes(rank - 1, points // n)]
+
+
+def _covering(spans: Sequence[tuple[Index, range]], box: Sequence[int]) -> int:
+    """Points of all boxes that cover a product of ranges."""
+    return prod(-(-len(span) // n) * n for (_, span), n in zip(spans, box, strict=True))
 
 
 def depth_axis(term: Reduce, depth: int) -> Axis:
     """The indices that a product sums over: along the one that is contiguous in memory, or along
     all as one where that one is short."""
     over = along_memory(term)
-    points = prod(len(span) for _, span in over)
+    points, inner = prod(len(span) for _, span in over), len(over[-1][1])
     depth = min(depth, _power(points, LEAST))
-    return _axis(over, depth)
-
-
-def _axis(spans: Sequence[tuple[Index, range]], tile: int) -> Axis:
-    """Tiles along the innermost index where they fill it, else along all indices as one."""
-    flat = len(spans) > 1 and len(spans[-1][1]) % tile != 0
-    return Axis(tuple(spans), tile, flat)
+    if len(over) == 1 or inner % depth == 0:
+        return Axis(tuple(over), depth)
+    dividing = inner & -inner  # the largest power of two that divides it
+    return Axis(tuple(over), dividing if dividing >= LEAST else depth, dividing < LEAST)
 
 
 def along_memory(term: Reduce) -> list[tuple[Index, range]]:

@@ -11,7 +11,7 @@ from tileir.builder.builder import Builder
 from tileir.builder.contraction.axes import At, Axis, modulo, quotient
 from tileir.builder.contraction.choices import depth_axis, walk_of
 from tileir.builder.contraction.emit import Emitter
-from tileir.builder.contraction.products import factors_of
+from tileir.builder.contraction.products import sides_of
 from tileir.builder.contraction.reductions import reduced
 from tileir.builder.contraction.stage import Stage, Tiling
 from tileir.builder.contraction.terms import Reduce, Tensor, reads
@@ -52,7 +52,7 @@ def kernel(b: Builder, name: str, stage: Stage, tiling: Tiling) -> None:
 
 def _emitter(b: Builder, arguments: Any, tiling: Tiling) -> Emitter:
     def walks(term: Reduce, view: View) -> Axis:
-        if term not in tiling.walks and factors_of(term, view) is not None:
+        if term not in tiling.walks and sides_of(term, view) is not None:
             return depth_axis(term, 32)
         return tiling.walks.get(term) or walk_of(term, view.shape)
 

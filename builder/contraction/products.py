@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from math import prod
+from typing import Any
+
+import attrs
 
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import At, Axis
@@ -18,7 +21,15 @@ from tileir.types import BF16, F16, F32, F64, I8, Element, Scalar
 MATRICES = frozenset({F16, BF16, F32, F64, I8})
 """Elements of the factors of matrix products."""
 
-Factors: TypeAlias = tuple[tuple[Term, ...], tuple[Term, ...]]
+
+@attrs.frozen
+class Sides:
+    """The factors along rows and along columns, which are the first `rows` dimensions of a view and
+    the others; each side's make one dimension of a matrix."""
+
+    left: tuple[Term, ...]
+    right: tuple[Term, ...]
+    rows: int
 
 
 def factors(term: Term) -> tuple[Term, ...]:
@@ -30,16 +41,22 @@ def factors(term: Term) -> tuple[Term, ...]:
     return (term,)
 
 
-def factors_of(term: Reduce, view: View) -> Factors | None:
-    """The factors along the first and the second dimension of a view of two, where each and every
-    condition goes along one of them at most; None where that is no matrix product."""
-    if term.kind != "sum" or view.rank != 2 or factor_kind(term) is None:
+def sides_of(term: Reduce, view: View) -> Sides | None:
+    """The factors along the first dimensions of a view and along the others, where every factor and
+    every condition goes along one side at most; None where that is no matrix product."""
+    if term.kind != "sum" or factor_kind(term) is None:
         return None
-    rows, columns = (frozenset(at.axis.indices) for at in view.dimensions)
-    return split(term, rows, columns)
+    indices = [frozenset(at.axis.indices) for at in view.dimensions]
+    for rows in range(1, view.rank):
+        first, second = (frozenset[Index]().union(*x) for x in (indices[:rows], indices[rows:]))
+        if (found := split(term, first, second)) is not None:
+            return Sides(*found, rows)
+    return None
 
 
-def split(term: Reduce, rows: frozenset[Index], columns: frozenset[Index]) -> Factors | None:
+def split(
+    term: Reduce, rows: frozenset[Index], columns: frozenset[Index]
+) -> tuple[tuple[Term, ...], tuple[Term, ...]] | None:
     """The factors that depend on `rows` and all others, if none depends on both."""
     found = factors(term.of)
     depends = [free(x) for x in found]
@@ -56,42 +73,49 @@ def split(term: Reduce, rows: frozenset[Index], columns: frozenset[Index]) -> Fa
     return left, right
 
 
-def multiplied(emitter: Emitter, term: Reduce, view: View, axis: Axis, sides: Factors) -> Expr:
+def multiplied(emitter: Emitter, term: Reduce, view: View, axis: Axis, sides: Sides) -> Expr:
     """The sum over tiles of `axis` of products of matrices."""
-    b, (rows, columns) = emitter.b, view.dimensions
+    b, rows, columns = emitter.b, view.dimensions[: sides.rows], view.dimensions[sides.rows :]
     ends = tuple(Bound(affine(i), span.start, span.stop) for i, span in axis.ranges)
-    by_row = frozenset(rows.axis.indices)
-    ours = (*ends, *(x for x in term.where if not set(x.of.indices) & set(columns.axis.indices)))
-    theirs = (*ends, *(x for x in term.where if not set(x.of.indices) & by_row))
+    ours = (*ends, *(x for x in term.where if not _along(x, columns)))
+    theirs = (*ends, *(x for x in term.where if not _along(x, rows)))
     kind = factor_kind(term)
     assert kind is not None
-    total = b.var(b.zeros(view.shape, wide(kind)), name="total")
+    shape = prod(view.shape[: sides.rows]), prod(view.shape[sides.rows :])
+    total = b.var(b.zeros(shape, wide(kind)), name="total")
     with b.for_(0, axis.blocks, name="step", **emitter.loops) as number:
         at = At(b, axis, number)
-        left = _tile(emitter, sides[0], view, (rows, at), ours, kind)
-        right = _tile(emitter, sides[1], view, (at, columns), theirs, kind)
+        left = _tile(emitter, sides.left, view, (rows, (at,)), ours, kind)
+        right = _tile(emitter, sides.right, view, ((at,), columns), theirs, kind)
         total.set(left.dot(right, total.get(), precision=emitter.precision))
-    return total.get()
+    return total.get().reshape(*view.shape)
+
+
+def _along(bound: Bound, dimensions: Sequence[At]) -> bool:
+    return any(set(bound.of.indices) & set(at.axis.indices) for at in dimensions)
 
 
 def _tile(
     emitter: Emitter,
     terms: Sequence[Term],
     view: View,
-    order: tuple[At, At],
+    order: tuple[Sequence[At], Sequence[At]],
     where: Sequence[Bound],
     kind: Scalar,
 ) -> Expr:
-    """The product of factors as a matrix along `order`, 0 where a condition fails, of elements
-    of `kind`; read along its memory."""
-    new = [at for at in order if at not in view.dimensions]
-    turned = _runs_along(terms, order[0])
-    inner = over(view, new, order[::-1] if turned else order)
+    """The product of factors as a matrix along both parts of `order`, 0 where a condition fails, of
+    elements of `kind`; read along its memory."""
+    new = [at for part in order for at in part if at not in view.dimensions]
+    turned = _runs_along(terms, order[0][-1])
+    first, second = order[::-1] if turned else order
+    inner = over(view, new, (*first, *second))
     value = _product(emitter, terms, inner)
     missing = [x for x in inner.beyond(where) if not _covered(terms, x, inner)]
     if missing:
         value = emitter.b.where(inner.mask(missing), value, 0)
     value = value.to(kind).broadcast_to(*inner.shape)
+    rows = prod(inner.shape[: len(first)])
+    value = value.reshape(rows, prod(inner.shape) // rows)
     return value.T if turned else value
 
 

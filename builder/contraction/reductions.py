@@ -9,7 +9,7 @@ from tileir.builder.contraction.axes import At, Axis
 from tileir.builder.contraction.emit import Emitter, element
 from tileir.builder.contraction.functions import JOININGS
 from tileir.builder.contraction.kinds import kind_of
-from tileir.builder.contraction.products import factors_of, multiplied
+from tileir.builder.contraction.products import multiplied, sides_of
 from tileir.builder.contraction.terms import Reduce, free
 from tileir.builder.contraction.view import View, over
 from tileir.builder.expr import Expr
@@ -24,7 +24,7 @@ def reduced(emitter: Emitter, term: Reduce, view: View) -> Any:
     if any(not span for _, span in term.over) or _never(term, view):
         return _of_nothing(emitter, term)
     axis = emitter.walks(term, view)
-    sides = factors_of(term, view)
+    sides = sides_of(term, view)
     if sides is not None and axis.tile > 1:
         return multiplied(emitter, term, view, axis, sides)
     return _Loop(emitter, term, view, axis).run()

@@ -116,7 +116,7 @@ class View:
             holds = (low is None or low <= value) and (high is None or value < high)
             return self.b.constant(I1, holds)
         if low is not None and high is not None:
-            return (value - low if low else value).ult(high - low)
+            return (value >= low) & (value < high)
         return value >= low if high is None else value < high
 
     def _end_of_flat(self, bound: Bound) -> At | None:
