@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from tileir.errors import (
@@ -22,7 +22,7 @@ _TYPES: dict[str, type[CompileError]] = {
 
 
 @contextmanager
-def typed() -> Iterator[None]:
+def typed() -> Generator[None, None, None]:
     """Errors of the type that their code stands for; what is no `TileirError` is a defect
     (TIR0714)."""
     try:

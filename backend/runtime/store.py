@@ -15,7 +15,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,7 +70,7 @@ class Store:
             raise _unusable(path, error) from error
 
     @contextmanager
-    def locked(self, key: str) -> Iterator[None]:
+    def locked(self, key: str) -> Generator[None, None, None]:
         """Alone among all threads and processes with `key`. Raises `CompileError` (TIR0717) where
         the folder cannot be written to."""
         path = self._path(key).with_suffix(".lock")

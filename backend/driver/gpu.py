@@ -1,0 +1,78 @@
+"""The GPUs of this machine, as launchers see them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import cache, cached_property
+from typing import Any
+
+import attrs
+
+from tileir.backend.driver.device import Driver, driver
+
+
+@cache
+def gpu() -> Gpu:
+    """The GPUs. Raises `LaunchError` (TIR0711) where there is no driver."""
+    return Gpu(driver())
+
+
+@attrs.frozen(slots=False, eq=False)
+class Gpu:
+    """Kernels launched through the driver: `tileir.backend.runtime.dispatch.Machine`."""
+
+    cuda: Driver
+
+    @cached_property
+    def devices(self) -> int:
+        """How many GPUs there are."""
+        return int(self.cuda.check(self.cuda.cuda.cuDeviceGetCount(), "cuDeviceGetCount"))
+
+    @cached_property
+    def launch_address(self) -> int:
+        """Address of `cuLaunchKernel` in the driver's library."""
+        found = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+        return ctypes.cast(found, ctypes.c_void_p).value or 0
+
+    def owner(self, address: int) -> int | None:
+        """The number of the GPU that can reach `address`; None where it is no memory of one."""
+        cuda = self.cuda.cuda
+        self.cuda.context()
+        kind = cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        status, found = cuda.cuPointerGetAttribute(kind, address)
+        return None if int(status) else int(found)
+
+    def current(self) -> int:
+        """The number of the GPU that this thread works with; the first one where it is new."""
+        self.cuda.context()
+        return int(self.cuda.check(self.cuda.cuda.cuCtxGetDevice(), "cuCtxGetDevice"))
+
+    def launch(
+        self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
+    ) -> int:
+        """Launch a `tileir.backend.driver.launch.Kernel`; its handle on that GPU. Raises
+        LaunchError (TIR0711)."""
+        plan = kernel.compiled.plan
+        values = [ctypes.c_uint64(word) for word in words]
+        shared = plan.shared if plan.dynamic else 0
+        with self.on(device):
+            function = kernel.function(self.cuda)
+            self.cuda.launch(function, grid, plan.threads, shared, stream, values)
+        return int(function)
+
+    @contextmanager
+    def on(self, device: int) -> Generator[None, None, None]:
+        """With the primary context of GPU number `device`, if another GPU is the current one."""
+        if self.current() == device:
+            yield
+            return
+        cuda = self.cuda.cuda
+        retained = cuda.cuDevicePrimaryCtxRetain(device)
+        context = self.cuda.check(retained, "cuDevicePrimaryCtxRetain")
+        self.cuda.check(cuda.cuCtxPushCurrent(context), "cuCtxPushCurrent")
+        try:
+            yield
+        finally:
+            self.cuda.check(cuda.cuCtxPopCurrent(), "cuCtxPopCurrent")

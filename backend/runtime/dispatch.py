@@ -1,0 +1,247 @@
+"""From a call, grid and arguments, to a launch: once in Python, and then without.
+
+    dispatcher = Dispatcher(machine, resolve)
+    dispatcher.call((blocks,), x, y, n, BLOCK=128)
+
+What a call needs is found out by `resolve`, in Python, and remembered as what the arguments have
+to be for another call to need the same. Machine code then compares, packs and launches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from tileir.backend.metadata import Argument, Metadata
+from tileir.backend.runtime import native
+from tileir.backend.runtime.native import Arg, Entry, Kind
+from tileir.backend.runtime.packing import Passed, Policy, passed
+from tileir.backend.runtime.reading import refused
+
+STREAM = "stream"
+"""The keyword of a call for the handle of a CUDA stream, or an object that has one."""
+
+_FIRST = 2
+"""Calls without machine code: it takes a while to make, and a program that launches a kernel once
+does without."""
+
+
+class Machine(Protocol):
+    """Where kernels are launched."""
+
+    @property
+    def devices(self) -> int:
+        """How many GPUs there are."""
+        ...
+
+    @property
+    def launch_address(self) -> int:
+        """Address of `cuLaunchKernel`."""
+        ...
+
+    def owner(self, address: int) -> int | None:
+        """The number of the GPU that can reach `address`; None where it is no memory of one."""
+        ...
+
+    def current(self) -> int:
+        """The number of the GPU that this thread works with."""
+        ...
+
+    def launch(
+        self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
+    ) -> int:
+        """Launch a loaded kernel; its handle on that GPU. Raises LaunchError (TIR0711)."""
+        ...
+
+
+@attrs.frozen(eq=False)
+class Bound:
+    """What a call launches: a `kernel` to load and its metadata, the values of its parameters in
+    order. `exact` and `plain` as `Policy` says; `meta` are all arguments by name, for grids that
+    are functions; `result` is what the call gives."""
+
+    kernel: Any
+    plan: Metadata
+    values: Sequence[Any]
+    names: Sequence[str]
+    """The names of the parameters in a call, in order of `values`."""
+    meta: Mapping[str, Any] = attrs.field(factory=dict)
+    exact: bool = False
+    plain: frozenset[str] = frozenset()
+    result: Any = None
+
+
+@attrs.frozen(eq=False)
+class Done:
+    """A call that was carried out elsewhere, and what it gives."""
+
+    result: Any
+
+
+Resolve = Callable[[Any, tuple[Any, ...], dict[str, Any]], Bound | Done]
+"""What a call (grid, arguments, keywords) launches."""
+
+
+class Dispatcher:
+    """Calls of one kernel. `call(grid, *arguments, stream=..., **named)` is the fastest way there
+    is, and may be another function after every call. `positional` are the names of what comes
+    without a keyword."""
+
+    def __init__(self, machine: Machine, resolve: Resolve, positional: Sequence[str]) -> None:
+        self.machine, self.resolve, self.positional = machine, resolve, tuple(positional)
+        self.call: Callable[..., Any] = self._slow
+        self._lock = threading.Lock()
+        self._launcher: native.Launcher | None = None
+        self._seen: dict[Any, Any] = {}
+        self._calls = 0
+
+    def _slow(self, grid: Any, *arguments: Any, **named: Any) -> Any:
+        """A call in Python, remembered for others."""
+        rest = {name: value for name, value in named.items() if name != STREAM}
+        found = self.resolve(grid, arguments, rest)
+        if isinstance(found, Done):
+            return found.result
+        call = _Call(self.machine, found, named.get(STREAM))
+        extents = extents_of(grid, found.meta)
+        if 0 in extents:
+            return found.result
+        handle = call.launch(extents)
+        self._calls += 1
+        if self._calls >= _FIRST and native.supported():
+            given = dict(zip(self.positional, arguments, strict=False)) | named
+            self._remember(call, handle, len(arguments), given, tuple(named))
+        return found.result
+
+    def _remember(
+        self, call: _Call, handle: int, positional: int, given: Mapping[str, Any],
+        keywords: tuple[str, ...],
+    ) -> None:  # fmt: skip
+        args = call.args(given)
+        if args is None:
+            return
+        shape = (positional, keywords, handle, tuple(_identity(a) for a in args))
+        with self._lock:
+            if self._launcher is None:
+                self._launcher = native.Launcher(self._slow, self.machine.launch_address)
+            if shape in self._seen:
+                self._launcher.first(self._seen[shape])
+            else:
+                made = self._launcher.add(call.entry(handle, 1 + positional, keywords, args))
+                self._seen |= {} if made is None else {shape: made}
+            self.call = self._launcher.function
+
+
+class _Call:
+    """One call: its arguments as words, where it runs and on which stream."""
+
+    def __init__(self, machine: Machine, bound: Bound, stream: Any) -> None:
+        self.machine, self.bound = machine, bound
+        parameters = bound.plan.parameters
+        if len(bound.values) != len(parameters):
+            raise refused(f"the kernel takes {len(parameters)} arguments, not {len(bound.values)}")
+        policy = Policy(bound.exact, bound.plain, machine.devices, machine.owner)
+        self.passed: list[Passed] = []
+        for name, parameter, value in zip(bound.names, parameters, bound.values, strict=True):
+            renamed = attrs.evolve(parameter, name=name)
+            self.passed.append(passed(renamed, value, len(self.words), policy))
+        self.device = self._device(parameters)
+        self.arrays = [p.array for p in self.passed if p.array is not None]
+        self.given = None if stream is None else handle_of(stream)
+
+    @property
+    def words(self) -> list[int]:
+        """Every word that the kernel is passed."""
+        return [word for each in self.passed for word in each.words]
+
+    def _device(self, parameters: Sequence[Argument]) -> int:
+        """The GPU that all arrays are on; the current one where there are none."""
+        found: dict[int, str] = {}
+        for parameter, each in zip(parameters, self.passed, strict=True):
+            if each.array is not None and each.array.device is not None:
+                found.setdefault(each.array.device, parameter.name)
+        if len(found) > 1:
+            text = ", ".join(f"{name} on {device}" for device, name in found.items())
+            raise refused(f"arguments are on several GPUs: {text}")
+        if found:
+            return next(iter(found))
+        owners = (self.machine.owner(p.array.address) for p in self.passed if p.array is not None)
+        return next((o for o in owners if o is not None), self.machine.current())
+
+    def launch(self, extents: Sequence[int]) -> int:
+        """Launch; the handle of the loaded kernel."""
+        stream = self.given
+        if stream is None:
+            source = next((a for a in self.arrays if a.stream_of), None)
+            if source is not None and source.stream_of is not None:
+                stream = source.stream_of(self.device)
+            else:
+                stream = next((a.stream for a in self.arrays if a.stream), 0)
+        return self.machine.launch(self.bound.kernel, self.device, extents, stream, self.words)
+
+    def args(self, given: Mapping[str, Any]) -> list[Arg] | None:
+        """What each argument of the call has to be for another call to be like this one; None
+        where machine code cannot tell."""
+        known = dict(zip(self.bound.names, self.passed, strict=True))
+        elsewhere = (p for name, p in known.items() if name not in given)
+        if any(a.stream for a in self.arrays) or any(p.array is not None for p in elsewhere):
+            return None
+        found = [known[n].like if n in known else _fixed(n, v) for n, v in given.items()]
+        args = [a for a in found if a is not None]
+        return args if len(args) == len(found) else None
+
+    def entry(
+        self, handle: int, positional: int, keywords: tuple[str, ...], args: Sequence[Arg]
+    ) -> Entry:
+        """What machine code is to look for and do."""
+        bound, source = self.bound, next((a for a in self.arrays if a.stream_of), None)
+        plan = bound.plan
+        return Entry(
+            positional, keywords, args, self.words, handle, plan.threads,
+            plan.shared if plan.dynamic else 0, None if source is None else source.stream_of,
+            self.device, meta=dict(bound.meta), result=bound.result,
+        )  # fmt: skip
+
+
+def _fixed(name: str, value: Any) -> Arg:
+    """An argument that was compiled in: the same object, or an equal integer."""
+    if name == STREAM:
+        return Arg(Kind.STREAM)
+    small = type(value) is int and native.LEAST <= value <= native.MOST
+    if small:
+        return Arg(Kind.INTEGER, low=value, high=value, name=name)
+    return Arg(Kind.CONSTANT, object=value, name=name)
+
+
+def _identity(arg: Arg) -> tuple[Any, ...]:
+    objects = (arg.type, arg.object, arg.dtype)
+    return (
+        arg.kind, arg.slot, arg.divisor, arg.flags, arg.low, arg.high, arg.device,
+        *map(id, objects),
+    )  # fmt: skip
+
+
+def handle_of(stream: Any) -> int:
+    """The handle of a stream: a number, or torch's or CuPy's object. Raises LaunchError."""
+    for name in ("cuda_stream", "ptr", "handle"):
+        stream = getattr(stream, name, stream)
+    value = getattr(stream, "value", stream)
+    if not isinstance(value, int):
+        raise refused(f"a stream is its handle, or an object that has one, not {stream!r}")
+    return value
+
+
+def extents_of(grid: Any, meta: Mapping[str, Any]) -> tuple[int, ...]:
+    """The three extents of a grid: a number, a sequence, or a function of the arguments by name.
+    Raises LaunchError."""
+    found = grid(dict(meta)) if callable(grid) else grid
+    extents = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if not 1 <= len(extents) <= 3 or not all(_extent(n) for n in extents):
+        raise refused(f"a grid is 1 to 3 numbers that are not negative, not {found!r}")
+    return (*map(int, extents), 1, 1)[:3]
+
+
+def _extent(number: Any) -> bool:
+    return not isinstance(number, (bool, float)) and hasattr(number, "__index__") and number >= 0

@@ -1,0 +1,136 @@
+"""Kernels of modules, compiled when they are launched, for what their arguments are.
+
+kernel = tileir.backend.jit(module)
+kernel[(blocks,)](x, y, n)                 x, y on a GPU: of torch, CuPy, JAX, numba, ...
+kernel[(blocks,)](x, y, n, stream=handle)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from tileir.backend.compiled import Compiled
+from tileir.backend.options import Options
+from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.dispatch import Bound, Dispatcher, Machine
+from tileir.backend.runtime.reading import array, is_array, refused
+from tileir.backend.runtime.specialise import Fact, fact_of, specialised
+from tileir.ir import Module, Parameter
+
+
+class Jit:
+    """A kernel of a module: `kernel[grid](*arguments, **named)` launches and returns at once.
+
+    Arguments are by position or by name. A grid is a number, a tuple, or a function of the
+    arguments by name. It is compiled once for each combination of addresses and integers that are
+    multiples of 16 and integers that are 1, but for the parameters in `do_not_specialize`. Safe to
+    use from several threads; launches go to the stream that the arrays' library works on, or to
+    `stream`, and can be captured into CUDA graphs after a first one.
+
+    Raises CompileError, and LaunchError (TIR0710) that names the argument that does not fit.
+    """
+
+    def __init__(
+        self, module: Module, kernel: str | None = None,
+        options: Options | Mapping[str, Any] | None = None, *,
+        do_not_specialize: Sequence[str] = (), target: str | None = None,
+        cache: Cache | None = None, machine: Machine | None = None,
+        load: Callable[[Compiled], Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.module, self.function = module, module.kernel(kernel)
+        self.options, self.target = Options.of(options), target
+        self.names = tuple(p.name or f"a{i}" for i, p in enumerate(self.function.parameters))
+        self._plain = frozenset(do_not_specialize)
+        self._cache = cache or Cache.usual()
+        self._kernels: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+        self._machine, self._load = machine, load
+        self._dispatcher: Dispatcher | None = None
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """The launcher for `grid`."""
+        dispatcher = self._dispatcher or self._made()
+        return partial(dispatcher.call, grid)
+
+    def compiled(self, *arguments: Any, **named: Any) -> Compiled:
+        """What a launch with these arguments runs, without launching it."""
+        return self._compiled(self._facts(self._values(arguments, named)))
+
+    def _made(self) -> Dispatcher:
+        if self._machine is None or self._load is None or self.target is None:
+            self._for_here()
+        assert self._machine is not None
+        self._dispatcher = Dispatcher(self._machine, self._resolve, self.names)
+        return self._dispatcher
+
+    def _for_here(self) -> None:
+        from tileir.backend.driver.gpu import gpu  # the driver, where something is launched
+        from tileir.backend.driver.launch import Kernel
+        from tileir.backend.executor import gpu_target
+
+        self._machine, self._load = self._machine or gpu(), self._load or Kernel
+        self.target = self.target or gpu_target()
+
+    def _resolve(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Bound:
+        values = self._values(arguments, named)
+        facts = self._facts(values)
+        key = tuple(facts.items())
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            kernel = self._loaded(key, self._compiled(facts))
+        plan = kernel.compiled.plan
+        return Bound(kernel, plan, tuple(values.values()), self.names, values, True, self._plain)
+
+    def _loaded(self, key: Any, compiled: Compiled) -> Any:
+        """The kernel of `key`, made by one thread."""
+        with self._lock:
+            if key not in self._kernels:
+                assert self._load is not None
+                self._kernels[key] = self._load(compiled)
+            return self._kernels[key]
+
+    def _values(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Every argument by the name of its parameter, in order."""
+        given = dict(zip(self.names, arguments, strict=False))
+        twice = given.keys() & named.keys()
+        whole = {**given, **named}
+        if len(arguments) > len(self.names) or twice or whole.keys() != set(self.names):
+            raise refused(
+                f"@{self.function.name} takes {', '.join(self.names)}, and not "
+                f"{len(arguments)} arguments with {', '.join(named) or 'no names'}"
+            )
+        return {name: whole[name] for name in self.names}
+
+    def _facts(self, values: Mapping[str, Any]) -> dict[str, Fact]:
+        found: dict[str, Fact] = {}
+        for parameter, (name, value) in zip(self.function.parameters, values.items(), strict=True):
+            fact = None if name in self._plain else self._fact(parameter, name, value)
+            if fact is not None:
+                found[name] = fact
+        return found
+
+    def _fact(self, parameter: Parameter, name: str, value: Any) -> Fact | None:
+        if is_array(value):
+            value = array(value, name).address
+        plain = isinstance(value, int) and not isinstance(value, bool)
+        return fact_of(parameter, value) if plain else None
+
+    def _compiled(self, facts: Mapping[str, Fact]) -> Compiled:
+        by_name = {p.name or f"a{i}": p.name or str(i)
+                   for i, p in enumerate(self.function.parameters)}  # fmt: skip
+        known = {by_name[name]: fact for name, fact in facts.items()}
+        module = specialised(self.module, self.function.name, known)
+        if self.target is None:
+            self._for_here()
+        assert self.target is not None
+        return self._cache.compile(module, self.target, self.options, self.function.name)
+
+
+def jit(module: Module, kernel: str | None = None, **options: Any) -> Jit:
+    """The kernel of `module` called `kernel`, or the only one, to be launched on GPUs; options are
+    those of the compiler, and the keywords of `Jit`. Raises CompileError and KeyError."""
+    own = {n: options.pop(n) for n in ("do_not_specialize", "target", "cache") if n in options}
+    return Jit(module, kernel, options, **own)

@@ -1,0 +1,145 @@
+"""One argument: whether an object is what is asked for, and its value in its slot."""
+
+from __future__ import annotations
+
+ARGUMENT = """
+; Whether the object %o is what %a describes; its value then lies in its slot.
+define internal i1 @take(ptr %a, ptr %o, ptr %values, ptr %stream) alwaysinline {
+  %kind = load i32, ptr %a
+  %p.slot = getelementptr %Arg, ptr %a, i32 0, i32 3
+  %p.type = getelementptr %Arg, ptr %a, i32 0, i32 6
+  %p.object = getelementptr %Arg, ptr %a, i32 0, i32 7
+  %p.reader = getelementptr %Arg, ptr %a, i32 0, i32 8
+  %p.dtype = getelementptr %Arg, ptr %a, i32 0, i32 10
+  %p.device = getelementptr %Arg, ptr %a, i32 0, i32 11
+  %slot = load i32, ptr %p.slot
+  %object = load ptr, ptr %p.object
+  %reader = load ptr, ptr %p.reader
+  %p.own = getelementptr i8, ptr %o, i64 8
+  %own = load ptr, ptr %p.own
+  switch i32 %kind, label %no [
+    i32 0, label %constant
+    i32 1, label %integer
+    i32 2, label %float
+    i32 3, label %double
+    i32 4, label %bool
+    i32 5, label %tensor
+    i32 6, label %read
+    i32 7, label %queue
+  ]
+constant:
+  %same = icmp eq ptr %o, %object
+  ret i1 %same
+integer:
+  %is.int = icmp eq ptr %own, @@PyLong_Type@@
+  br i1 %is.int, label %integer.value, label %no
+integer.value:
+  %i = call { i1, i64 } @number(ptr %o)
+  br label %checked
+float:
+  %f = call { i1, double } @real(ptr %a, ptr %own, ptr %o)
+  %f.good = extractvalue { i1, double } %f, 0
+  %f.double = extractvalue { i1, double } %f, 1
+  %f.single = fptrunc double %f.double to float
+  %f.bits = bitcast float %f.single to i32
+  %f.wide = zext i32 %f.bits to i64
+  br i1 %f.good, label %stored, label %no
+double:
+  %d = call { i1, double } @real(ptr %a, ptr %own, ptr %o)
+  %d.good = extractvalue { i1, double } %d, 0
+  %d.double = extractvalue { i1, double } %d, 1
+  %d.bits = bitcast double %d.double to i64
+  br i1 %d.good, label %stored, label %no
+bool:
+  %is.bool = icmp eq ptr %own, @@PyBool_Type@@
+  %is.true = icmp eq ptr %o, @@True@@
+  %bit = zext i1 %is.true to i64
+  br i1 %is.bool, label %stored, label %no
+tensor:
+  %type = load ptr, ptr %p.type
+  %is.tensor = icmp eq ptr %own, %type
+  br i1 %is.tensor, label %tensor.place, label %no
+tensor.place:
+  %several = icmp ne ptr %reader, null
+  br i1 %several, label %tensor.device, label %tensor.cuda
+tensor.device:
+  %found = call { i1, i64 } @asked(ptr %reader, ptr %o)
+  %found.good = extractvalue { i1, i64 } %found, 0
+  %found.value = extractvalue { i1, i64 } %found, 1
+  %device = load i64, ptr %p.device
+  %found.same = icmp eq i64 %found.value, %device
+  %there = and i1 %found.good, %found.same
+  br i1 %there, label %tensor.dtype, label %no
+tensor.cuda:
+  %on.gpu = call i1 @is(ptr %o, ptr @@"is_cuda"@@, ptr @@True@@)
+  br i1 %on.gpu, label %tensor.dtype, label %no
+tensor.dtype:
+  %dtype = load ptr, ptr %p.dtype
+  %typed = call i1 @is(ptr %o, ptr @@"dtype"@@, ptr %dtype)
+  br i1 %typed, label %tensor.address, label %no
+tensor.address:
+  %address = call { i1, i64 } @asked(ptr %object, ptr %o)
+  br label %checked
+read:
+  %r = call { i1, i64 } @asked(ptr %reader, ptr %o)
+  br label %checked
+queue:
+  %is.handle = icmp eq ptr %own, @@PyLong_Type@@
+  br i1 %is.handle, label %queue.value, label %no
+queue.value:
+  %q = call { i1, i64 } @number(ptr %o)
+  %q.good = extractvalue { i1, i64 } %q, 0
+  %q.value = extractvalue { i1, i64 } %q, 1
+  store i64 %q.value, ptr %stream
+  ret i1 %q.good
+checked:
+  %n = phi { i1, i64 } [ %i, %integer.value ], [ %address, %tensor.address ], [ %r, %read ]
+  %n.good = extractvalue { i1, i64 } %n, 0
+  %n.value = extractvalue { i1, i64 } %n, 1
+  br i1 %n.good, label %bounds, label %no
+bounds:
+  %fits = call i1 @fits(ptr %a, i64 %n.value)
+  br i1 %fits, label %stored, label %no
+stored:
+  %value = phi i64 [ %f.wide, %float ], [ %d.bits, %double ], [ %bit, %bool ], [ %n.value, %bounds ]
+  %passed = icmp sge i32 %slot, 0
+  br i1 %passed, label %store, label %yes
+store:
+  %where = getelementptr i64, ptr %values, i32 %slot
+  store i64 %value, ptr %where
+  br label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; The number that a Python float holds, or an integer where flag 4 allows it.
+define internal { i1, double } @real(ptr %a, ptr %own, ptr %o) alwaysinline {
+  %is.float = icmp eq ptr %own, @@PyFloat_Type@@
+  %is.int = icmp eq ptr %own, @@PyLong_Type@@
+  %p.flags = getelementptr %Arg, ptr %a, i32 0, i32 2
+  %flags = load i32, ptr %p.flags
+  %flag = and i32 %flags, 4
+  %allowed = icmp ne i32 %flag, 0
+  %int.too = and i1 %is.int, %allowed
+  %right = or i1 %is.float, %int.too
+  br i1 %right, label %take, label %no
+take:
+  %v = call double @@PyFloat_AsDouble@@(ptr %o)
+  %odd = fcmp oeq double %v, -1.0
+  br i1 %odd, label %ask, label %yes
+ask:
+  %error = call ptr @@PyErr_Occurred@@()
+  %none = icmp eq ptr %error, null
+  br i1 %none, label %yes, label %bad
+bad:
+  call void @@PyErr_Clear@@()
+  br label %no
+yes:
+  %r = insertvalue { i1, double } { i1 true, double 0.0 }, double %v, 1
+  ret { i1, double } %r
+no:
+  ret { i1, double } { i1 false, double 0.0 }
+}
+"""

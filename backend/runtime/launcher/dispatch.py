@@ -1,0 +1,211 @@
+"""The function for Python: it looks an argument list up among those known, packs it and calls the
+driver, without any object of Python made on the way."""
+
+from __future__ import annotations
+
+from tileir.backend.runtime.launcher.argument import ARGUMENT
+from tileir.backend.runtime.launcher.grid import GRID
+from tileir.backend.runtime.launcher.numbers import NUMBERS
+
+ONE = -(1 << 63) + 1
+"""One argument, with room before it: PY_VECTORCALL_ARGUMENTS_OFFSET (Python's C API)."""
+
+SLOTS = 128
+"""The most values that a kernel is passed by this launcher."""
+
+TYPES = """
+; kind, divisor, flags, slot, low, high, type, object, reader, name, dtype, device
+%Arg = type { i32, i32, i32, i32, i64, i64, ptr, ptr, ptr, ptr, ptr, i64 }
+; next, names, positional, count, args, slots, template, function, stream getter, its argument,
+; stream, threads, shared, meta, result
+%Entry = type { ptr, ptr, i64, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, i32, i32, ptr, ptr }
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+; first entry, what is called where none fits, cuLaunchKernel
+%State = type { ptr, ptr, ptr }
+"""
+
+DISPATCH = """
+; Whether two tuples of names of keywords are the same.
+define internal i1 @named(ptr %a, ptr %b) {
+  %same = icmp eq ptr %a, %b
+  br i1 %same, label %yes, label %both
+both:
+  %no.a = icmp eq ptr %a, null
+  %no.b = icmp eq ptr %b, null
+  %no.one = or i1 %no.a, %no.b
+  br i1 %no.one, label %no, label %sizes
+sizes:
+  %n.a = call i64 @@PyTuple_Size@@(ptr %a)
+  %n.b = call i64 @@PyTuple_Size@@(ptr %b)
+  %equal = icmp eq i64 %n.a, %n.b
+  br i1 %equal, label %each, label %no
+each:
+  %i = phi i64 [ 0, %sizes ], [ %after, %next ]
+  %more = icmp slt i64 %i, %n.a
+  br i1 %more, label %compare, label %yes
+compare:
+  %x = call ptr @@PyTuple_GetItem@@(ptr %a, i64 %i)
+  %y = call ptr @@PyTuple_GetItem@@(ptr %b, i64 %i)
+  %alike = icmp eq ptr %x, %y
+  br i1 %alike, label %next, label %no
+next:
+  %after = add i64 %i, 1
+  br label %each
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; The function that Python calls: grid, arguments, keywords, as METH_FASTCALL | METH_KEYWORDS.
+define ptr @dispatch(ptr %self, ptr %vector, i64 %positional, ptr %names) {
+  %values = alloca [@@SLOTS@@ x i64]
+  %pointers = alloca [@@SLOTS@@ x ptr]
+  %grid = alloca [3 x i64]
+  %stream.given = alloca i64
+  %state = call ptr @@PyLong_AsVoidPtr@@(ptr %self)
+  %few = icmp slt i64 %positional, 1
+  br i1 %few, label %slow, label %start
+start:
+  %first = load ptr, ptr %state
+  br label %entry
+entry:
+  %e = phi ptr [ %first, %start ], [ %e.next, %other ]
+  %end = icmp eq ptr %e, null
+  br i1 %end, label %slow, label %shape
+shape:
+  %e.next = load ptr, ptr %e
+  %p.positional = getelementptr %Entry, ptr %e, i32 0, i32 2
+  %e.positional = load i64, ptr %p.positional
+  %as.many = icmp eq i64 %e.positional, %positional
+  br i1 %as.many, label %keywords, label %other
+keywords:
+  %p.names = getelementptr %Entry, ptr %e, i32 0, i32 1
+  %e.names = load ptr, ptr %p.names
+  %same.names = call i1 @named(ptr %e.names, ptr %names)
+  br i1 %same.names, label %fill, label %other
+other:
+  br label %entry
+fill:
+  %p.count = getelementptr %Entry, ptr %e, i32 0, i32 3
+  %count = load i64, ptr %p.count
+  %p.args = getelementptr %Entry, ptr %e, i32 0, i32 4
+  %args = load ptr, ptr %p.args
+  store i64 -1, ptr %stream.given
+  %p.template = getelementptr %Entry, ptr %e, i32 0, i32 6
+  %template = load ptr, ptr %p.template
+  %no.template = icmp eq ptr %template, null
+  br i1 %no.template, label %each, label %copy
+copy:
+  %p.size = getelementptr %Entry, ptr %e, i32 0, i32 5
+  %size = load i64, ptr %p.size
+  %bytes = shl i64 %size, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr %values, ptr %template, i64 %bytes, i1 false)
+  br label %each
+each:
+  %i = phi i64 [ 0, %fill ], [ 0, %copy ], [ %after, %one ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %matched
+one:
+  %after = add i64 %i, 1
+  %p.object = getelementptr ptr, ptr %vector, i64 %after
+  %object = load ptr, ptr %p.object
+  %a = getelementptr %Arg, ptr %args, i64 %i
+  %taken = call i1 @take(ptr %a, ptr %object, ptr %values, ptr %stream.given)
+  br i1 %taken, label %each, label %other
+matched:
+  %grid.object = load ptr, ptr %vector
+  %plain = call i1 @extents(ptr %grid.object, ptr %grid)
+  br i1 %plain, label %queue, label %function
+function:
+  %callable = call i32 @@PyCallable_Check@@(ptr %grid.object)
+  %wrong = icmp eq i32 %callable, 0
+  br i1 %wrong, label %slow, label %compute
+compute:
+  %status = call i32 @computed(ptr %e, ptr %grid.object, ptr %vector, ptr %grid)
+  switch i32 %status, label %slow [ i32 1, label %queue
+                                    i32 2, label %raised ]
+raised:
+  ret ptr null
+queue:
+  %p.result = getelementptr %Entry, ptr %e, i32 0, i32 14
+  %result = load ptr, ptr %p.result
+  %x = load i64, ptr %grid
+  %p.y = getelementptr i64, ptr %grid, i32 1
+  %p.z = getelementptr i64, ptr %grid, i32 2
+  %y = load i64, ptr %p.y
+  %z = load i64, ptr %p.z
+  %xy = mul i64 %x, %y
+  %no.xy = icmp eq i64 %xy, 0
+  %no.z = icmp eq i64 %z, 0
+  %empty = or i1 %no.xy, %no.z
+  br i1 %empty, label %return, label %which
+which:
+  %given = load i64, ptr %stream.given
+  %is.given = icmp ne i64 %given, -1
+  br i1 %is.given, label %launch, label %usual
+usual:
+  %p.getter = getelementptr %Entry, ptr %e, i32 0, i32 8
+  %getter = load ptr, ptr %p.getter
+  %p.fixed = getelementptr %Entry, ptr %e, i32 0, i32 10
+  %fixed = load i64, ptr %p.fixed
+  %no.getter = icmp eq ptr %getter, null
+  br i1 %no.getter, label %launch, label %get
+get:
+  %p.whose = getelementptr %Entry, ptr %e, i32 0, i32 9
+  %whose = load ptr, ptr %p.whose
+  %got = call { i1, i64 } @asked(ptr %getter, ptr %whose)
+  %got.good = extractvalue { i1, i64 } %got, 0
+  %got.value = extractvalue { i1, i64 } %got, 1
+  br i1 %got.good, label %launch, label %slow
+launch:
+  %stream = phi i64 [ %given, %which ], [ %fixed, %usual ], [ %got.value, %get ]
+  %p.slots = getelementptr %Entry, ptr %e, i32 0, i32 5
+  %slots = load i64, ptr %p.slots
+  br label %point
+point:
+  %k = phi i64 [ 0, %launch ], [ %k.after, %pointing ]
+  %k.more = icmp slt i64 %k, %slots
+  br i1 %k.more, label %pointing, label %go
+pointing:
+  %p.k = getelementptr i64, ptr %values, i64 %k
+  %p.pointer = getelementptr ptr, ptr %pointers, i64 %k
+  store ptr %p.k, ptr %p.pointer
+  %k.after = add i64 %k, 1
+  br label %point
+go:
+  %p.function = getelementptr %Entry, ptr %e, i32 0, i32 7
+  %kernel = load ptr, ptr %p.function
+  %p.threads = getelementptr %Entry, ptr %e, i32 0, i32 11
+  %threads = load i32, ptr %p.threads
+  %p.shared = getelementptr %Entry, ptr %e, i32 0, i32 12
+  %shared = load i32, ptr %p.shared
+  %p.driver = getelementptr %State, ptr %state, i32 0, i32 2
+  %driver = load ptr, ptr %p.driver
+  %gx = trunc i64 %x to i32
+  %gy = trunc i64 %y to i32
+  %gz = trunc i64 %z to i32
+  %handle = inttoptr i64 %stream to ptr
+  %thread = call ptr @@PyEval_SaveThread@@()
+  %code = call i32 %driver(ptr %kernel, i32 %gx, i32 %gy, i32 %gz, i32 %threads, i32 1, i32 1,
+                           i32 %shared, ptr %handle, ptr %pointers, ptr null)
+  call void @@PyEval_RestoreThread@@(ptr %thread)
+  %done = icmp eq i32 %code, 0
+  br i1 %done, label %return, label %slow
+return:
+  call void @@Py_IncRef@@(ptr %result)
+  ret ptr %result
+slow:
+  %p.slow = getelementptr %State, ptr %state, i32 0, i32 1
+  %fallback = load ptr, ptr %p.slow
+  %r = call ptr @@PyObject_Vectorcall@@(ptr %fallback, ptr %vector, i64 %positional, ptr %names)
+  ret ptr %r
+}
+"""
+
+WHOLE = (
+    (TYPES + NUMBERS + ARGUMENT + GRID + DISPATCH)
+    .replace("@@SLOTS@@", str(SLOTS))
+    .replace("@@ONE@@", str(ONE))
+)
+"""The module, but for addresses."""

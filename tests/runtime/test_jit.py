@@ -1,0 +1,321 @@
+"""Kernels compiled when they are launched: for what, how often, and what reaches the driver."""
+
+import struct
+import threading
+
+import numpy as np
+import pytest
+
+from tileir.backend.runtime import native
+from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.jit import Jit
+from tileir.backend.runtime.specialise import Fact, specialised
+from tileir.errors import CompileError, LaunchError
+from tileir.interp import interpret
+from tileir.textual import parse, print_module
+
+from .machines import FakeMachine, Interface, TorchLike
+
+SCALE = """tir 1.0
+define kernel void @scale(f32* %x, f32* %y, i32 %n, i32 %stride, f32 %by) {
+entry:
+  %r = make_range i32<64>
+  %s = splat i32<64> %stride
+  %o = mul i32<64> %r, %s
+  %b = splat i32<64> %n
+  %in, _ = icmp (i1<64>, i1<64>) %r, %b {predicate = slt}
+  %xs = splat f32*<64> %x
+  %px = getelementptr f32*<64> %xs, %o
+  %v = load f32<64> %px, %in, 0.0
+  %f = splat f32<64> %by
+  %w = fmul f32<64> %v, %f
+  %ys = splat f32*<64> %y
+  %py = getelementptr f32*<64> %ys, %o
+  store %py, %w, %in
+  ret
+}
+"""
+
+
+@pytest.fixture
+def machine():
+    return FakeMachine()
+
+
+@pytest.fixture
+def kernel(machine):
+    return made(machine)
+
+
+def made(machine, text=SCALE, **options):
+    return Jit(
+        parse(text), target="sm_80", cache=Cache(None), machine=machine, load=machine.load,
+        **options,
+    )  # fmt: skip
+
+
+def f32(number):
+    return struct.unpack("<I", struct.pack("<f", number))[0]
+
+
+def test_a_launch_passes_what_was_given(kernel, machine):
+    x, y = TorchLike(4096), TorchLike(8192)
+    for _ in range(4):
+        kernel[(3, 2)](x, y, 50, 7, 0.5)
+    for found in machine.launches:
+        assert found.words == (4096, 8192, 50, 7, f32(0.5)) and found.grid == (3, 2, 1)
+        assert found.threads == machine.kernels[0].compiled.plan.threads
+    assert [found.native for found in machine.launches] == [False, False, True, True]
+    assert len(machine.kernels) == 1
+
+
+@pytest.mark.skipif(not native.supported(), reason="this Python's objects are laid out otherwise")
+@pytest.mark.parametrize("change", [
+    {"x": TorchLike(4100)}, {"n": 64}, {"n": 1}, {"stride": 1}, {"stride": 16},
+    {"y": TorchLike(8192 + 8)},
+])  # fmt: skip
+def test_each_kind_of_argument_has_a_kernel_of_its_own(kernel, machine, change):
+    usual = {"x": TorchLike(4096), "y": TorchLike(8192), "n": 50, "stride": 7, "by": 0.5}
+    for _ in range(3):
+        for named in (usual, {**usual, **change}):
+            kernel[1](*named.values())
+            kernel[1](**named)
+    assert len(machine.kernels) == 2
+    first = [found.handle for found in machine.launches[::4]]
+    second = [found.handle for found in machine.launches[2::4]]
+    assert set(first) == {0x1000} and set(second) == {0x1001}
+    assert all(found.native for found in machine.launches[-4:])
+
+
+def test_kinds_that_agree_share_a_kernel(kernel, machine):
+    for address, n, stride, by in ((4096, 50, 7, 0.5), (8192, 33, 5, -2.0), (16, 51, 3, 1.0)):
+        machine.owner = lambda _: 0
+        for _ in range(3):
+            kernel[1](TorchLike(address), TorchLike(address), n, stride, by)
+            assert machine.launches[-1].words == (address, address, n, stride, f32(by))
+    assert len(machine.kernels) == 1
+
+
+def test_what_is_not_to_be_specialised_is_not(machine):
+    kernel = made(machine, do_not_specialize=("n", "stride", "x"))
+    for n, stride, x in ((50, 7, 4096), (64, 1, 4096), (1, 16, 4100), (0, 0, 4104)):
+        for _ in range(3):
+            kernel[1](TorchLike(x), TorchLike(), n, stride, 0.5)
+            assert machine.launches[-1].words[2:4] == (n, stride)
+    assert len(machine.kernels) == 1
+    assert sum(found.native for found in machine.launches) >= 8
+
+
+def test_specialising_is_from_module_to_module():
+    module = parse(SCALE)
+    facts = {"x": Fact.DIVISIBLE, "n": Fact.DIVISIBLE, "stride": Fact.ONE}
+    found = specialised(module, "scale", facts)
+    text = print_module(found)
+    assert "f32* aligned(16) %x, f32* %y, i32 multiple_of(16) %n, i32 %stride" in text
+    assert "splat i32<64> 1" in text and specialised(found, "scale", facts) is found
+    assert specialised(module, "scale", {}) is module
+    results = []
+    for each in (module, found):
+        x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+        interpret(each, "scale", 1, [x, y, 48, 1, 2.0])
+        results.append(y)
+    np.testing.assert_array_equal(*results)
+
+
+def test_promises_are_joined():
+    text = SCALE.replace("i32 %n", "i32 multiple_of(12) %n").replace(
+        "f32* %x", "f32* aligned(8) %x"
+    )
+    found = specialised(parse(text), "scale", {"n": Fact.DIVISIBLE, "x": Fact.DIVISIBLE})
+    x, _, n, *_ = (p.attributes for p in found.functions["scale"].parameters)
+    assert (x.aligned, n.multiple_of) == (16, 48)
+
+
+def test_grids_are_numbers_tuples_and_functions(kernel, machine):
+    arguments = {"x": TorchLike(), "y": TorchLike(), "n": 50, "stride": 7, "by": 0.5}
+    for _ in range(3):
+        kernel[lambda meta: (meta["n"] // 10, 2)](**arguments)
+        kernel[5](**arguments)
+        kernel[lambda meta: 7](*arguments.values())
+    assert {found.grid for found in machine.launches} == {(5, 2, 1), (5, 1, 1), (7, 1, 1)}
+    count = len(machine.launches)
+    kernel[(4, 0)](**arguments)
+    assert len(machine.launches) == count
+    for wrong in ((1, 2, 3, 4), (), -1, (2, -2), 1.5, "1", (1.0,), None, True):
+        for _ in range(2):
+            with pytest.raises(LaunchError, match=r"TIR0710.*a grid is"):
+                kernel[wrong](**arguments)
+    with pytest.raises(ZeroDivisionError):
+        kernel[lambda meta: 1 // 0](**arguments)
+
+
+def test_streams_are_followed(kernel, machine):
+    class Stream:
+        cuda_stream = 77
+
+    arguments = (TorchLike(), TorchLike(), 50, 7, 0.5)
+    for _ in range(3):
+        kernel[1](*arguments, stream=5)
+        kernel[1](*arguments, stream=Stream())
+        kernel[1](*arguments)
+    assert [found.stream for found in machine.launches] == [5, 77, 0] * 3
+    with pytest.raises(LaunchError, match="a stream is its handle"):
+        kernel[1](*arguments, stream="main")
+
+
+def test_interfaces_and_addresses_pass(kernel, machine):
+    for _ in range(3):
+        kernel[1](Interface(4096), 8192, 50, 7, 0.5)
+        kernel[1](Interface(4100), 8192, 50, 7, 0.5)
+    assert [found.words[0] for found in machine.launches] == [4096, 4100] * 3
+    assert len(machine.kernels) == 2
+    kernel[1](Interface(4096, stream=9), 8192, 50, 7, 0.5)
+    assert machine.launches[-1].stream == 9
+    kernel[1](Interface(4096, stream=1), 8192, 50, 7, 0.5)
+    assert machine.launches[-1].stream == 0
+
+
+WRONG = [
+    ({"x": TorchLike(name="float16")}, "argument x holds f16, and the kernel takes f32*"),
+    ({"x": Interface(typestr="<i4")}, "argument x holds i32, and the kernel takes f32*"),
+    ({"x": TorchLike(cuda=False)}, "argument x is a tensor of the CPU"),
+    ({"x": np.zeros(4, np.float32)}, "argument x is memory of the host"),
+    ({"x": TorchLike(0)}, "argument x has no memory: it was freed"),
+    ({"x": 17}, "argument x is at 0x11, where no GPU has memory"),
+    ({"x": "text"}, "argument x must be an array of a GPU or an address, not str"),
+    ({"x": None}, "argument x must be an array of a GPU or an address, not NoneType"),
+    ({"x": Interface(strides=(6,))}, "argument x has strides"),
+    ({"n": 1.5}, "argument n must be an integer for i32, not 1.5"),
+    ({"n": 1 << 33}, "argument n, 8589934592, does not fit in i32"),
+    ({"n": "text"}, "argument n must be a number for i32, not str"),
+    ({"by": None}, "argument by must be a number for f32, not NoneType"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG)
+def test_what_does_not_fit_is_named(kernel, machine, change, message):
+    usual = {"x": TorchLike(), "y": TorchLike(), "n": 50, "stride": 7, "by": 0.5}
+    for _ in range(3):
+        kernel[1](**usual)
+        with pytest.raises(LaunchError) as caught:
+            kernel[1](**{**usual, **change})
+        assert caught.value.code == "TIR0710" and message in str(caught.value)
+    assert len(machine.launches) == 3
+
+
+def test_memory_that_is_gone_is_noticed_by_a_first_launch(kernel, machine):
+    with pytest.raises(LaunchError, match="argument x is at 0x500000, where no GPU has memory"):
+        kernel[1](TorchLike(5 << 20), TorchLike(), 50, 7, 0.5)
+
+
+def test_wrong_names_and_numbers_of_arguments_are_refused(kernel):
+    x = TorchLike()
+    for arguments, named in (((x, x), {}), ((x, x, 1, 1, 1.0, 2), {}), ((x, x, 1, 1), {"b": 1.0}),
+                             ((x, x, 1, 1, 1.0), {"n": 1})):  # fmt: skip
+        with pytest.raises(LaunchError, match="@scale takes x, y, n, stride, by"):
+            kernel[1](*arguments, **named)
+
+
+def test_promises_of_the_program_are_checked(machine):
+    text = SCALE.replace("f32* %x", "f32* aligned(32) %x").replace(
+        "i32 %n", "i32 multiple_of(6) %n"
+    )
+    kernel = made(machine, text)
+    for _ in range(3):
+        kernel[1](TorchLike(4096), TorchLike(), 12, 7, 0.5)
+        with pytest.raises(
+            LaunchError, match="argument x is at 0x1010, which is no multiple of 32"
+        ):
+            kernel[1](TorchLike(4096 + 16), TorchLike(), 12, 7, 0.5)
+        with pytest.raises(LaunchError, match="argument n, 14, is no multiple of 6"):
+            kernel[1](TorchLike(4096), TorchLike(), 14, 7, 0.5)
+
+
+def test_devices_have_to_agree():
+    machine = FakeMachine(devices=2)
+    kernel, far = made(machine), TorchLike((1 << 20) + 4096, device=1)
+    for _ in range(3):
+        kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
+        kernel[1](far, far, 50, 7, 0.5)
+        with pytest.raises(LaunchError, match="arguments are on several GPUs: x on 0, y on 1"):
+            kernel[1](TorchLike(), far, 50, 7, 0.5)
+    assert [found.words[0] for found in machine.launches] == [4096, (1 << 20) + 4096] * 3
+
+
+def test_numbers_of_numpy_and_booleans_pass(machine):
+    parameters = "i1 %a, i8 %b, i64 %c, f16 %d, bf16 %e, f64 %f"
+    text = f"tir 1.0\ndefine kernel void @k({parameters}) {{\nentry:\n  ret\n}}\n"
+    kernel = made(machine, text)
+    for _ in range(3):
+        kernel[1](True, -3, 1 << 40, 1.0, 1.0, 2)
+        kernel[1](np.bool_(False), np.int8(5), np.int64(-1), np.float32(0.5), 3, np.float64(1.5))
+        kernel[1](False, 255, -(1 << 40), -2.0, 0.5, -1.5)
+    double = struct.Struct("<d")
+    expected = [
+        (1, 253, 1 << 40, 0x3C00, 0x3F80, int.from_bytes(double.pack(2.0), "little")),
+        (0, 5, (1 << 64) - 1, 0x3800, 0x4040, int.from_bytes(double.pack(1.5), "little")),
+        (
+            0,
+            255,
+            (1 << 64) - (1 << 40),
+            0xC000,
+            0x3F00,
+            int.from_bytes(double.pack(-1.5), "little"),
+        ),
+    ]
+    assert [found.words for found in machine.launches] == expected * 3
+
+
+def test_a_failing_driver_is_an_error_every_time(kernel, machine):
+    arguments = (TorchLike(), TorchLike(), 50, 7, 0.5)
+    for _ in range(3):
+        kernel[1](*arguments)
+    machine.fails = 1
+    with pytest.raises(LaunchError, match="TIR0711"):
+        kernel[1](*arguments)
+    machine.fails = 0
+    kernel[1](*arguments)
+    assert machine.launches[-1].native == native.supported()
+
+
+def test_many_kinds_of_calls_are_all_right(machine):
+    """More than machine code looks through, in turns."""
+    kernel = made(machine, SCALE, do_not_specialize=("x", "y", "n"))
+    kinds = [{"stride": s, "by": b, **extra} for s in (1, 7, 16, 0) for b in (0.5, -1.0)
+             for extra in ({"n": 1, "x": TorchLike(), "y": Interface()},
+                           {"y": TorchLike(), "n": 2, "x": 4096})]  # fmt: skip
+    orders = [lambda c: c, lambda c: dict(reversed(c.items())), lambda c: dict(sorted(c.items()))]
+    for _ in range(3):
+        for order in orders:
+            for call in kinds:
+                kernel[1](**order(call))
+                words = machine.launches[-1].words
+                assert words[2:4] == (call["n"], call["stride"]) and words[4] == f32(call["by"])
+    assert len(machine.kernels) == 3
+
+
+def test_threads_launch_side_by_side(kernel, machine):
+    def work(number):
+        for i in range(300):
+            kernel[1](TorchLike(4096), TorchLike(8192), 50, 2 * (300 * number + i) + 3, 0.5)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(machine.kernels) == 1
+    assert sorted(f.words[3] for f in machine.launches) == [2 * i + 3 for i in range(1200)]
+
+
+def test_compiling_without_launching(kernel, machine):
+    found = kernel.compiled(TorchLike(), TorchLike(4100), 64, 1, 0.5)
+    x, y, n, _, _ = found.metadata.parameters
+    assert (x.aligned, y.aligned, n.multiple_of) == (16, 1, 16)
+    assert not machine.launches
+
+
+def test_errors_of_the_compiler_arrive(machine):
+    kernel = made(machine, options={"num_warps": 64})
+    with pytest.raises(CompileError, match="TIR0708"):
+        kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
