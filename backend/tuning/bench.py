@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.backend.tuning.check import Within, check
+from tileir.backend.tuning.check import Reference, Within
 from tileir.backend.tuning.meter import Artifact, Meter, Session, Survey
-from tileir.backend.tuning.problem import Inputs, Job, Reference
+from tileir.backend.tuning.problem import Expected, Inputs, Job
 
 
 @attrs.frozen
@@ -22,14 +22,15 @@ class Opening:
 
     meter: Meter
     inputs: Inputs
-    expected: Reference | None
+    expected: Expected | None
     within: Within
     reference: str
 
     def __call__(self) -> Bench:
         given = self.inputs()
         wanted = None if self.expected is None else dict(self.expected(given))
-        return Bench(self, self.meter.open(given), wanted)
+        right = None if wanted is None else Reference(wanted, self.within)
+        return Bench(self, self.meter.open(given), right)
 
 
 @attrs.define(eq=False)
@@ -38,15 +39,16 @@ class Bench:
 
     opening: Opening
     session: Session
-    wanted: Mapping[str, Any] | None
+    right: Reference | None
 
-    def known(self) -> Mapping[str, Any] | None:
+    def known(self) -> Reference | None:
         """What results have to be, as far as anybody knows."""
-        if self.wanted is None and Path(self.opening.reference).exists():
+        if self.right is None and Path(self.opening.reference).exists():
             with np.load(self.opening.reference) as kept:
                 kinds = dict(zip(kept["names"].tolist(), kept["kinds"].tolist(), strict=True))
-                self.wanted = {n: kept[f"array {n}"].view(_dtype(kinds[n])) for n in kinds}
-        return self.wanted
+                wanted = {n: kept[f"array {n}"].view(_dtype(kinds[n])) for n in kinds}
+            self.right = Reference(wanted, self.opening.within)
+        return self.right
 
     def keep(self, results: Mapping[str, Any]) -> None:
         """Let `results` be what others are compared with."""
@@ -56,7 +58,7 @@ class Bench:
         scratch = f"{self.opening.reference}.{os.getpid()}.npz"
         np.savez(scratch, names=np.array(names), kinds=np.array(kinds), **arrays)
         Path(scratch).replace(self.opening.reference)
-        self.wanted = dict(results)
+        self.right = Reference(dict(results), self.opening.within)
 
 
 def _plain(array: Any) -> Any:
@@ -94,9 +96,13 @@ def measured(
     (TIR1107) where they are wrong; the first candidate's are right where nothing else is known."""
     if checked:
         results = bench.session.results(artifact, grid)
-        wanted = bench.known()
-        if wanted is None:
+        right = bench.known()
+        if right is None:
             bench.keep(results)
         else:
-            check(results, wanted, bench.opening.within)
+            right.check(results)
     return list(bench.session.seconds(artifact, grid, launches))
+
+
+def ready(*_: Any) -> None:
+    """Nothing: what is asked of a process so that it begins."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.backend.tuning.bench import Opening, compiled, measured, surveyed
+from tileir.backend.tuning.bench import Opening, compiled, measured, ready, surveyed
 from tileir.backend.tuning.inline import Inline
 from tileir.backend.tuning.meter import Artifact, Meter, Survey
 from tileir.backend.tuning.outcome import Outcome, Status, failure
@@ -52,9 +52,9 @@ class Evaluator:
 
     def __init__(
         self, problem: Problem, meter: Meter, executor: Executor | None, limits: Limits,
-        numbers: Mapping[str, int], processes: int | None = None,
+        processes: int | None = None,
     ) -> None:  # fmt: skip
-        self.problem, self.meter, self.limits, self.numbers = problem, meter, limits, numbers
+        self.problem, self.meter, self.limits = problem, meter, limits
         self._stack = ExitStack()
         self._processes = processes
         self._given = executor
@@ -77,13 +77,22 @@ class Evaluator:
                 executor.shutdown(wait=False, cancel_futures=True)
         self._stack.close()
 
+    def begin(self) -> None:
+        """Let processes start, while others do something else."""
+        if self._given is None:
+            self._workers().submit(ready)
+        if self.meter.isolated:
+            self._bench().submit(ready)
+
     # Surveying ----------------------------------------------------------------------------------
 
-    def survey(self, points: Sequence[Point]) -> Iterator[tuple[Point, Survey | Exception]]:
+    def survey(
+        self, points: Sequence[Point], numbers: Mapping[str, int]
+    ) -> Iterator[tuple[Point, Survey | Exception]]:
         """What is known of each point before code is written, as it becomes known."""
         chunks = [points[i : i + _CHUNK] for i in range(0, len(points), _CHUNK)]
         tasks = {
-            i: (surveyed, (self.meter, [self.problem.job(p) for p in chunk], self.numbers))
+            i: (surveyed, (self.meter, [self.problem.job(p) for p in chunk], numbers))
             for i, chunk in enumerate(chunks)
         }
         for at, answer in self._all(tasks):
@@ -135,10 +144,8 @@ class Evaluator:
         artifact, grid = self._artifacts[name], self.problem.job(trial.point).grid
         key = (artifact.digest, grid, trial.launches)
         if key not in self._futures:
-            if self._benches is None:
-                self._benches = self._measuring()
             checked = artifact.digest not in self._checked
-            self._futures[key] = self._benches.submit(
+            self._futures[key] = self._bench().submit(
                 measured, artifact, grid, trial.launches, checked
             )
         running.setdefault(self._futures[key], []).append(trial)
@@ -169,12 +176,23 @@ class Evaluator:
             digest=artifact.digest, compiling=artifact.compiling,
         )  # fmt: skip
 
-    def _measuring(self) -> Executor:
-        if not self.meter.isolated:
-            return Inline(self._opening)
-        return Workers(
-            limit=self.limits.measure, opening=self._opening, environments=self.meter.places()
-        )
+    def _bench(self) -> Executor:
+        """What measures."""
+        if self._benches is None:
+            self._benches = (
+                Workers(
+                    limit=self.limits.measure, opening=self._opening,
+                    environments=self.meter.places(),
+                )
+                if self.meter.isolated else Inline(self._opening)
+            )  # fmt: skip
+        return self._benches
+
+    def _workers(self) -> Workers:
+        """Processes of our own that compile."""
+        if self._own is None:
+            self._own = Workers(self._processes, self.limits.compile)
+        return self._own
 
     # Executors ----------------------------------------------------------------------------------
 
@@ -190,9 +208,8 @@ class Evaluator:
                 yield key, answer
         if not left:
             return
-        if self._own is None:
-            self._own = Workers(self._processes, self.limits.compile)
-        futures = {self._own.submit(f, *args): key for key, (f, args) in left.items()}
+        own = self._workers()
+        futures = {own.submit(f, *args): key for key, (f, args) in left.items()}
         waiting = set(futures)
         while waiting:
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -109,12 +109,13 @@ class GpuSession:
         spans = {k: Span.of(v) for k, v in inputs.items() if isinstance(v, np.ndarray)}
         addresses = {k: cuda.allocate(max(s.data.nbytes, 1)) for k, s in spans.items()}
         session = GpuSession(inputs, spans, addresses, Stopwatch.make(), budget)
-        session.reset()
+        session.reset(spans)
         return session
 
-    def reset(self) -> None:
+    def reset(self, names: Collection[str]) -> None:
         """Arrays as they were."""
-        for name, span in self.spans.items():
+        for name in names:
+            span = self.spans[name]
             driver().to_device(self.addresses[name], span.data.ctypes.data, span.data.nbytes)
 
     def seconds(self, artifact: Artifact, grid: Sequence[int], launches: int) -> list[float]:
@@ -123,12 +124,22 @@ class GpuSession:
         return self.watch.seconds(lambda: launch(*arguments), launches, self.budget)
 
     def results(self, artifact: Artifact, grid: Sequence[int]) -> dict[str, Any]:
-        """Every array of the host after one launch."""
-        self.reset()
+        """The arrays of the host after one launch."""
+        written = self._written(artifact.code)
+        self.reset(written)
         launch, arguments = self._ready(artifact.code, grid)
         launch(*arguments)
         driver().synchronize()
-        return {name: self._read(name, span) for name, span in self.spans.items()}
+        return {
+            name: self._read(name, span) if name in written else span.elements
+            for name, span in self.spans.items()
+        }
+
+    def _written(self, code: Compiled) -> list[str]:
+        return [
+            p.name for p in code.plan.parameters
+            if p.name in self.spans and (p.writes or p.atomics or p.escapes)
+        ]  # fmt: skip
 
     def close(self) -> None:
         """Free the copies."""

@@ -19,7 +19,7 @@ from tileir.ir import Module
 
 Grid: TypeAlias = "int | Sequence[int] | Callable[[Point], int | Sequence[int]]"
 Inputs: TypeAlias = Callable[[], Mapping[str, Any]]
-Reference: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+Expected: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ class Problem:
     name: str = "kernel"
     kernel: str | None = None
     options: Mapping[str, Any] = attrs.field(factory=dict)
-    expected: Reference | None = None
+    expected: Expected | None = None
     within: Within = None
 
     def job(self, point: Point) -> Job:

@@ -140,17 +140,17 @@ def tune(
     Raises `TuneError` TIR1101 for a problem that is none, TIR1103 for the database; candidates
     that fail are outcomes of the result.
     """
-    inputs = problem.inputs()
-    device, start = meter.device(), time.perf_counter()
-    family = Family(
-        problem.name, problem.content, shape_of(inputs), shape_class(inputs), device.name,
-        device.driver, version or compiler_version(),
-    )  # fmt: skip
-    numbers = numbers_in(inputs)
-    with Evaluator(problem, meter, executor, limits or Limits(), numbers, processes) as evaluator:
+    start = time.perf_counter()
+    with Evaluator(problem, meter, executor, limits or Limits(), processes) as evaluator:
+        evaluator.begin()
+        inputs, device = problem.inputs(), meter.device()
+        family = Family(
+            problem.name, problem.content, shape_of(inputs), shape_class(inputs), device.name,
+            device.driver, version or compiler_version(),
+        )  # fmt: skip
         run = _Run(
             problem, family, evaluator, search or Exhaustive(), database or Database(),
-            stop or Stop(), observer or Silent(), start,
+            stop or Stop(), observer or Silent(), start, numbers_in(inputs),
         )  # fmt: skip
         points = _points(problem, most)
         surveys, left_out = run.surveyed(points, pruning or Pruning(), _target(meter))
@@ -179,6 +179,7 @@ class _Run:
     stop: Stop
     observer: Observer
     start: float
+    numbers: Mapping[str, int]
     surveying: float = 0.0
     known: dict[tuple[str, int], Outcome] = attrs.field(factory=dict)
     order: dict[str, Outcome] = attrs.field(factory=dict)
@@ -191,7 +192,7 @@ class _Run:
         self.observer.begin("looking at candidates", len(points))
         found: dict[str, tuple[Point, Survey]] = {}
         refusals: list[Outcome] = []
-        for point, survey in self.evaluator.survey(points):
+        for point, survey in self.evaluator.survey(points, self.numbers):
             self.observer.surveyed()
             if isinstance(survey, Survey):
                 found[named(point)] = point, survey

@@ -9,7 +9,7 @@ from tileir.backend.tuning import GpuMeter
 from tileir.backend.tuning.problem import numbers_in
 from tileir.errors import CompileError
 
-METER = GpuMeter("sm_90a")
+METER = GpuMeter("sm_90")
 POINT = {"M": 64, "N": 64, "K": 32, "num_warps": 4, "stages": 3}
 
 
@@ -34,6 +34,17 @@ def test_a_compiled_candidate_is_small_and_can_be_sent():
     assert [p.name for p in again.code.plan.parameters] == ["a", "b", "c", "m", "n", "k"]
     assert again.registers and again.digest == made.digest
     assert METER.compile(problem(1024).job(POINT)).digest == made.digest
+
+
+def test_kernels_of_roles_take_their_tiles_one_after_the_other():
+    point = {**POINT, "M": 128, "N": 128, "K": 64, "num_warps": 8}
+    found = GpuMeter("sm_90a").survey(problem(1024).job(point), numbers_in(inputs(1024)))
+    assert found.use is not None and found.estimate is not None
+    assert found.use.alone and found.use.warps == 12 and found.use.limit > 168
+    assert found.use.fragments == 2 * (128 + 2 * 128) * 1024
+    assert found.estimate.waves == 1.0
+    slower = METER.survey(problem(1024).job(point), numbers_in(inputs(1024)))
+    assert found.seconds < slower.seconds
 
 
 def test_what_needs_too_much_is_refused_before_code_is_written():

@@ -20,8 +20,8 @@ def ranking(problem: Problem, meter: Meter, processes: int | None, pruning: Prun
     found: dict[str, tuple[Point, Survey]] = {}
     refusals: list[str] = []
     numbers = numbers_in(problem.inputs())
-    with Evaluator(problem, meter, None, Limits(), numbers, processes) as evaluator:
-        for point, survey in evaluator.survey(list(problem.space)):
+    with Evaluator(problem, meter, None, Limits(), processes) as evaluator:
+        for point, survey in evaluator.survey(list(problem.space), numbers):
             if isinstance(survey, Survey):
                 found[named(point)] = point, survey
             else:
