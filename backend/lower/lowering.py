@@ -34,6 +34,10 @@ Fragment: TypeAlias = list[str]
 RECOMPUTING = "recomputing"
 """The attribute of a function that names the blocks in which positions are computed anew."""
 
+Axes: TypeAlias = tuple[str, ...]
+THREADS: Axes = ("lane", "warp")
+"""What a thread's index is made of."""
+
 Rule: TypeAlias = "Callable[[Lowering, Any], list[Fragment]]"
 
 
@@ -88,9 +92,10 @@ class Lowering:
         (only,) = self.fragment(operand)
         return only
 
-    def offset(self, layout: Layout, dim: int) -> str | None:
-        """The part of a coordinate along `dim` that depends on the thread; None for zero."""
-        return _thread_offset(self.thread, layout, dim)
+    def offset(self, layout: Layout, dim: int, axes: Axes = THREADS) -> str | None:
+        """The part of a coordinate along `dim` that depends on the thread, or on its warp alone;
+        None for zero."""
+        return _thread_offset(self.thread, layout, dim, axes)
 
     def coordinate(self, layout: Layout, register: int, dim: int) -> str:
         """The coordinate along `dim` of a register: an i32."""
@@ -203,18 +208,18 @@ def scalar_of(type: Type) -> Element:
     return element_of(type)  # type: ignore[return-value]
 
 
-def _thread_offset(thread: LlvmThread, layout: Layout, dim: int) -> str | None:
-    """Sum of what lanes and warps contribute to the coordinate along `dim`."""
-    key = f"offset {layout.thread_part} {dim}"
-    return thread.once(key, lambda: _offset_text(thread, layout, dim) or "") or None
+def _thread_offset(
+    thread: LlvmThread, layout: Layout, dim: int, axes: Axes = THREADS
+) -> str | None:
+    """Sum of what `axes` contribute to the coordinate along `dim`."""
+    key = f"offset {layout.thread_part} {dim} {axes}"
+    return thread.once(key, lambda: _offset_text(thread, layout, dim, axes) or "") or None
 
 
-def _offset_text(thread: LlvmThread, layout: Layout, dim: int) -> str | None:
-    parts = [
-        *_bit_runs(thread, layout, "lane", thread.lane, dim),
-        *_bit_runs(thread, layout, "warp", thread.warp, dim),
-    ]
-    for axis, index in (("lane", thread.lane), ("warp", thread.warp)):
+def _offset_text(thread: LlvmThread, layout: Layout, dim: int, axes: Axes) -> str | None:
+    indices = [(x, {"lane": thread.lane, "warp": thread.warp}[x]) for x in axes]
+    parts = [part for x, index in indices for part in _bit_runs(thread, layout, x, index, dim)]
+    for axis, index in indices:
         for digit in layout.digits(axis):
             if step := digit.step[dim]:
                 whole = thread.binary("udiv", I32, index(), thread.integer(digit.weight))

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
 from tileir.backend.lower.lowering import Fragment, Lowering
 from tileir.backend.memory.shared import CHUNK, Addresses, Window, added, addresses, register_at
 from tileir.layout import Layout, Vector
@@ -94,8 +92,7 @@ def _rows(
 ) -> Addresses:
     """Where each lane finds the row it names: row `lane % 8` of matrix `lane / 8`."""
     thread, place = lowering.thread, window.place
-    still = attrs.evolve(layout, lane=((0,) * layout.rank,) * 5)
-    found = addresses(lowering, window, still)
+    found = addresses(lowering, window, layout, ("warp",))
     lane = thread.lane()
     row = thread.binary("and", I32, lane, thread.integer(7))
     row = row if found.row is None else thread.binary("add", I32, row, found.row)

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.layouts.anchors import run
-from tileir.backend.lower.lowering import Lowering
+from tileir.backend.lower.lowering import THREADS, Axes, Lowering
 from tileir.layout import Layout, Vector
 from tileir.types import I32, Element, Tile
 
@@ -200,20 +200,23 @@ class Window:
     start: Any = None
 
 
-def addresses(lowering: Lowering, window: Window, layout: Layout) -> Addresses:
-    """Offsets of what threads hold of a layout, from each thread's own first element."""
+def addresses(
+    lowering: Lowering, window: Window, layout: Layout, axes: Axes = THREADS
+) -> Addresses:
+    """Offsets of what threads hold of a layout, from each thread's own first element; or, with
+    `axes` of warps alone, from that of a warp's first thread."""
     place, thread = window.place, lowering.thread
     shift = len(place.shape) - 2
     row, column = (
-        _sum_or_none(thread, lowering.offset(layout, d), window.moved[d - shift])
+        _sum_or_none(thread, lowering.offset(layout, d, axes), window.moved[d - shift])
         for d in (place.slow, place.fast)
     )
-    bits = _moving_bits(layout, place.fast) * place.element.bytes
+    bits = _moving_bits(layout, place.fast, axes) * place.element.bytes
     if window.moved[place.fast - shift] is not None:
         bits = -1
     plane = [window.start]
     for dim in range(shift):
-        moving = lowering.offset(layout, dim)
+        moving = lowering.offset(layout, dim, axes)
         plane.append(None if moving is None else times(thread, moving, place.stride(dim)))
     planes = [p for p in plane if p is not None]
     return Addresses(lowering, place, row, column, added(thread, planes) if planes else None, bits)
@@ -225,10 +228,10 @@ def _sum_or_none(thread: Any, a: Any, b: Any) -> Any:
     return thread.binary("add", I32, a, b)
 
 
-def _moving_bits(layout: Layout, dim: int) -> int:
-    """Every bit that lanes and warps may set of the coordinate along `dim`."""
+def _moving_bits(layout: Layout, dim: int, axes: Axes) -> int:
+    """Every bit that `axes` may set of the coordinate along `dim`."""
     found = 0
-    for axis in ("lane", "warp"):
+    for axis in axes:
         for vector in layout.atom(axis):
             found |= vector[dim]
         for digit in layout.digits(axis):
