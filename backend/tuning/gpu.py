@@ -77,9 +77,13 @@ class GpuMeter:
     def compile(self, job: Job) -> Artifact:
         """The cubin."""
         start = time.perf_counter()
-        made = compile(job.module(), self.target, Options(**job.options), job.kernel)
+        module = job.module()
+        made = compile(module, self.target, Options(**job.options), job.kernel)
         plan, machine_code = made.metadata, made.assembled
-        bare = Compiled({}, "", "", "", plan, code=machine_code, remarked=())
+        bare = attrs.evolve(
+            made, stages={"input": module}, llvm="", optimized="", ptx="", plan=plan, notes=(),
+            code=machine_code, remarked=(),
+        )  # fmt: skip
         digest = hashlib.sha256(machine_code.cubin).hexdigest()[:20]
         return Artifact(
             bare, digest, plan.registers, plan.spills, plan.shared, time.perf_counter() - start
