@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from tileir.op import Effects, Op, attribute, family, one_of, op, operand
 from tileir.signature import INTEGERS, Var
-from tileir.values import Operand
+from tileir.types import Scalar, element_of
+from tileir.values import Constant, Operand
 
 I = Var("T", INTEGERS)  # noqa: E741 - the conventional name of an integer type variable
 
@@ -100,12 +101,28 @@ class Mul(Wrapping):
     commutative = True
 
 
+def _not_zero(divisor: Operand) -> bool:
+    """Whether a divisor is a literal that divides."""
+    return isinstance(divisor, Constant) and divisor.bits != 0
+
+
+def _in_range(count: Operand) -> bool:
+    """Whether a shift count is a literal below the number of bits."""
+    if not isinstance(count, Constant):
+        return False
+    return count.bits < cast(Scalar, element_of(count.type)).bits
+
+
 @family
 class Division(IntegerBinary):
     """Division: dividing by zero has no meaning and is reported."""
 
     rounding: DivRounding = attribute(one_of(DivRounding), default=DivRounding.ZERO)
     effects_ = Effects.TRAP
+
+    @property
+    def effects(self) -> Effects:
+        return Effects.PURE if _not_zero(self.rhs) else Effects.TRAP
 
     def evaluate(self, machine: Any, lhs: Any, rhs: Any) -> Any:
         return machine.elementwise(self.mnemonic, lhs, rhs, rounding=self.rounding.value, op=self)
@@ -139,6 +156,10 @@ class SRem(IntegerBinary):
     rounding: RemRounding = attribute(one_of(RemRounding), default=RemRounding.ZERO)
     effects_ = Effects.TRAP
 
+    @property
+    def effects(self) -> Effects:
+        return Effects.PURE if _not_zero(self.rhs) else Effects.TRAP
+
     def evaluate(self, machine: Any, lhs: Any, rhs: Any) -> Any:
         return machine.elementwise("srem", lhs, rhs, rounding=self.rounding.value, op=self)
 
@@ -151,6 +172,10 @@ class URem(IntegerBinary):
     """
 
     effects_ = Effects.TRAP
+
+    @property
+    def effects(self) -> Effects:
+        return Effects.PURE if _not_zero(self.rhs) else Effects.TRAP
 
     def evaluate(self, machine: Any, lhs: Any, rhs: Any) -> Any:
         return machine.elementwise("urem", lhs, rhs, op=self)
@@ -211,6 +236,10 @@ class Shift(IntegerBinary):
     """A shift by `rhs` bits, unsigned; a shift by n or more has no meaning and is reported."""
 
     effects_ = Effects.TRAP
+
+    @property
+    def effects(self) -> Effects:
+        return Effects.PURE if _in_range(self.rhs) else Effects.TRAP
 
     def evaluate(self, machine: Any, lhs: Any, rhs: Any) -> Any:
         return machine.elementwise(self.mnemonic, lhs, rhs, op=self)
