@@ -107,9 +107,8 @@ def run(plan: Plan) -> Report:
 
 
 def _started(plan: Plan, number: int) -> Any:
-    process = multiprocessing.get_context("spawn" if plan.gpu else "fork").Process(
-        target=_work, args=(plan, number)
-    )
+    context: Any = multiprocessing.get_context("spawn" if plan.gpu else "fork")
+    process = context.Process(target=_work, args=(plan, number))
     process.start()
     return process
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import attrs
@@ -16,25 +16,20 @@ from tileir.backend.driver.device import Driver, driver
 @cache
 def gpu() -> Gpu:
     """The GPUs. Raises `LaunchError` (TIR0711) where there is no driver."""
-    return Gpu(driver())
+    cuda = driver()
+    count = int(cuda.check(cuda.cuda.cuDeviceGetCount(), "cuDeviceGetCount"))
+    launch = ctypes.cast(ctypes.CDLL("libcuda.so.1").cuLaunchKernel, ctypes.c_void_p)
+    return Gpu(cuda, count, launch.value or 0)
 
 
-@attrs.frozen(slots=False, eq=False)
+@attrs.frozen(eq=False)
 class Gpu:
-    """Kernels launched through the driver: `tileir.backend.runtime.dispatch.Machine`."""
+    """Kernels launched through the driver: `tileir.backend.runtime.dispatch.Machine`. `devices`:
+    how many GPUs there are; `launch_address`: that of `cuLaunchKernel` in the driver's library."""
 
     cuda: Driver
-
-    @cached_property
-    def devices(self) -> int:
-        """How many GPUs there are."""
-        return int(self.cuda.check(self.cuda.cuda.cuDeviceGetCount(), "cuDeviceGetCount"))
-
-    @cached_property
-    def launch_address(self) -> int:
-        """Address of `cuLaunchKernel` in the driver's library."""
-        found = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
-        return ctypes.cast(found, ctypes.c_void_p).value or 0
+    devices: int
+    launch_address: int
 
     def owner(self, address: int) -> int | None:
         """The number of the GPU that can reach `address`; None where it is no memory of one."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -19,8 +19,12 @@ import attrs
 
 from tileir.backend.compile import Compiled
 from tileir.backend.driver.device import Driver, driver
+from tileir.backend.driver.filled import Filled
+from tileir.backend.driver.gpu import gpu
 from tileir.backend.driver.prelude import arranged, as_number
 from tileir.backend.driver.tensor_maps import encoded
+from tileir.backend.runtime.dispatch import Bound, Dispatcher
+from tileir.backend.runtime.reading import Tensor
 from tileir.backend.tma.plan import MapValues
 from tileir.errors import Diagnostic, LaunchError
 
@@ -38,7 +42,10 @@ _RANGES = {
 
 
 class Kernel:
-    """A compiled kernel on the current device, loaded when it is first launched."""
+    """A compiled kernel, loaded when it is first launched on a device.
+
+    Launches go to the device and the stream of the arrays they are given. Safe to use from several
+    threads."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
@@ -46,21 +53,55 @@ class Kernel:
         self._functions: dict[int, Any] = {}
         self._maps: dict[MapValues, Any] = {}
         self._blocks: int | None = None
+        self._filled = Filled()
+        self._dispatcher: Dispatcher | None = None
 
-    def __getitem__(self, grid: int | Sequence[int]) -> Launch:
-        """This kernel with a grid of 1 to 3 extents."""
+    def __getitem__(self, grid: int | Sequence[int]) -> Callable[..., None]:
+        """This kernel with a grid of 1 to 3 extents: a function of the kernel's arguments in
+        order, and `stream`. Keep it where the same grid is launched again."""
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         if not 1 <= len(extents) <= 3 or any(n < 1 for n in extents):
             raise _error(f"a grid has 1 to 3 positive extents, not {extents}")
-        return Launch(self, (*extents, 1, 1)[:3])
+        if self.compiled.host is not None:
+            return Launch(self, (*extents, 1, 1)[:3])
+        return partial((self._dispatcher or self._dispatching()).call, extents)
+
+    def fill(self, name: str, values: Any) -> None:
+        """Let the module's global `name` hold `values`, an array of the host of its type, in every
+        launch from now on. Raises LaunchError (TIR0710) where there is none, or it has another
+        size."""
+        plan = self.compiled.plan
+        if name not in plan.globals:
+            known = ", ".join(plan.globals) or "none"
+            raise _error(f"@{plan.kernel} has no global {name}; there are: {known}")
+        self._filled.note(name, values)
+        with self._lock:
+            for context, function in self._functions.items():
+                self._filled.into(driver(), context, function)
+
+    def _dispatching(self) -> Dispatcher:
+        plan = self.compiled.plan
+        names = tuple(p.name for p in plan.parameters)
+
+        def resolve(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Bound:
+            if named:
+                arguments += tuple(named[n] for n in names[len(arguments) :] if n in named)
+            return Bound(self, plan, arguments, names)
+
+        self._dispatcher = Dispatcher(gpu(), resolve, names)
+        return self._dispatcher
 
     def function(self, cuda: Driver) -> Any:
-        """The driver's handle of the kernel in the current context."""
+        """The driver's handle of the kernel in the current context, its globals filled."""
         context = cuda.context()
         found = self._functions.get(context)
         if found is None:
             with self._lock:
-                found = self._functions.setdefault(context, self._load(cuda))
+                if context not in self._functions:
+                    made = self._load(cuda)
+                    self._filled.into(cuda, context, made)
+                    self._functions[context] = made
+            found = self._functions[context]
         return found
 
     @cached_property
@@ -89,16 +130,6 @@ class Kernel:
         if plan.dynamic:
             cuda.allow_shared(function, plan.shared)
         return function
-
-
-@attrs.frozen
-class Tensor:
-    """A strided tensor on the GPU, for a parameter that is a descriptor: the address of its first
-    element, extents, and strides in elements."""
-
-    address: int
-    extents: tuple[int, ...]
-    strides: tuple[int, ...]
 
 
 @attrs.frozen

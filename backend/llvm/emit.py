@@ -193,6 +193,7 @@ def global_text(found: Global, scope: str) -> str:
     if found.external:
         return f"{name} = external addrspace({space}) global [{found.count} x {kind}]"
     word = "constant" if found.constant else "global"
+    word = word if found.initial is not None else f"externally_initialized {word}"
     align = found.alignment or element.bytes
     array = f"[{found.count} x {kind}] {_initial(found, kind)}, align {align}"
     return f"{name} = addrspace({space}) {word} {array}"

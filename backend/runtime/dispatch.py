@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from operator import index
 from typing import Any, Protocol
 
 import attrs
@@ -237,10 +238,11 @@ def extents_of(grid: Any, meta: Mapping[str, Any]) -> tuple[int, ...]:
     """The three extents of a grid: a number, a sequence, or a function of the arguments by name.
     Raises LaunchError."""
     found = grid(dict(meta)) if callable(grid) else grid
-    extents = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    extents: tuple[Any, ...] = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     if not 1 <= len(extents) <= 3 or not all(_extent(n) for n in extents):
         raise refused(f"a grid is 1 to 3 numbers that are not negative, not {found!r}")
-    return (*map(int, extents), 1, 1)[:3]
+    x, y, z = (*(index(n) for n in extents), 1, 1)[:3]
+    return x, y, z
 
 
 def _extent(number: Any) -> bool:

@@ -157,11 +157,11 @@ def _read_notes(found: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:
 
 def _read_note(found: Mapping[str, Any]) -> Diagnostic:
     place = found["location"]
-    return Diagnostic(**{
-        **found, "severity": Severity(found["severity"]),
+    rest: dict[str, Any] = {
+        "severity": Severity(found["severity"]), "notes": _read_notes(found["notes"]),
         "location": None if place is None else Location(**place),
-        "notes": _read_notes(found["notes"]),
-    })  # fmt: skip
+    }  # fmt: skip
+    return Diagnostic(**{**found, **rest})
 
 
 def _refused(why: str) -> CompileError:

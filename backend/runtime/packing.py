@@ -182,7 +182,7 @@ def _integer(argument: Argument, number: Any, bits: int) -> int:
 
 
 def _integer_like(
-    argument: Argument, number: int, slot: int, policy: Policy, bits: int
+    argument: Argument, number: Any, slot: int, policy: Policy, bits: int
 ) -> Arg | None:
     if isinstance(number, bool):
         return Arg(Kind.BOOL, slot)

@@ -100,3 +100,18 @@ def test_errors_say_what_would_help(softmax):
 def test_what_must_not_happen_is_a_defect():
     with pytest.raises(DefectError, match=r"TIR0714.*IndexError: nothing there"), typed():
         raise IndexError("nothing there")
+
+
+def test_tables_that_are_filled_before_a_launch_are_not_taken_for_zeros():
+    text = """tir 1.0
+GLOBAL
+define kernel void @k(i32* %y) {
+entry:
+  %p = global_address i32 addrspace(4)* @table
+  %v = load i32 %p
+  store %y, %v
+  ret
+}
+"""
+    found = compile(parse(text.replace("GLOBAL", "constant i32<4> @table")), "sm_80")
+    assert "ld.const" in found.ptx and found.metadata.globals == ("table",)

@@ -12,6 +12,8 @@ import pytest
 from matmuls import expected, inputs, problem
 
 from tileir.backend.driver import launch as launching, timing
+from tileir.backend.driver.gpu import Gpu
+from tileir.backend.runtime import native
 from tileir.backend.tuning import Exhaustive, GpuMeter, TuneError, gpu, tune
 from tileir.backend.tuning.bench import Opening, measured
 from tileir.backend.tuning.inline import Inline
@@ -31,6 +33,8 @@ class Driver:
         self.cuda = SimpleNamespace(
             **calls,
             CUdevice_attribute=SimpleNamespace(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE=1),
+            CUpointer_attribute=SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL=9),
+            cuPointerGetAttribute=lambda *_: (0, 0),
             cuCtxGetDevice=lambda: (0, 0),
             cuDeviceGetAttribute=lambda *_: (0, 50 << 20),
             cuEventCreate=lambda _: (0, object()),
@@ -68,7 +72,7 @@ class Driver:
 
     def load(self, compiled: Any, kernel: str) -> Any:
         assert compiled.cubin[:4] == b"\x7fELF"
-        return kernel
+        return 1
 
     def allow_shared(self, function: Any, size: int) -> None:
         pass
@@ -92,6 +96,8 @@ def device(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> D
     made = Driver(getattr(request, "param", False))
     for module in (gpu, timing, launching):
         monkeypatch.setattr(module, "driver", lambda: made)
+    monkeypatch.setattr(launching, "gpu", lambda: Gpu(made, 1, 0))
+    monkeypatch.setattr(native, "supported", lambda: False)
     return made
 
 

@@ -1,0 +1,58 @@
+"""Globals of a module, filled before a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.backend.driver.device import Driver
+from tileir.backend.llvm.text import global_name
+from tileir.errors import Diagnostic, LaunchError
+
+
+@attrs.frozen(eq=False)
+class Filled:
+    """What globals hold, by name."""
+
+    _values: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
+
+    def note(self, name: str, values: Any) -> None:
+        """Copy `values`, for every context."""
+        self._values[name] = np.array(values, order="C", copy=True)
+
+    def into(self, cuda: Driver, context: int, function: Any) -> None:
+        """Copy all to the module of `function` in `context`, after what was launched there.
+        Raises LaunchError (TIR0710, TIR0711)."""
+        if not self._values:
+            return
+        with _in(cuda, context):
+            cuda.synchronize()
+            module = cuda.check(cuda.cuda.cuFuncGetModule(function), "cuFuncGetModule")
+            for name, values in self._values.items():
+                _fill(cuda, module, name, values)
+
+
+@contextmanager
+def _in(cuda: Driver, context: int) -> Generator[None, None, None]:
+    """With `context` as the current one."""
+    if cuda.context() == context:
+        yield
+        return
+    cuda.check(cuda.cuda.cuCtxPushCurrent(cuda.cuda.CUcontext(context)), "cuCtxPushCurrent")
+    try:
+        yield
+    finally:
+        cuda.check(cuda.cuda.cuCtxPopCurrent(), "cuCtxPopCurrent")
+
+
+def _fill(cuda: Driver, module: Any, name: str, values: np.ndarray[Any, Any]) -> None:
+    status, address, size = cuda.cuda.cuModuleGetGlobal(module, global_name(name).encode())
+    cuda.check((status,), "cuModuleGetGlobal")
+    if size != values.nbytes:
+        message = f"global {name} has {size} bytes, and is to hold {values.nbytes}"
+        raise LaunchError(Diagnostic("TIR0710", message))
+    cuda.to_device(int(address), values.ctypes.data, values.nbytes)
