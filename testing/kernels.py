@@ -91,29 +91,34 @@ def convolution(
 
 def attention(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = False) -> Module:
     """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
-    ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018)."""
+    ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
+    Blocks of keys that every row sees come first, without masks of scores; `causal`, instances
+    with most of them do."""
     b = Builder()
     kinds = {name: _buffer(factor) for name in "qkvo"}
     with b.kernel("attention", **kinds, t=I32, scale=F32) as (q, k, v, o, t, scale):
-        first, head = b.program_id(axis=0) * bm, b.program_id(axis=1) * (t * d)
+        at = _longest_first(b) if causal else (b.program_id(axis=0), b.program_id(axis=1))
+        first, head = at[0] * bm, at[1] * (t * d)
         rows, keys, dims = (b.arange(bm) + first)[:, None], b.arange(bn), b.arange(d)
         inside = (rows < t).broadcast_to(bm, d)
         place = head + (rows * d + dims[None, :])
         queries = (q + place).load(inside, 0.0)
-        at_k = b.var(k + head + (keys[None, :] * d + dims[:, None]))
-        at_v = b.var(v + head + (keys[:, None] * d + dims[None, :]))
         most = b.var(b.full((bm,), -1e30, F32))
         sums = b.var(b.full((bm,), 0.0, F32))
         found = b.var(b.full((bm, d), 0.0, F32))
-        with b.for_(0, b.smin(t, first + bm) if causal else t, bn) as at:
+
+        def block_of_keys(at: Any, masked: bool) -> None:
             left = keys < t - at
-            block = at_k.get().load(left[None, :].broadcast_to(d, bn), 0.0)
+            here = keys + at
+            at_k = k + (head + (here[None, :] * d + dims[:, None]))
+            at_v = v + (head + (here[:, None] * d + dims[None, :]))
+            block = at_k.load(left[None, :].broadcast_to(d, bn), 0.0)
             scores = b.dot(queries, block, b.full((bm, bn), 0.0, F32))
-            seen = left[None, :].broadcast_to(bm, bn)
-            if causal:
-                here = (keys + at)[None, :].broadcast_to(bm, bn)
-                seen = seen & (here <= rows.broadcast_to(bm, bn))
-            scores = b.select(seen, scores, b.full((bm, bn), -1e30, F32))
+            if masked:
+                seen = left[None, :].broadcast_to(bm, bn)
+                if causal:
+                    seen = seen & (here[None, :].broadcast_to(bm, bn) <= rows.broadcast_to(bm, bn))
+                scores = b.select(seen, scores, b.full((bm, bn), -1e30, F32))
             highest = b.reduce(scores, axis=1, combiner="fmaxnum") * scale
             more = b.fmaxnum(most.get(), highest)
             far = (-more)[:, None].broadcast_to(bm, bn)
@@ -121,14 +126,25 @@ def attention(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = Fal
             shrink = b.exp2(most.get() - more)
             sums.set(sums.get() * shrink + b.reduce(weights, axis=1, combiner="fadd"))
             kept = found.get() * shrink[:, None].broadcast_to(bm, d)
-            values = at_v.get().load(left[:, None].broadcast_to(bn, d), 0.0)
+            values = at_v.load(left[:, None].broadcast_to(bn, d), 0.0)
             found.set(b.dot(weights.to(factor), values, kept))
             most.set(more)
-            at_k.set(at_k.get() + bn * d)
-            at_v.set(at_v.get() + bn * d)
+
+        whole = (first if causal else t) // bn * bn
+        with b.for_(0, whole, bn) as at:
+            block_of_keys(at, masked=False)
+        with b.for_(whole, b.smin(t, first + bm) if causal else t, bn) as at:
+            block_of_keys(at, masked=True)
         result = found.get() / sums.get()[:, None].broadcast_to(bm, d)
         (o + place).store(result.to(factor), inside)
     return b.module()
+
+
+def _longest_first(b: Builder) -> tuple[Any, Any]:
+    """Block of rows and head of this instance, the last blocks of all heads before others."""
+    blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
+    number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
+    return blocks - 1 - number // heads, number % heads
 
 
 def _buffer(element: Any) -> Any:

@@ -53,16 +53,16 @@ class _Loading:
         ops: list[Op],
     ) -> State:  # fmt: skip
         """The copy of one load: the ring's first waits for its slot, its last goes on."""
-        slot, parity = self.counting.at(state, part)
+        ring, (slot, parity) = part.rings[0], self.counting.at(state, part)
         full, empty = part.full.result, part.empty.result
         if part not in begun:
             begun[part] = 0
-            if not part.ring.resident:
+            if not ring.resident:
                 ops.append(MBarrierWait(empty, slot, inverse(parity, ops)))
-            ops.append(MBarrierExpect(full, slot, bytes=part.ring.bytes))
+            ops.append(MBarrierExpect(full, slot, bytes=ring.bytes))
         begun[part] += 1
         buffer, place = part.buffer(op), op.location
         copy = TmaLoad(op.descriptor, buffer, slot, full, slot, op.indices, location=place)
         ops.append(copy)
-        done = begun[part] == len(part.ring.loads) and not part.ring.resident
+        done = begun[part] == len(ring.loads) and not ring.resident
         return self.counting.advanced(state, part, ops) if done else state

@@ -36,12 +36,12 @@ class _Multiplying:
         for op in block.ops:
             part = part_of(self.parts, self.found, op)
             if part is not None:
-                if part.ring.early and part not in waited:
+                if part.rings[0].early and part not in waited:
                     self._wait(part, state, waited, ops)
             elif isinstance(op, Dot):
                 state = self._product(op, state, waited, ops)
             elif op is block.terminator:
-                for held in (p for p in self.parts if p.ring.until == block.label):
+                for held in (p for p in self.parts if any(r.until == block.label for r in p.rings)):
                     state = self._given_back(held, state, ops)
                 ops.append(op)
             else:
@@ -55,8 +55,13 @@ class _Multiplying:
 
     def _product(self, dot: Dot, state: State, waited: set[RingParts], ops: list[Op]) -> State:
         """The dot, and the slots that it was the last to read given back."""
-        moving = [p for p in self.parts if dot in p.ring.dots and not p.ring.early]
-        for part in moving:
+        moving = [
+            (part, ring)
+            for part in self.parts
+            for ring in part.rings
+            if dot in ring.dots and not ring.early
+        ]
+        for part, _ in moving:
             if part not in waited:
                 self._wait(part, state, waited, ops)
         (a, a_slot, trans_a), (b, b_slot, trans_b) = (
@@ -68,8 +73,8 @@ class _Multiplying:
         )  # fmt: skip
         done = WgmmaWait(made.result, results=dot.results, location=dot.location)
         ops += [made, done]
-        for part in moving:
-            if part.ring.dots[-1] is dot:
+        for part, ring in moving:
+            if ring.dots[-1] is dot:
                 state = self._given_back(part, state, ops)
         return state
 

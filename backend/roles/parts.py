@@ -22,10 +22,10 @@ BARRIERS = pointer(I64, AddressSpace.SHARED)
 
 @attrs.frozen(eq=False)
 class RingParts:
-    """A ring's buffers, one per load, and its barriers: `full` ends a phase when a slot has been
-    filled, `empty` when it has been read."""
+    """Buffers, one per load, and barriers of rings that are alike, which take turns: `full` ends a
+    phase when a slot has been filled, `empty` when it has been read."""
 
-    ring: Ring
+    rings: tuple[Ring, ...]
     slots: int
     buffers: tuple[SharedAlloc, ...]
     full: MBarrierAlloc
@@ -37,12 +37,30 @@ class RingParts:
 
     def buffer(self, op: Op) -> Value:
         """The buffer of load `op`."""
-        index = next(i for i, load in enumerate(self.ring.loads) if load.op is op)
-        return self.buffers[index].result
+        loads = (found for ring in self.rings for found in enumerate(ring.loads))
+        return self.buffers[next(i for i, load in loads if load.op is op)].result
 
 
-def parts_of(ring: Ring, slots: int, warps: int) -> RingParts:
-    """The parts of `ring`, which `warps` read."""
+def alike(rings: Sequence[Ring]) -> list[tuple[Ring, ...]]:
+    """Rings of different blocks whose slots hold the same and are given back alike."""
+    found: dict[Any, list[Ring]] = {}
+    for ring in rings:
+        held = tuple((load.element, load.rows, load.columns) for load in ring.loads)
+        number = 0
+        while _taken(ring, found.get(key := (held, ring.early, ring.resident, number), ())):
+            number += 1
+        found.setdefault(key, []).append(ring)
+    return [tuple(members) for members in found.values()]
+
+
+def _taken(ring: Ring, others: Sequence[Ring]) -> bool:
+    """Whether `ring` cannot take turns with others."""
+    return any(ring.resident or other.home == ring.home for other in others)
+
+
+def parts_of(rings: tuple[Ring, ...], slots: int, warps: int) -> RingParts:
+    """The parts of `rings`, which are alike and which `warps` read."""
+    ring = rings[0]
     buffers = tuple(
         SharedAlloc(
             pointer(load.element, AddressSpace.SHARED),
@@ -53,7 +71,7 @@ def parts_of(ring: Ring, slots: int, warps: int) -> RingParts:
     )  # fmt: skip
     full = MBarrierAlloc(BARRIERS, count=slots)
     return RingParts(
-        ring, slots, buffers, full, MBarrierAlloc(BARRIERS, count=slots, arrivals=warps)
+        rings, slots, buffers, full, MBarrierAlloc(BARRIERS, count=slots, arrivals=warps)
     )
 
 
@@ -117,4 +135,4 @@ def _made(ops: list[Op], op: Any) -> Value:
 def part_of(parts: Sequence[RingParts], found: Rings, op: Op) -> RingParts | None:
     """The parts of the ring that load `op` is of."""
     ring = found.of(op)
-    return None if ring is None else next(p for p in parts if p.ring is ring)
+    return None if ring is None else next(p for p in parts if ring in p.rings)

@@ -95,6 +95,8 @@ class Ring:
 
     loads: tuple[Staged, ...]
     dots: tuple[Dot, ...]
+    home: str
+    """The block of the loads."""
     resident: bool = False
     until: str | None = None
 
@@ -227,20 +229,21 @@ def _grouped(
             fed = _fed(dots, factors, near)
             if any(place[d.result] != place[dot.result] for d in fed):
                 yield "a block is multiplied in several places"
-            yield Ring(tuple(near), fed)
+            yield Ring(tuple(near), fed, place[dot.result])
 
 
 def _held(function: Function, staged: Staged, fed: tuple[Dot, ...]) -> Ring | str:
     """The ring of a load whose dots are in loops within its own, or in no loop."""
     place, nest = homes(function), loops(function)
-    loop = nest.around(place[staged.op.result])
+    home = place[staged.op.result]
+    loop = nest.around(home)
     if loop is None:
-        return Ring((staged,), fed, resident=True)
+        return Ring((staged,), fed, home, resident=True)
     if loop.latch is None or any(place[dot.result] not in loop.blocks for dot in fed):
         return "a block is multiplied outside the loop that reads it"
-    if not dominance(function).dominates(place[staged.op.result], loop.latch):
+    if not dominance(function).dominates(home, loop.latch):
         return "a block is not read in every round of its loop"
-    return Ring((staged,), fed, until=loop.latch)
+    return Ring((staged,), fed, home, until=loop.latch)
 
 
 def _fed(

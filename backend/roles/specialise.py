@@ -11,7 +11,7 @@ from tileir.analysis.uses import definitions
 from tileir.backend.roles.copies import copied
 from tileir.backend.roles.loading import loading
 from tileir.backend.roles.multiplying import multiplying
-from tileir.backend.roles.parts import RingParts, parts_of
+from tileir.backend.roles.parts import RingParts, alike, parts_of
 from tileir.backend.roles.rings import Rings, Staged, rings
 from tileir.backend.roles.storing import Outlet, outlet_bytes, storing
 from tileir.backend.tma.host import host_values
@@ -177,14 +177,15 @@ def specialised(
     if isinstance(makers, str):
         return makers
     stores = {op: s for op in function.ops if (s := _stored(function, op)) is not None}
-    room = shared - _SLACK - sum(r.bytes for r in found.rings if r.early)
-    each = sum(r.bytes for r in found.rings if not r.early)
+    kinds = alike(found.rings)
+    room = shared - _SLACK - sum(g[0].bytes for g in kinds if g[0].early)
+    each = sum(g[0].bytes for g in kinds if not g[0].early)
     if stores and not _fitting(room - _largest(stores), each, slots):
         stores = {}
     count = _fitting(room - _largest(stores), each, slots)
     if not count:
         return f"{each} bytes of slots do not fit twice in shared memory"
-    parts = [parts_of(r, 1 if r.early else count, 4 * groups) for r in found.rings]
+    parts = [parts_of(g, 1 if g[0].early else count, 4 * groups) for g in kinds]
     return _Making(function, found, parts, groups, makers, stores).functions()
 
 
@@ -276,7 +277,7 @@ class _Making:
 
     def _maps(self) -> dict[Value, TensorMap]:
         """A tensor map for every descriptor that a staged load takes."""
-        swizzles = {load.op.descriptor: load.swizzle for p in self.parts for load in p.ring.loads}
+        swizzles = {load.op.descriptor: load.swizzle for r in self.found.rings for load in r.loads}
         return {
             value: TensorMap(
                 op.base, op.to, op.dimensions, padding=op.padding, swizzle=swizzles[value],

@@ -21,6 +21,7 @@ from tileir.analysis.polynomial import (
     Lane,
     Monomial,
     Polynomial,
+    ProgramIndex,
     Symbol,
     number,
     symbol,
@@ -73,11 +74,13 @@ class Description:
 
 @attrs.frozen
 class Facts:
-    """What is known of a function's integers, and which of them the host can compute."""
+    """What is known of a function's integers, which of them the host can compute, and which the
+    entry defines."""
 
     forms: AffineForms
     ranges: Ranges
     known: Known
+    early: Known
 
     def settled(self, monomial: Monomial) -> bool:
         """Whether the host can compute a product."""
@@ -89,14 +92,20 @@ class Facts:
         return Polynomial(host), form - Polynomial(host)
 
     def unsure(self, form: Polynomial) -> Polynomial:
-        """The terms of `form` that may be negative, and the numbers beside them."""
+        """0 where no term of `form` is negative; else `form` less those of its terms that are not
+        negative and cannot be computed early."""
         sure = {
             monomial: factor
             for monomial, factor in form.terms.items()
             if factor > 0 and all(self._least(s) >= 0 for s in monomial)
         }
-        rest = form - Polynomial(sure)
-        return rest + number(sure.get((), 0)) if rest.terms else rest
+        if len(sure) == len(form.terms):
+            return NOTHING
+        late = {m: c for m, c in sure.items() if not all(self._soon(s) for s in m)}
+        return form - Polynomial(late)
+
+    def _soon(self, which: Symbol) -> bool:
+        return isinstance(which, ProgramIndex) or (isinstance(which, Value) and self.early(which))
 
     def _least(self, which: Symbol) -> int:
         return self.ranges.of(which)[0] if isinstance(which, Value) else 0

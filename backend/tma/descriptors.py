@@ -10,9 +10,10 @@ import attrs
 from tileir.analysis.affine import affine
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
-from tileir.analysis.polynomial import ProgramIndex
+from tileir.analysis.polynomial import ProgramIndex, Symbol
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import homes, uses
+from tileir.backend.tma.counters import with_counters
 from tileir.backend.tma.description import Description, Dimension, Facts, described
 from tileir.backend.tma.host import host_values
 from tileir.backend.tma.reach import before
@@ -124,7 +125,7 @@ def through_descriptors(function: Function) -> Outcome:
     found = list(_candidates(function))
     if not found:
         return Outcome(function)
-    guarded = _guarded(function, found)
+    guarded = _guarded(with_counters(function), found)
     facts = _facts(guarded)
     remarks: list[Diagnostic] = []
     chosen: dict[Op, Description] = {}
@@ -175,7 +176,9 @@ def _feeds(function: Function, op: Op) -> bool:
 
 def _facts(function: Function) -> Facts:
     known = host_values(function)
-    return Facts(affine(function), ranges(function), known.__contains__)
+    early = {v for op in function.entry.ops for v in op.results}
+    early.update(p.value for p in function.parameters)
+    return Facts(affine(function), ranges(function), known.__contains__, early.__contains__)
 
 
 def _description(function: Function, facts: Facts, op: Any) -> Description | str:
@@ -189,10 +192,7 @@ def _description(function: Function, facts: Facts, op: Any) -> Description | str
     if not facts.known(found.base):
         return "its base is not known to the host"
     unsure = {s for d in found.dimensions for m in d.unsure.terms for s in m}
-    early = {v for op in function.entry.ops for v in op.results} | {
-        p.value for p in function.parameters
-    }
-    if not all(isinstance(s, ProgramIndex) or s in early for s in unsure):
+    if not all(isinstance(s, ProgramIndex) or _is_early(facts, s) for s in unsure):
         return "an index may be negative"
     reached = _reached(function, op)
     moving = {s for d in found.dimensions for m in d.start.terms for s in m}
@@ -203,6 +203,10 @@ def _description(function: Function, facts: Facts, op: Any) -> Description | str
     ):
         return "what it reads may be written before"
     return found
+
+
+def _is_early(facts: Facts, which: Symbol) -> bool:
+    return isinstance(which, Value) and facts.early(which)
 
 
 def _reached(function: Function, op: Op) -> Any:
