@@ -31,6 +31,14 @@ _OF_PYTHON: dict[Any, Builtin] = {
 }
 """Python's functions as those of the language."""
 
+_STEERING: dict[Any, Callable[..., Any]] = {
+    control.constexpr: control.constexpr,
+    control.range: control.range,
+    control.static_range: control.static_range,
+    builtins.range: control.range,
+}
+"""What steers the compiler is made while compiling, of tensors too."""
+
 
 def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
     """The result of a call. Raises KernelError and CompilationError."""
@@ -41,12 +49,12 @@ def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any
     source = getattr(function, "source", None)
     if isinstance(source, Source):
         return inlined(frame, source, arguments, named)
-    if function in (control.constexpr, control.range, control.static_range):
-        return function(*arguments, **named)
-    if function is builtins.range:
-        return control.range(*arguments, **named)
-    if isinstance(function, DType):
+    if isinstance(function, DType) and len(arguments) == 1:
         return semantic.cast(of(frame.b, arguments[0]), function)
+    if not callable(function):
+        raise KernelError(f"{described(function)} is not a function", "TIR1003")
+    if function in _STEERING:
+        return _python(_STEERING[function], arguments, named)
     if not (is_static(arguments) and is_static(tuple(named.values()))):
         return _on_tensors(frame, function, arguments, named)
     return _python(function, arguments, named)
@@ -59,8 +67,15 @@ def _language(frame: Frame, function: Builtin, arguments: list[Any], named: dict
     except TypeError as error:
         text = str(error)
         if "argument" not in text:
-            raise
+            raise _misused(function, arguments) from error
         raise KernelError(f"tl.{function.name}: {text.split('() ')[-1]}", "TIR1003") from error
+    except (AttributeError, IndexError, OverflowError, ValueError) as error:
+        raise _misused(function, arguments) from error
+
+
+def _misused(function: Builtin, arguments: list[Any]) -> KernelError:
+    shown = ", ".join(map(described, arguments))
+    return KernelError(f"tl.{function.name} does not take ({shown})", "TIR1003")
 
 
 def _on_tensors(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
@@ -71,10 +86,8 @@ def _on_tensors(frame: Frame, function: Any, arguments: list[Any], named: dict[s
     if function in (isinstance, len, getattr, hasattr, type):
         return function(*arguments)
     name = getattr(function, "__name__", repr(function))
-    if callable(function):
-        message = f"{name} is a function of Python and cannot take tensors; decorate it with @jit"
-        raise KernelError(message, "TIR1003")
-    raise KernelError(f"{described(function)} is not a function", "TIR1003")
+    message = f"{name} is a function of Python and cannot take tensors; decorate it with @jit"
+    raise KernelError(message, "TIR1003")
 
 
 def _folded(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
@@ -90,8 +103,6 @@ def _folded(frame: Frame, function: Any, arguments: list[Any], named: dict[str, 
 
 def _python(function: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> Any:
     """A function of Python on what is known while compiling."""
-    if not callable(function):
-        raise KernelError(f"{described(function)} is not a function", "TIR1003")
     try:
         return function(*arguments, **named)
     except KernelError:

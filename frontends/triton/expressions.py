@@ -88,7 +88,10 @@ def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Any:
     found: list[Any] = []
     for item in node.elts:
         if isinstance(item, ast.Starred):
-            found.extend(evaluate(frame, item.value))
+            several = evaluate(frame, item.value)
+            if not isinstance(several, (tuple, list)):
+                raise KernelError(f"`*` unpacks tuples, not {described(several)}", "TIR1003")
+            found.extend(several)
         else:
             found.append(evaluate(frame, item))
     return tuple(found)

@@ -23,6 +23,6 @@ def wrong(message: str, place: Location | None, code: str = "TIR1001") -> Compil
     return CompilationError(Diagnostic(code, message, place))
 
 
-def refused(message: str) -> LaunchError:
+def refused(message: str, place: Location | None = None) -> LaunchError:
     """Arguments, tunables or a grid that a kernel cannot be launched with."""
-    return LaunchError(Diagnostic("TIR1005", message))
+    return LaunchError(Diagnostic("TIR1005", message, place))

@@ -51,8 +51,14 @@ def unary(sign: str, x: float) -> float:
 
 
 def parsed(text: str) -> float:
-    """The number that C's spelling stands for."""
-    body = text.lower()
+    """The number that C's spelling stands for. Raises ProgramError."""
+    try:
+        return _parsed(text.lower())
+    except ValueError:
+        raise ProgramError(f"`{text}` is no number") from None
+
+
+def _parsed(body: str) -> float:
     if body.startswith("0x"):
         return int(body.rstrip("ul"), 16)
     if "." in body or "e" in body or body[-1] in "fh":

@@ -84,7 +84,10 @@ class Program:
         if name is None and len(kernels) == 1:
             (name,) = kernels
         if name not in kernels:
-            raise refused(f"there is no kernel {name}; there are: {', '.join(kernels)}")
+            message = (
+                f"there is no kernel {name or 'alone'}; there are: {', '.join(kernels) or 'none'}"
+            )
+            raise refused(message, self.text.place(1, 1))
         return Kernel(self, name)
 
     def module(

@@ -92,7 +92,7 @@ def parse(text: Text) -> Any:
         found = "the end" if error.token.type == "$END" else f"`{error.token}`"
         place = text.place(error.line, error.column)
         if error.token.type == "$END":
-            place = text.place(len(text.lines), 1)
+            place = text.place(len(text.text.rstrip().splitlines()) or 1, 1)
         raise wrong(f"{found} does not belong here", place) from None
     except lark.UnexpectedCharacters as error:
         place = text.place(error.line, error.column)

@@ -225,6 +225,40 @@ tail:
 done:
   ret
 """,
+    "a fence of an inner loop, and the outer one": """
+  br outer
+outer:
+  !block
+  store %p, %v
+  br inner
+inner:
+  cond_br %d, again, next
+again:
+  gpu.barrier
+  fence {sem = acquire}
+  br inner
+next:
+  cond_br %c, outer, done
+done:
+  ret
+""",
+    "what an inner loop passes within warps, and the outer one": """
+  br outer
+outer:
+  !block
+  %a = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
+  br inner
+inner:
+  cond_br %d, again, next
+again:
+  !block
+  %b = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
+  br inner
+next:
+  cond_br %c, outer, done
+done:
+  ret
+""",
     "a barrier that later ones make needless": """
   br loop
 loop:

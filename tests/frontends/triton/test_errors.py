@@ -41,6 +41,32 @@ def too_many_of_few(x):
 
 
 @triton.jit
+def cast_of_nothing(x):
+    tl.cast(1, 2)  # §tl.cast(1, 2)
+
+
+@triton.jit
+def negative_extent(x):
+    tl.zeros((4, -4), tl.float32)  # §tl.zeros((4, -4), tl.float32)
+
+
+@triton.jit
+def endless_range(x):
+    for i in range():  # §range()
+        tl.store(x, i)
+
+
+@triton.jit
+def unpacked_tensor(x):
+    tl.store(*tl.arange(0, 4))  # §tl.store
+
+
+@triton.jit
+def called_list(x):
+    tl.store(x, [1, 2](tl.arange(0, 4)))  # §[1, 2](
+
+
+@triton.jit
 def not_static(x, n):
     tl.store(x + tl.arange(0, n), 0)  # §tl.arange(0, n)
 

@@ -180,3 +180,15 @@ def test_random_text_gives_errors_and_nothing_else() -> None:
             parse(" ".join(changed)).module()
         except TileirError as error:
             assert error.line is not None or error.code == "TIR1005"
+
+
+def test_what_is_no_number_is_an_error_at_its_place() -> None:
+    with pytest.raises(TileirError, match="`09` is no number") as caught:
+        parse("kernel void k(int* out) { *out = 09; }").module()
+    assert (caught.value.line, caught.value.column) == (1, 34)
+
+
+def test_a_program_without_kernels_says_so() -> None:
+    with pytest.raises(TileirError, match="there are: none") as caught:
+        parse("#define N 4\n").module()
+    assert caught.value.line == 1
