@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from math import prod
@@ -41,6 +41,7 @@ CPU = Target(
 """One warp in lockstep, whose shared memory is on the stack of its thread."""
 
 _HOST = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+_ANYWHERE = (1 << 64) - 1
 _SHARES = 4
 """Parts of the grid that a thread takes, so that uneven ones even out."""
 
@@ -62,6 +63,8 @@ class CpuKernel:
     llvm: str
     sites: tuple[Site, ...]
     optimize: int
+    checked: bool = False
+    """Whether accesses are looked at before they are made."""
     _alone: Any = attrs.field(factory=threading.Lock, init=False)
     """Held by a launch: its code asks one host."""
 
@@ -76,15 +79,20 @@ class CpuKernel:
         return self.code.optimized
 
     def __call__(
-        self, grid: int | Sequence[int], arguments: Sequence[Any], threads: int | None = None
-    ) -> list[str]:
+        self, grid: int | Sequence[int], arguments: Sequence[Any], threads: int | None = None,
+        ends: Mapping[int, tuple[int, int]] | None = None,
+    ) -> list[str]:  # fmt: skip
         """Run for every instance of `grid` on `threads` threads (None: one per processor), given
-        addresses and numbers; what was printed, a line each.
+        addresses and numbers; what was printed, a line each. `ends`, of a kernel that is checked,
+        are the first byte of the arrays of arguments and the one behind the last; what is not
+        there may be anywhere.
 
-        Raises `LaunchError` (TIR0713) where an assertion failed.
+        Raises `LaunchError`: TIR0713 where an assertion failed, TIR0501 where an access would be
+        outside of its array.
         """
         extents = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
-        packed = (ctypes.c_uint64 * (len(arguments) + 1))(*self._encoded(arguments))
+        given = [*self._encoded(arguments), *self._limits(ends or {})]
+        packed = (ctypes.c_uint64 * (len(given) + 1))(*given)
         calls, total, workers = Calls(), prod(extents), threads or os.cpu_count() or 1
         host = _HOST(lambda site, address: self.sites[site].serve(calls, address))
 
@@ -96,8 +104,14 @@ class CpuKernel:
             _spread(part, total, workers)
         failure = calls.first_failure()
         if failure is not None:
-            raise LaunchError(Diagnostic("TIR0713", failure))
+            raise LaunchError(Diagnostic(failure[1], failure[0]))
         return calls.in_order()
+
+    def _limits(self, ends: Mapping[int, tuple[int, int]]) -> list[int]:
+        if not self.checked:
+            return []
+        count = len(self.module.functions[self.kernel].parameters)
+        return [limit for i in range(count) for limit in ends.get(i, (0, _ANYWHERE))]
 
     def _encoded(self, arguments: Sequence[Any]) -> list[int]:
         found: list[int] = []
@@ -124,9 +138,11 @@ def _spread(part: Callable[[int, int], None], total: int, workers: int) -> None:
 
 
 def compile(
-    module: Module, kernel: str | None = None, *, optimize: int = 3, permit: tuple[str, ...] = ()
-) -> CpuKernel:
-    """Compile `kernel`, or the only kernel of `module`, for this machine's CPU.
+    module: Module, kernel: str | None = None, *, optimize: int = 3,
+    permit: tuple[str, ...] = (), checked: bool = False,
+) -> CpuKernel:  # fmt: skip
+    """Compile `kernel`, or the only kernel of `module`, for this machine's CPU; `checked`: accesses
+    are looked at before they are made.
 
     Raises `CompileError`: TIR0706 for an op that no CPU runs, TIR0707 for a kernel that is not
     there.
@@ -139,8 +155,8 @@ def compile(
     check_permitted(prepared.functions[name], permit)
     function, memory = _laid_out(prepared.functions[name])
     last = prepared.with_functions({**prepared.functions, name: function})
-    text, sites = emit(last, name, memory, CPU)
-    return CpuKernel(last, name, text, tuple(sites), optimize)
+    text, sites = emit(last, name, memory, CPU, checked)
+    return CpuKernel(last, name, text, tuple(sites), optimize, checked)
 
 
 def _laid_out(function: Function) -> tuple[Function, Plan]:

@@ -10,10 +10,11 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from tileir.backend.cpu.bounds import FUNCTIONS as BEYOND
 from tileir.backend.cpu.dots import RULES as OWN
 from tileir.backend.cpu.host import Site
 from tileir.backend.cpu.lanes import scalar_type
-from tileir.backend.cpu.lowering import PLACES, CpuLowering, caller, parameters_of
+from tileir.backend.cpu.lowering import PLACES, CpuLowering, caller, ends_of, parameters_of
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.emit import global_text, reached
@@ -30,8 +31,11 @@ _ATTRIBUTES = (
 )
 
 
-def emit(module: Module, kernel: str, plan: Plan, target: Target) -> tuple[str, list[Site]]:
-    """The text, and the places where it asks Python. Raises `CompileError` (TIR0706)."""
+def emit(
+    module: Module, kernel: str, plan: Plan, target: Target, checked: bool = False
+) -> tuple[str, list[Site]]:
+    """The text, and the places where it asks Python; `checked`: accesses are looked at first, given
+    the ends of the arrays behind the arguments. Raises `CompileError` (TIR0706)."""
     function, table = module.functions[kernel], ChainMap(OWN, cast(Any, rules()))
     sites: list[Site] = []
     declarations: dict[str, None] = {}
@@ -39,10 +43,20 @@ def emit(module: Module, kernel: str, plan: Plan, target: Target) -> tuple[str, 
     for found in (function, *reached(module, function)):
         thread = CpuThread()
         thread.sites = sites
-        definitions.append(_function(module, found, plan, target, thread, table))
+        guarded = checked and found is function
+        definitions.append(_function(module, found, plan, target, thread, table, guarded))
         declarations.update(thread.declarations)
-    parts = ("@host = internal global ptr null", *declarations, *definitions, _run(function),
-             _SET_HOST, _ATTRIBUTES, "")  # fmt: skip
+    host, run = "@host = internal global ptr null", _run(function, checked)
+    parts = (
+        host,
+        *declarations,
+        *definitions,
+        *[BEYOND] * checked,
+        run,
+        _SET_HOST,
+        _ATTRIBUTES,
+        "",
+    )
     return "\n".join(parts), sites
 
 
@@ -54,12 +68,14 @@ _SET_HOST = """define void @set_host(ptr %function) #0 {
 
 def _function(
     module: Module, function: Function, plan: Plan, target: Target, thread: CpuThread,
-    table: Mapping[str, Rule],
+    table: Mapping[str, Rule], checked: bool,
 ) -> str:  # fmt: skip
     machine: Any = thread
     offsets = plan.offsets if function.kernel else {}
     contiguity = Contiguity.of(function)
-    lowering = CpuLowering(module, function, target, machine, contiguity, offsets, table)
+    lowering = CpuLowering(
+        module, function, target, machine, contiguity, offsets, table, checked=checked
+    )
     thread.inline = caller(lowering)
     _check(function)
     for parameter, name in zip(function.parameters, parameters_of(function), strict=True):
@@ -68,7 +84,7 @@ def _function(
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
     thread.leave = "ret void" if result == "void" else f"ret {result} zeroinitializer"
     lowering.body()
-    names = ", ".join([*(f"{kind} {n}" for n, kind in parameters_of(function).items()), *PLACES])
+    names = ", ".join(_given(function, checked))
     entry = list(thread.at_entry)
     if plan.size and function.kernel:
         entry.insert(0, f"  %shared = alloca [{plan.size} x i8], align 64")
@@ -85,10 +101,21 @@ def _check(function: Function) -> None:
             raise CompileError(Diagnostic("TIR0706", message, parameter.location))
 
 
-def _run(kernel: Function) -> str:
+def _given(function: Function, checked: bool) -> list[str]:
+    """What a function is called with."""
+    ends = _ends(function) if checked else []
+    return [*(f"{k} {n}" for n, k in parameters_of(function).items()),
+            *(f"i64 {n}" for n in ends), *PLACES]  # fmt: skip
+
+
+def _ends(function: Function) -> list[str]:
+    return [n for i in range(len(function.parameters)) for n in ends_of(i)]
+
+
+def _run(kernel: Function, checked: bool) -> str:
     """The loop over program instances."""
-    loaded = "\n".join(_arguments(kernel))
-    given = ", ".join([*(f"{k} {n}" for n, k in parameters_of(kernel).items()), *PLACES])
+    loaded = "\n".join(_arguments(kernel, checked))
+    given = ", ".join(_given(kernel, checked))
     counts = "i32 %gx, i32 %gy, i32 %gz"
     return f"""define void @run(ptr %arguments, i64 %first, i64 %last, {counts}) #0 {{
 entry:
@@ -114,7 +141,7 @@ done:
 }}"""
 
 
-def _arguments(kernel: Function) -> Iterator[str]:
+def _arguments(kernel: Function, checked: bool) -> Iterator[str]:
     for i, (name, kind) in enumerate(parameters_of(kernel).items()):
         yield f"  %s{i} = getelementptr i64, ptr %arguments, i64 {i}"
         if kind == "i1":
@@ -122,3 +149,6 @@ def _arguments(kernel: Function) -> Iterator[str]:
             yield f"  {name} = trunc i8 %b{i} to i1"
         else:
             yield f"  {name} = load {kind}, ptr %s{i}"
+    for i, name in enumerate(_ends(kernel) if checked else (), len(kernel.parameters)):
+        yield f"  %s{i} = getelementptr i64, ptr %arguments, i64 {i}"
+        yield f"  {name} = load i64, ptr %s{i}"

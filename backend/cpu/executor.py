@@ -32,7 +32,7 @@ class CpuExecutor:
         if importlib.util.find_spec("llvmlite") is None or may_wait(module):
             return False
         try:
-            return bool(_compiled(module, kernel).code)
+            return bool(_compiled(module, kernel, checked=True).code)
         except TileirError:
             return False
 
@@ -48,16 +48,19 @@ class CpuExecutor:
         `tileir.backend.cpu.compile`, `threads`, and `output`, a list that printed lines are added
         to.
 
-        Raises `CompileError` and `LaunchError`. What reads or writes outside of its arrays is not
-        noticed, as for any native code.
+        Accesses are looked at before they are made (`checked = False`: not, which is faster).
+        Raises `CompileError` and `LaunchError`: TIR0713 where an assertion failed, TIR0501 where an
+        access would be outside of the array of the parameter that its pointer comes from.
         """
+        options.setdefault("checked", True)
         threads, output = options.pop("threads", None), options.pop("output", None)
         compiled = _compiled(module, kernel, **options)
         function = module.functions[compiled.kernel]
         values = expanded(function, ordered(module, compiled.kernel, arguments))
         spans = {id(v): Span.of(v) for v in values if isinstance(v, np.ndarray)}
         given = [_passed(spans.get(id(v)), v) for v in values]
-        printed = compiled(grid, given, threads)
+        ends = {i: _ends(spans[id(v)]) for i, v in enumerate(values) if id(v) in spans}
+        printed = compiled(grid, given, threads, ends)
         for span in spans.values():
             span.write_back()
         if output is None:
@@ -92,6 +95,11 @@ def _compiled(module: Module, kernel: str | None, **options: Any) -> CpuKernel:
 def _kernels(module: Module) -> dict[Any, CpuKernel]:
     """What has been compiled of a module."""
     return {}
+
+
+def _ends(span: Span) -> tuple[int, int]:
+    first = span.data.ctypes.data
+    return first, first + span.data.nbytes
 
 
 def _passed(span: Span | None, value: Any) -> Any:

@@ -25,7 +25,8 @@ from tileir.backend.simt.numbers import DTYPES, ptx
 from tileir.errors import CompileError, Diagnostic
 from tileir.types import F32, I1, I8, I32, I64, Element, Pointer
 
-_SLOT = 256
+SLOT = 256
+"""Bytes for the values that all lanes give."""
 Array = np.ndarray[Any, Any]
 
 
@@ -34,7 +35,8 @@ class Calls:
     """What was said and what failed during a launch."""
 
     printed: list[str] = attrs.field(factory=list)
-    failures: list[str] = attrs.field(factory=list)
+    failures: list[tuple[str, str]] = attrs.field(factory=list)
+    """Messages, with their codes."""
     _lock: Any = attrs.field(factory=threading.Lock)
 
     def say(self, lines: list[str]) -> None:
@@ -46,14 +48,14 @@ class Calls:
         """What was printed, instance by instance, as if each ran after the one before."""
         return sorted(self.printed, key=_instance)
 
-    def first_failure(self) -> str | None:
-        """What failed in the first of the instances in which something did."""
-        return min(self.failures, key=_instance, default=None)
+    def first_failure(self) -> tuple[str, str] | None:
+        """What failed in the first of the instances in which something did, and its code."""
+        return min(self.failures, key=lambda f: _instance(f[0]), default=None)
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str, code: str = "TIR0713") -> None:
         """Note a failure."""
         with self._lock:
-            self.failures.append(message)
+            self.failures.append((message, code))
 
 
 @attrs.frozen(eq=False)
@@ -65,9 +67,9 @@ class Site:
 
     def serve(self, calls: Calls, address: int) -> None:
         """Answer the code that waits, with the buffer at `address`."""
-        size = _SLOT * (len(self.given) + 1)
+        size = SLOT * (len(self.given) + 1)
         raw = np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), np.uint8)
-        slots = [raw[_SLOT * i : _SLOT * (i + 1)] for i in range(len(self.given) + 1)]
+        slots = [raw[SLOT * i : SLOT * (i + 1)] for i in range(len(self.given) + 1)]
         values = [
             np.array(slot[: WIDTH * np.dtype(kind).itemsize].view(kind))
             for kind, slot in zip(self.given, slots[1:], strict=True)
@@ -93,7 +95,7 @@ class Hosted(Numbers):
         self, site: Site, operands: Sequence[tuple[Element, Lanes]], result: Element | None
     ) -> Lanes:
         """The answer of `site` to the values of all lanes."""
-        place, size = self.fresh(), _SLOT * (len(operands) + 1)
+        place, size = self.fresh(), SLOT * (len(operands) + 1)
         self.at_entry.append(f"  {place} = alloca [{size} x i8], align 64")
         held = self.cast("zext", "i1", "i8", I1, Wide(self.mask(self.active)))
         self.line(f"store {vector_type(I8)} {held}, ptr {place}, align 1")
@@ -102,7 +104,7 @@ class Hosted(Numbers):
             if element.bits < 8:
                 kind, value = vector_type(I8), str(self.cast("zext", f"i{element.bits}", "i8",
                                                              element, Wide(value)))  # fmt: skip
-            at = self.emit(f"getelementptr i8, ptr {place}, i64 {_SLOT * i}")
+            at = self.emit(f"getelementptr i8, ptr {place}, i64 {SLOT * i}")
             self.line(f"store {kind} {value}, ptr {at}, align 1")
         host = self.emit("load ptr, ptr @host, align 8")
         self.line(f"call void {host}(i64 {len(self.sites)}, ptr {place})")
@@ -184,8 +186,7 @@ class Hosted(Numbers):
         ids = [(I32, thread.program_id(axis)) for axis in range(3)]
 
         def answer(calls: Calls, given: list[Array], held: Array) -> None:
-            instance = ", ".join(str(int(n[0])) for n in given)
-            calls.fail(f"({instance}) {place}{message}")
+            calls.fail(f"{instance_of(given)} {place}{message}")
 
         self.ask(Site(tuple(_dtype(e) for e, _ in ids), answer), ids, None)
 
@@ -201,6 +202,11 @@ class Hosted(Numbers):
 
     def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> Lanes:
         raise CompileError(Diagnostic("TIR0706", f"{symbol} is known to a GPU only"))
+
+
+def instance_of(ids: Sequence[Array]) -> str:
+    """How the instance with these ids, the same in all lanes, is called."""
+    return f"({', '.join(str(int(n[0])) for n in ids)})"
 
 
 def _instance(line: str) -> tuple[int, int, int]:

@@ -8,10 +8,13 @@ from typing import Any
 import attrs
 
 from tileir.analysis.cfg import cfg
+from tileir.backend.cpu.bounds import Guard
 from tileir.backend.cpu.lanes import WIDTH, Lanes, Wide, scalar_type, vector_type
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.lower.lowering import Fragment, Lowering, registers, scalar_of
+from tileir.backend.memory.roots import roots
+from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -20,16 +23,32 @@ from tileir.types import I1, Tile, Type
 
 @attrs.define
 class CpuLowering(Lowering):
-    """A lowering whose tiles are vectors, and whose scalars all lanes share."""
+    """A lowering whose tiles are vectors, and whose scalars all lanes share. `checked`: accesses
+    through parameters are looked at before they are made."""
+
+    checked: bool = attrs.field(default=False, kw_only=True)
 
     def lower(self, op: Op) -> list[Fragment]:
-        found = super().lower(op)
         machine: Any = self.thread
+        machine.guard = self._guard(op) if self.checked else None
+        found = super().lower(op)
+        machine.guard = None
         return [
             fragment if isinstance(value.type, Tile)
             else [machine.shared_by_all(scalar_of(value.type), x) for x in fragment]
             for value, fragment in zip(op.results, found, strict=True)
         ]  # fmt: skip
+
+    def _guard(self, op: Op) -> Guard | None:
+        """The array of the parameter through which `op` accesses memory."""
+        if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
+            return None
+        root = roots(self.function).get(op.inputs[0])  # type: ignore[arg-type]
+        for i, parameter in enumerate(self.function.parameters):
+            if parameter.value is root:
+                place = f"{op.location.file}:{op.location.line}: " if op.location else ""
+                return Guard(*ends_of(i), op.mnemonic, parameter.name or str(i), place)
+        return None
 
     def body(self) -> None:
         blocks = [self.function.blocks[label] for label in cfg(self.function).order]
@@ -146,6 +165,11 @@ def _lane_by_lane(
         ]  # fmt: skip
 
     return machine.loop(WIDTH, elements, [x for _, x in found], step)
+
+
+def ends_of(index: int) -> tuple[str, str]:
+    """Names of the first byte of the array of a parameter, and of the one behind its last."""
+    return f"%first{index}", f"%end{index}"
 
 
 def parameters_of(function: Function) -> Mapping[str, str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.cpu.atomics import Atomics
-from tileir.backend.cpu.host import Hosted
+from tileir.backend.cpu.bounds import Bounded
 from tileir.backend.cpu.lanes import (
     WIDTH,
     Lanes,
@@ -21,7 +20,7 @@ from tileir.types import F32, I1, I32, AddressSpace, Element, Pointer, Type
 Called = Callable[[str, Sequence[Type], Sequence[tuple[Type, Lanes]]], list[Lanes]]
 
 
-class CpuThread(Atomics, Hosted):
+class CpuThread(Bounded):
     """Writes LLVM IR for all lanes of one program instance."""
 
     f8_conversion = False

@@ -1,0 +1,92 @@
+"""Accesses outside of arrays: found before they are made, and named."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.backend.cpu.executor import CpuExecutor
+from tileir.builder import F32, I32, Builder, pointer
+from tileir.errors import LaunchError
+from tileir.ir import Module
+
+
+def built(body: Any, **arguments: Any) -> Module:
+    b = Builder()
+    with b.kernel("k", **arguments) as given:
+        body(b, *given)
+    return b.module()
+
+
+def copies(b: Builder, x: Any, y: Any, n: Any) -> None:
+    place = b.program_id(axis=0) * 64 + b.arange(64)
+    (y + place).store((x + place).load(place < n, 0.0), place < n)
+
+
+def gathers(b: Builder, x: Any, y: Any, at: Any) -> None:
+    lanes = b.arange(8)
+    (y + lanes).store((x + (at + lanes).load()).load())
+
+
+def adds(b: Builder, x: Any, at: Any) -> None:
+    b.atomic_rmw(x + at, 1, op="add")
+
+
+COPIES = built(copies, x=pointer(F32), y=pointer(F32), n=I32)
+GATHERS = built(gathers, x=pointer(F32), y=pointer(F32), at=pointer(I32))
+ADDS = built(adds, x=pointer(I32), at=I32)
+
+
+def launch(module: Module, grid: int, *arguments: Any, **options: Any) -> None:
+    CpuExecutor().launch(module, None, grid, list(arguments), **options)
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 100])
+def test_masked_ends_are_inside(size: int) -> None:
+    x, y = np.arange(size, dtype=np.float32), np.zeros(size, np.float32)
+    launch(COPIES, 2, x, y, size)
+    assert (x == y).all()
+
+
+def test_the_first_access_outside_is_named() -> None:
+    x, y = np.ones(100, np.float32), np.ones(128, np.float32)
+    match = r"\(1, 0, 0\) .*test_bounds.py:\d+: load of 4 bytes at byte 400 of x, which has 400"
+    with pytest.raises(LaunchError, match=match) as caught:
+        launch(COPIES, 2, x, y, 128)
+    assert caught.value.code == "TIR0501"
+    with pytest.raises(LaunchError, match="store of 4 bytes at byte 256 of y, which has 256"):
+        launch(COPIES, 2, np.ones(128, np.float32), np.ones(64, np.float32), 128)
+
+
+@pytest.mark.parametrize("bad", [-1, 16, 1 << 28, -(1 << 28)])
+def test_gathered_addresses_are_each_looked_at(bad: int) -> None:
+    x, y, at = np.arange(16, dtype=np.float32), np.zeros(8, np.float32), np.zeros(8, np.int32)
+    launch(GATHERS, 1, x, y, at)
+    at[5] = bad
+    with pytest.raises(LaunchError, match=f"load of 4 bytes at byte {4 * bad} of x, which has 64"):
+        launch(GATHERS, 1, x, y, at)
+    assert (y == 0).all()
+
+
+def test_atomics_are_looked_at() -> None:
+    x = np.zeros(4, np.int32)
+    launch(ADDS, 3, x, 3)
+    assert x.tolist() == [0, 0, 0, 3]
+    with pytest.raises(LaunchError, match="atomic_rmw of 4 bytes at byte 16 of x"):
+        launch(ADDS, 3, x, 4)
+
+
+def test_strided_arrays_end_where_their_elements_do() -> None:
+    whole = np.arange(64, dtype=np.float32)
+    y = np.zeros(64, np.float32)
+    launch(COPIES, 1, whole[::-1][63:], y, 1)
+    assert y[0] == 0
+    with pytest.raises(LaunchError, match="at byte 4 of x, which has 4"):
+        launch(COPIES, 1, whole[:1], y, 2)
+
+
+def test_who_asks_for_speed_is_not_looked_at() -> None:
+    kernel: Any = CpuExecutor().launch(
+        COPIES, None, 1, [np.ones(64, np.float32), np.ones(64, np.float32), 64], checked=False
+    )
+    assert not kernel.checked and "outside" not in kernel.llvm
