@@ -122,8 +122,8 @@ def attention(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = Fal
             highest = b.reduce(scores, axis=1, combiner="fmaxnum") * scale
             more = b.fmaxnum(most.get(), highest)
             far = (-more)[:, None].broadcast_to(bm, bn)
-            weights = b.exp2(b.fma(scores, b.full((bm, bn), scale, F32), far))
-            shrink = b.exp2(most.get() - more)
+            weights = b.exp2(b.fma(scores, b.full((bm, bn), scale, F32), far), fast="approx")
+            shrink = b.exp2(most.get() - more, fast="approx")
             sums.set(sums.get() * shrink + b.reduce(weights, axis=1, combiner="fadd"))
             kept = found.get() * shrink[:, None].broadcast_to(bm, d)
             values = at_v.load(left[:, None].broadcast_to(bn, d), 0.0)
