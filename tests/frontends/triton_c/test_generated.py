@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tileir.frontends.triton_c import parse
 
+from ..budget import PART, PROGRAMS, SEEDS
 from ..imperative import WIDTH, decoded
 from ..malformed import mistaken, refused
 
-QUICK = settings(
-    max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
 
-
-@QUICK
+@PROGRAMS
 @given(st.lists(st.integers(0, 11), max_size=60), st.integers(-99, 99), st.integers(-99, 99))
 def test_generated_programs(numbers: list[int], n: int, m: int) -> None:
     check(numbers, n, m, "interpreter")
@@ -57,10 +54,10 @@ kernel void k(restrict read_only float* x, float* out, int n) {
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_malformed_programs_end_in_errors_with_a_place(seed: int) -> None:
     count = sum(
         refused(lambda text: parse(text, "k.c").module(), source)
-        for source in mistaken(SOURCES, 500, seed)
+        for source in mistaken(SOURCES, PART, seed)
     )
-    assert count > 200
+    assert count > PART // 3
