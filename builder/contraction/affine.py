@@ -127,6 +127,27 @@ class Bound:
         high = None if self.high is None or found.stop <= self.high else self.high
         return None if low is None and high is None else Bound(self.of, low, high)
 
+    def normal(self) -> Bound:
+        """The same condition on an expression without a constant, most of its factors positive."""
+        c = self.of.constant
+        low = None if self.low is None else self.low - c
+        high = None if self.high is None else self.high - c
+        signs = sum(1 if n > 0 else -1 for _, n in self.of.terms)
+        if signs >= 0:
+            return Bound(self.of - c, low, high)
+        turned = (None if high is None else 1 - high), (None if low is None else 1 - low)
+        return Bound(c - self.of, *turned)
+
+    def both(self, other: Bound) -> Bound:
+        """This and another condition on the same expression."""
+        lows = [x for x in (self.low, other.low) if x is not None]
+        highs = [x for x in (self.high, other.high) if x is not None]
+        return Bound(self.of, max(lows, default=None), min(highs, default=None))
+
+    def implies(self, other: Bound) -> bool:
+        """Whether `other`, on the same expression, holds where this does."""
+        return self.of == other.of and self.both(other) == self
+
     def __str__(self) -> str:
         low = "" if self.low is None else f"{self.low} <= "
         return f"{low}{self.of}" + ("" if self.high is None else f" < {self.high}")

@@ -21,6 +21,7 @@ from tileir.builder.contraction.terms import (
     Tensor,
     Term,
     mapped,
+    padded,
     reads,
     replaced,
     walk,
@@ -87,15 +88,6 @@ def as_read(element: Element, term: Term) -> Term:
         return term
     stored = Cast(element, term)
     return stored if exact else Cast(wide(element), stored)
-
-
-def padded(term: Term) -> Term:
-    """A choice between a read and 0 as a guarded read."""
-    match term:
-        case Choose(where, Read() as read, Number(0)):
-            return attrs.evolve(read, guards=(*read.guards, *where))
-        case _:
-            return term
 
 
 # What is worth it -------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from tileir.builder.contraction.axes import At, Axis
 from tileir.builder.contraction.emit import Emitter, guards
 from tileir.builder.contraction.functions import call, wide
 from tileir.builder.contraction.kinds import kind_of
-from tileir.builder.contraction.terms import Apply, Cast, Number, Read, Reduce, Term, free
+from tileir.builder.contraction.terms import Apply, Cast, Number, Read, Reduce, Term, free, padded
 from tileir.builder.contraction.view import View, over
 from tileir.builder.expr import Expr
 from tileir.types import BF16, F16, F32, F64, I8, Element, Scalar
@@ -38,7 +38,7 @@ def factors(term: Term) -> tuple[Term, ...]:
         return tuple(x for part in term.arguments for x in factors(part))
     if isinstance(term, Cast) and isinstance(term.of, Read) and kind_of(term.of) is term.element:
         return (term.of,)  # what a read is computed in anyway
-    return (term,)
+    return (padded(term),)
 
 
 def sides_of(term: Reduce, view: View) -> Sides | None:
@@ -132,7 +132,7 @@ def _covered(terms: Sequence[Term], bound: Bound, view: View) -> bool:
     """Whether a single read is 0 where `bound` fails."""
     if len(terms) != 1 or not isinstance(terms[0], Read) or terms[0].tensor.by_value:
         return False
-    return bound in view.beyond(guards(terms[0]))
+    return any(guard.implies(bound) for guard in view.beyond(guards(terms[0])))
 
 
 def _runs_along(terms: Sequence[Term], at: At) -> bool:

@@ -183,3 +183,12 @@ def replaced(term: Term, by: Mapping[Index, Affine]) -> Term:
             return attrs.evolve(made, where=tuple(bound.replaced(by) for bound in made.where))
         case _:
             return made
+
+
+def padded(term: Term) -> Term:
+    """A choice between a read and 0 as a guarded read."""
+    match term:
+        case Choose(where, Read() as read, Number(0)):
+            return attrs.evolve(read, guards=(*read.guards, *where))
+        case _:
+            return term

@@ -89,9 +89,13 @@ class View:
         return tile if self.rank == 1 else tile[key]
 
     def beyond(self, where: Sequence[Bound]) -> tuple[Bound, ...]:
-        """What of the conditions is not certain here."""
-        found = (bound.beyond(self.spans) for bound in where)
-        return tuple(dict.fromkeys(bound for bound in found if bound is not None))
+        """What of the conditions is not certain here, one condition for each expression."""
+        found: dict[Affine, Bound] = {}
+        for bound in where:
+            left = bound.normal().beyond(self.spans)
+            if left is not None:
+                found[left.of] = left.both(found.get(left.of, left))
+        return tuple(found.values())
 
     def mask(self, where: Sequence[Bound]) -> Any:
         """Whether all conditions hold, None where that is certain, or a value."""
