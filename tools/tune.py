@@ -7,7 +7,7 @@ import contextlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -183,7 +183,7 @@ def _search(options: argparse.Namespace) -> Any:
 
 
 @contextmanager
-def _executor(options: argparse.Namespace) -> Iterator[Executor]:
+def _executor(options: argparse.Namespace) -> Generator[Executor]:
     """Who compiles: a Dask cluster, or processes of our own."""
     if options.dask is None:
         with Workers(options.processes, options.compile_limit) as workers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,7 +51,7 @@ class Stopwatch:
         return [cuda.check(elapsed(a, b), "cuEventElapsedTime") / 1e3 for a, b in pairs]
 
     @contextmanager
-    def _events(self, count: int) -> Iterator[list[Any]]:
+    def _events(self, count: int) -> Generator[list[Any]]:
         cuda = self.cuda
         made = [cuda.check(cuda.cuda.cuEventCreate(0), "cuEventCreate") for _ in range(count)]
         try:

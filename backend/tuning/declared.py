@@ -58,12 +58,16 @@ def declared(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
             if option.choices and keyword in known:
                 before = found.get(keyword)
                 joined = {*option.choices, *(before.choices if before else ())}
-                choices = option.choices if before is None else tuple(sorted(joined))
+                choices = option.choices if before is None else tuple(sorted(joined, key=_size))
                 meaning = f"{option.name} of {name}"
                 found[keyword] = Parameter(keyword, choices, Role.OPTION, meaning)
     yield from found.values()
     for name, keyword in SWITCHES.items():
         yield Parameter(keyword, (True, False), Role.OPTION, f"whether {name} runs")
+
+
+def _size(choice: Any) -> float:
+    return float(choice)
 
 
 @attrs.frozen
@@ -89,7 +93,7 @@ class _Program:
     def _outline(self, options: Mapping[str, Choice]) -> Any:
         """What tells programs apart, values' names aside; None for one that does not compile."""
         try:
-            done = staged(self.module, self.machine, Options(**options), self.kernel)
+            done = staged(self.module, self.machine, Options.of(options), self.kernel)
         except TileirError:
             return None
         functions = done.stages["barriers"].functions.values()

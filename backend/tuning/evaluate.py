@@ -97,7 +97,7 @@ class Evaluator:
         }
         for at, answer in self._all(tasks):
             failed = isinstance(answer, BaseException)
-            answers = [answer] * len(chunks[at]) if failed else answer
+            answers: list[Any] = [answer] * len(chunks[at]) if failed else answer
             yield from zip(chunks[at], answers, strict=True)
 
     # Measuring ----------------------------------------------------------------------------------
@@ -176,8 +176,8 @@ class Evaluator:
             digest=artifact.digest, compiling=artifact.compiling,
         )  # fmt: skip
 
-    def _bench(self) -> Executor:
-        """What measures."""
+    def _bench(self) -> Any:
+        """What measures: an executor whose tasks are given a bench first."""
         if self._benches is None:
             self._benches = (
                 Workers(

@@ -66,7 +66,7 @@ class GpuMeter:
     def survey(self, job: Job, numbers: Mapping[str, int]) -> Survey:
         """Stages the kernel up to where code is written."""
         module, machine = job.module(), target_named(self.target)
-        done = staged(module, machine, Options(**job.options), job.kernel)
+        done = staged(module, machine, Options.of(job.options), job.kernel)
         portable = prepare(module, done.kernel).functions[done.kernel]
         work = work_of(portable, job.grid, numbers)
         use = use_of(done, machine, work)
@@ -78,7 +78,7 @@ class GpuMeter:
         """The cubin."""
         start = time.perf_counter()
         module = job.module()
-        made = compile(module, self.target, Options(**job.options), job.kernel)
+        made = compile(module, self.target, Options.of(job.options), job.kernel)
         plan, machine_code = made.metadata, made.assembled
         bare = attrs.evolve(
             made, stages={"input": module}, llvm="", optimized="", ptx="", plan=plan, notes=(),

@@ -92,7 +92,9 @@ def _head(result: Result, best: Outcome) -> Iterator[str]:
 
 
 def _table(result: Result) -> Iterator[str]:
-    rows = [("", "time", "", "spread", "registers", "spilled", "shared", "model")]
+    rows: list[tuple[str, ...]] = [
+        ("", "time", "", "spread", "registers", "spilled", "shared", "model")
+    ]
     least = result.best.seconds or 1.0
     for outcome in result.measured[:_TABLE]:
         numbers = (outcome.registers, outcome.spills, outcome.shared)

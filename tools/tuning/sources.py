@@ -187,7 +187,7 @@ def kernel_in(path: str, name: str) -> Any:
 
 def _python(file: str, name: str | None, given: list[str]) -> Source:
     found = found_in(file, name)
-    name = found.__name__
+    name = str(found.__name__)
     inner = kernel_in(file, name)
     text = read_text(file)
     words = resolved(directives(text, given))
