@@ -1,0 +1,269 @@
+"""Unscheduled programs of Tile, Tensor Comprehensions and TE against cuBLAS and cuDNN (torch).
+
+    python benchmarks/tensor_languages.py [--out FILE.json]
+    python benchmarks/tensor_languages.py --write
+
+A product of f16 matrices, 4096 each way, rows by rows and (as in the paper's Listing 2) rows by
+transposed rows; and a 3x3 convolution of f16 images by rows of channels, zeros around: task 2 of
+Table 1 (MAPL 2019), 4 images of 56x56 with 128 channels to 256. The kernels are what the frontends
+give without a schedule; `--write` makes them, into `benchmarks/tensor_languages_modules`, where the
+measurement finds them, so that it needs no grammar. Each result is checked against f32 first, with
+the output poisoned; variants run in random order in five rounds; a round's figure is the median of
+its launches, each with a cold L2; the result is the mean of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "tensor_languages_modules"
+ROUNDS, LAUNCHES = 5, 20
+
+N = 4096
+BATCH, SIZE, CHANNELS, OUTPUTS = 4, 56, 128, 256
+
+SHAPES = {
+    "matmul": ((N, N), (N, N), (N, N)),
+    "matmul_nt": ((N, N), (N, N), (N, N)),
+    "conv3x3": (
+        (BATCH, SIZE, SIZE, CHANNELS),
+        (3, 3, CHANNELS, OUTPUTS),
+        (BATCH, SIZE, SIZE, OUTPUTS),
+    ),
+}
+FLOPS = {
+    "matmul": 2 * N**3,
+    "matmul_nt": 2 * N**3,
+    "conv3x3": 2 * BATCH * SIZE * SIZE * OUTPUTS * 9 * CHANNELS,
+}
+DEPTH = {"matmul": N, "matmul_nt": N, "conv3x3": 9 * CHANNELS}
+
+TILE = {
+    "matmul": "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
+    "matmul_nt": "function (A[I, K], B[J, K]) -> (C) { C[i, j: I, J] = +(A[i, k] * B[j, k]); }",
+    "conv3x3": """function (I[N, H, W, C], K[R, S, C, D]) -> (O) {
+      O[n, y, x, d: N, H, W, D] = +(I[n, y + r - 1, x + s - 1, c] * K[r, s, c, d]);
+    }""",
+}
+COMPREHENSIONS = """
+def matmul(half(M, K) A, half(K, N) B) -> (C) { C(i, j) +=! A(i, k) * B(k, j) }
+def matmul_nt(half(I, K) A, half(J, K) B) -> (C) { C(i, j) +=! A(i, k) * B(j, k) }
+def conv3x3(half(N, H, W, C) I, half(R, S, C, D) K) -> (O) {
+  O(n, y, x, d) +=! (y + r >= 1 && y + r - 1 < H && x + s >= 1 && x + s - 1 < W
+                     ? I(n, y + r - 1, x + s - 1, c) : 0) * K(r, s, c, d)
+  where y in 0:H, x in 0:W
+}
+"""
+
+# Kernels ----------------------------------------------------------------------------------------
+
+
+def programs() -> dict[str, Any]:
+    """Compiled functions by language and task, of the frontends."""
+    from tileir.builder import F16
+    from tileir.frontends import tensor_comprehensions, tile
+
+    found: dict[str, Any] = {}
+    comprehensions = tensor_comprehensions.parse(COMPREHENSIONS)
+    for task, (a, b, _) in SHAPES.items():
+        found[f"tile_{task}"] = tile.parse(TILE[task]).compiled((F16, a), (F16, b))
+        found[f"tc_{task}"] = comprehensions[task].compiled((F16, a), (F16, b))
+        found[f"te_{task}"] = expression(task)
+    return found
+
+
+def expression(task: str) -> Any:
+    """A task as a tensor expression, without a schedule."""
+    from tileir.frontends import te
+
+    a, b = (te.placeholder(s, "float16", n) for s, n in zip(SHAPES[task][:2], "AB", strict=True))
+    if task == "conv3x3":
+        wide = te.compute(
+            (BATCH, SIZE + 2, SIZE + 2, CHANNELS),
+            lambda n, y, x, c: te.if_then_else(
+                te.all(y >= 1, y - 1 < SIZE, x >= 1, x - 1 < SIZE), a[n, y - 1, x - 1, c], 0.0
+            ),
+            "wide",
+        )
+        axes = [te.reduce_axis((0, n), v) for n, v in ((3, "r"), (3, "s"), (CHANNELS, "c"))]
+        r, s, c = axes
+        out = te.compute(
+            SHAPES[task][2],
+            lambda n, y, x, d: te.sum(wide[n, y + r, x + s, c] * b[r, s, c, d], axis=axes),
+            "O",
+        )
+    else:
+        k = te.reduce_axis((0, N), "k")
+        right = (lambda j: b[j, k]) if task == "matmul_nt" else (lambda j: b[k, j])
+        out = te.compute((N, N), lambda i, j: te.sum(a[i, k] * right(j), axis=k), "C")
+    return te.build(te.create_schedule(out), [a, b, out])
+
+
+def texts() -> dict[str, str]:
+    """The modules of all programs, and how their kernels are launched, by file name."""
+    from tileir.textual.printer import print_module
+
+    found: dict[str, str] = {}
+    launches: dict[str, Any] = {}
+    for name, function in programs().items():
+        (launch,) = function.program.launches
+        text = print_module(function.module)
+        found[f"{name}.tir"] = re.sub(r' loc\("[^"]*":\d+:\d+\)', "", text)
+        launches[name] = {"kernel": launch.kernel, "grid": launch.grid}
+    found["launches.json"] = json.dumps(launches, indent=1, sort_keys=True) + "\n"
+    return found
+
+
+# Measurement ------------------------------------------------------------------------------------
+
+
+def ours(task: str) -> dict[str, Callable[..., Any]]:
+    """Functions of two factors and an output that launch our kernels, by language."""
+    import torch
+
+    import tileir.backend
+    from tileir.backend.driver.launch import Kernel
+    from tileir.backend.executor import gpu_target
+    from tileir.textual import parse
+
+    launches, found = json.loads((FOLDER / "launches.json").read_text()), {}
+    stream = torch.cuda.current_stream().cuda_stream
+    for language in ("tile", "tc", "te"):
+        name = f"{language}_{task}"
+        module = parse((FOLDER / f"{name}.tir").read_text(), f"{name}.tir")
+        compiled = tileir.backend.compile(module, gpu_target(), {})
+        used = compiled.metadata
+        print(f"{name:15} {used.registers} registers {used.spills} spilled {used.shared} shared")
+        launch = Kernel(compiled)[(launches[name]["grid"],)]
+        found[language] = lambda a, b, c, go=launch, on=stream: go(a, b, c, stream=on)
+    return found
+
+
+def peer(task: str) -> Callable[..., Any]:
+    """What torch does: cuBLAS, or cuDNN on its own layout of channels last."""
+    import torch
+
+    if task == "matmul":
+        return lambda a, b, c: torch.mm(a, b, out=c)
+    if task == "matmul_nt":
+        return lambda a, b, c: torch.mm(a, b.T, out=c)
+    torch.backends.cudnn.benchmark = True
+    kept: dict[int, Any] = {}
+
+    def convolve(a: Any, b: Any, c: Any) -> None:
+        if id(b) not in kept:  # the weights' layout is not what is measured
+            weights = b.permute(3, 2, 0, 1)
+            kept[id(b)] = weights.contiguous(memory_format=torch.channels_last)
+        found = torch.nn.functional.conv2d(a.permute(0, 3, 1, 2), kept[id(b)], padding=1)
+        kept["out"] = found.permute(0, 2, 3, 1)  # type: ignore[index]
+
+    convolve.out = kept  # type: ignore[attr-defined]
+    return convolve
+
+
+def exact(task: str, a: Any, b: Any) -> tuple[Any, Any]:
+    """The result, and that of magnitudes, in f32."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    a, b = a.float(), b.float()
+    if task.startswith("matmul"):
+        b = b.T if task == "matmul_nt" else b
+        return a @ b, a.abs() @ b.abs()
+
+    def convolved(x: Any, w: Any) -> Any:
+        found = torch.nn.functional.conv2d(x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1), padding=1)
+        return found.permute(0, 2, 3, 1)
+
+    return convolved(a, b), convolved(a.abs(), b.abs())
+
+
+def wrong(task: str, call: Callable[..., Any], data: Any, expected: Any) -> str | None:
+    """What is wrong with the result of `call`; None where nothing is."""
+    import torch
+
+    a, b, c = data
+    c.fill_(math.nan)
+    call(a, b, c)
+    torch.cuda.synchronize()
+    result = getattr(call, "out", {}).get("out", c)
+    value, magnitude = expected
+    bound = value.abs() * 2**-10 + magnitude * (DEPTH[task] + 1) * 2**-24
+    worst = ((result.float() - value).abs() - bound).nan_to_num(math.inf, posinf=math.inf).max()
+    return None if worst.item() <= 0 else f"off by {worst.item():.3g} more than the bound"
+
+
+def measured(calls: dict[str, Any], data: Any) -> dict[str, float]:
+    """Microseconds by variant."""
+    import torch
+
+    flush = torch.empty(128 << 20, dtype=torch.int8, device="cuda")
+    rounds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name in random.sample(list(calls), len(calls)):
+            events = [[torch.cuda.Event(enable_timing=True) for _ in "ab"] for _ in range(LAUNCHES)]
+            for start, end in events:
+                flush.zero_()
+                start.record()
+                calls[name](*data)
+                end.record()
+            torch.cuda.synchronize()
+            times = [start.elapsed_time(end) * 1000 for start, end in events]
+            rounds[name].append(statistics.median(times))
+    return {name: statistics.mean(times) for name, times in rounds.items()}
+
+
+def row(task: str) -> dict[str, Any]:
+    """One line of the table."""
+    import torch
+
+    torch.manual_seed(len(task))
+    a, b = (torch.randn(s, device="cuda").half() for s in SHAPES[task][:2])
+    data = (a, b, torch.empty(SHAPES[task][2], dtype=torch.float16, device="cuda"))
+    calls = {**ours(task), "torch": peer(task)}
+    expected = exact(task, a, b)
+    failed = {n: w for n, c in calls.items() if (w := wrong(task, c, data, expected)) is not None}
+    times = measured({n: c for n, c in calls.items() if n not in failed}, data)
+    shown = ", ".join(
+        f"{name} {us:.1f} us {FLOPS[task] / us / 1e6:.0f} TFLOP/s {times['torch'] / us:.3f}"
+        for name, us in times.items()
+    )
+    print(f"{task}: {shown}", *(f"WRONG {n}: {w}" for n, w in failed.items()), flush=True)
+    ratios = {n: times["torch"] / t for n, t in times.items()}
+    return {"task": task, "us": times, "ratio": ratios, "wrong": failed}
+
+
+def main() -> int:
+    """Measure and print, or write the modules; 1 where a result is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", help="write every figure there, as JSON")
+    parser.add_argument("--write", action="store_true", help="write the modules, and measure none")
+    options = parser.parse_args()
+    if options.write:
+        FOLDER.mkdir(exist_ok=True)
+        for name, text in texts().items():
+            (FOLDER / name).write_text(text)
+        return 0
+    rows = [row(task) for task in SHAPES]
+    if options.out:
+        import torch
+
+        head = ("git", "rev-parse", "--short", "HEAD")
+        commit = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
+        made = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "commit": commit}
+        Path(options.out).write_text(json.dumps({**made, "rows": rows}, indent=1) + "\n")
+    return int(any(line["wrong"] for line in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,13 @@
+"""The modules that `benchmarks/tensor_languages.py` measures are what the frontends give now."""
+
+import runpy
+from pathlib import Path
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "tensor_languages.py"
+
+
+def test_the_modules_are_up_to_date():
+    found = runpy.run_path(str(BENCHMARK))
+    for name, text in found["texts"]().items():
+        written = (found["FOLDER"] / name).read_text()
+        assert written == text, "run: python benchmarks/tensor_languages.py --write"
