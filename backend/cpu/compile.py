@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.concerned import strip_mine
+from tileir.backend.concerned import strip_mine, uniform_steps
 from tileir.backend.cpu.dots import free_dots
 from tileir.backend.cpu.emit import emit
 from tileir.backend.cpu.host import Calls, Site
@@ -162,7 +162,8 @@ def compile(
 def _laid_out(function: Function) -> tuple[Function, Plan]:
     """The function with layouts for one warp, and the plan of its shared memory."""
     stripped: Any = strip_mine(function, 1).ir
-    vectorized: Any = vectorize(stripped).ir
+    moved: Any = uniform_steps(stripped).ir
+    vectorized: Any = vectorize(moved).ir
     free = free_dots(vectorized)
     facts = OneByOne(Contiguity.of(free).facts)
     laid_out = assign_layouts(free, Anchors(free, facts, 1))

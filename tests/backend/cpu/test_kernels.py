@@ -169,3 +169,20 @@ def test_code_for_gpus_is_refused():
 def test_examples_agree_with_numpy(path, capsys, tmp_path):
     assert main(["run", str(path), "--on", "cpu", "--ptx", str(tmp_path / "kernel.ptx")]) == 0
     assert "on cpu" in capsys.readouterr().out
+
+
+def test_tiles_of_pointers_that_loops_move_stay_rows():
+    """One pointer moves: nothing is asked of 32 addresses in every round."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
+        rows, columns = b.arange(4)[:, None], b.arange(32)[None, :]
+        at = b.var(x + (rows * n + columns), name="at")
+        total = b.var(b.zeros((4, 32)), name="total")
+        with b.for_(0, n, 32):
+            total.set(total + at.load())
+            at.set(at + 32)
+        (y + (rows * 32 + columns)).store(total)
+    module = b.module()
+    assert "icmp ne <32 x ptr" not in compile_kernel(module).optimized
+    data = np.random.default_rng(0).standard_normal((4, 96)).astype(np.float32)
+    both(module, 1, data.ravel(), np.zeros(128, np.float32), 96)
