@@ -87,15 +87,6 @@ CODES: dict[str, tuple[str, str]] = {
         "Every program instance that still runs waits in a loop for memory to change, and none "
         "of them will change it. The notes say where they wait.",
     ),
-    "TIR0539": (
-        "executor",
-        "No executor of that name is installed, or its dependencies are missing.",
-    ),
-    "TIR0550": (
-        "division by zero",
-        "An integer division or remainder whose divisor is zero, in a lane that runs, has no "
-        "meaning.",
-    ),
     "TIR0519": (
         "too many arrive",
         "A phase of a barrier in shared memory ends after as many arrivals as gpu.mbarrier_alloc "
@@ -105,6 +96,15 @@ CODES: dict[str, tuple[str, str]] = {
         "something still runs",
         "A program instance ends before its roles have (gpu.join), or warps do while copies that "
         "they began still read shared memory (gpu.tma_wait).",
+    ),
+    "TIR0539": (
+        "executor",
+        "No executor of that name is installed, or its dependencies are missing.",
+    ),
+    "TIR0550": (
+        "division by zero",
+        "An integer division or remainder whose divisor is zero, in a lane that runs, has no "
+        "meaning.",
     ),
     "TIR0551": (
         "shift too far",
