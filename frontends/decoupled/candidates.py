@@ -55,10 +55,10 @@ def _products(
     group: Group, sizes: Mapping[str, int], products: Sequence[Reduction]
 ) -> Iterator[Schedule]:
     root = group.root
-    *batch, rows, columns = (None, *root.labels) if len(root.labels) < 2 else root.labels
-    if rows is None:
+    if len(root.labels) < 2:
         yield from _vectors(group, sizes)
         return
+    *batch, rows, columns = root.labels
     inner = tuple(dict.fromkeys(r.label for r in products))
     others = [n for n in group.reductions if n not in inner]
     single = len(inner) == 1
@@ -71,7 +71,7 @@ def _products(
         for chosen in itertools.product(*depths):
             tensors = {rows: 0, columns: 0, **dict(zip(inner, chosen, strict=True))}
             tensors.update(dict.fromkeys(others, 0))
-            blocks = {**{n: 1 for n in batch if n}, rows: bm}
+            blocks = {**dict.fromkeys(batch, 1), rows: bm}
             blocks[columns] = bn
             schedule = Schedule(blocks, tensors, num_warps=warps, num_stages=stages)
             yield attrs.evolve(schedule, order=_order(schedule, root.labels, sizes))

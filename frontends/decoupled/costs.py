@@ -164,7 +164,7 @@ class _Model:
     def _found_once(self) -> Iterator[Use]:
         seen: set[object] = set()
         for use in self.uses:
-            loops = tuple(r for n, r in use.inside if self._looped(n))
+            loops = tuple(filter(None, (self._loop(n, r) for n, r in use.inside)))
             tiles: tuple[object, ...] = tuple((n, self.tensor(n, use)) for n in use.dims)
             if isinstance(use.node, Access):
                 tiles = tuple((self.span(n, use), self.tensor(n, use)) for n in use.dims)
@@ -174,9 +174,11 @@ class _Model:
                 seen.add(key)
                 yield use
 
-    def _looped(self, label: str) -> bool:
-        whole = self.stated(label) in (0, self.sizes[label])
-        return not whole and label not in self.group.root.schedule.online
+    def _loop(self, label: str, reduction: Reduction) -> object:
+        """What tells a loop apart from others; None where there is none."""
+        if self.stated(label) in (0, self.sizes[label]):
+            return None
+        return label if label in self.group.root.schedule.online else reduction
 
     @property
     def instances(self) -> int:
@@ -261,6 +263,8 @@ class _Model:
         grouped = 1.0 if m >= 64 and self.warps in (4, 8) else 0.6
         per_warp = min(1.0, 1.5 * m * n / (self.warps * 2048))
         stages = min(1.0, (self.group.root.schedule.num_stages or 3) / 3)
+        if use.inside and k < span:
+            stages *= 0.6  # a loop in a loop: only one of them runs ahead
         return self.machine.products[name] * feed * depth * grouped * per_warp * stages
 
     def _kind(self, node: Node) -> Kind:

@@ -58,14 +58,14 @@ def accumulator(node: Reduction, kinds: tuple[Kind, ...]) -> Scalar:
         return {"f64": F64, "i8": I32}.get(str(narrow), F32)
     joined = found[0]
     for kind in found[1:]:
-        joined = meet(joined, kind)  # type: ignore[assignment]
+        joined = _scalar(meet(joined, kind))
     return joined
 
 
 def _scalar(kind: Kind) -> Scalar:
-    if kind is int:
-        return I32
-    return F32 if kind is float else kind  # type: ignore[return-value]
+    if isinstance(kind, Scalar):
+        return kind
+    return I32 if kind is int else F32
 
 
 def meet(left: Kind, right: Kind) -> Kind:

@@ -130,7 +130,7 @@ def _unary(k: Kernel, node: Unary, env: Env) -> Tile:
 
 def _binary(k: Kernel, node: Binary, env: Env) -> Tile:
     items, axes = _operands(k, node, env)
-    return Tile(values.binary(k.b, node.op, *items, fast=k.fast), axes)
+    return Tile(values.binary(k.b, node.op, items[0], items[1], k.fast), axes)
 
 
 def _call(k: Kernel, node: Call, env: Env) -> Tile:

@@ -162,11 +162,11 @@ def _check_sizes(own: Group) -> None:
     root, schedule = own.root, own.root.schedule
     reduced = {r.label for r in reductions(root)}
     for label in schedule.blocks:
-        place = schedule.places[f"block {label}"]
+        place = schedule.place(f"block {label}")
         if label not in root.labels and label not in reduced:
             raise wrong(f"{label} is no dimension of {root.name}", place, "TIR1204")
     for label, size in schedule.tensors.items():
-        place = schedule.places[f"tensorize {label}"]
+        place = schedule.place(f"tensorize {label}")
         if label not in own.labels:
             raise wrong(f"{label} is no dimension of {root.name}", place, "TIR1204")
         block = schedule.blocks.get(label, size)

@@ -112,7 +112,7 @@ def _levels(k: Kernel) -> tuple[list[tuple[str, str | None, int, int]], int]:
     counts = {n: -(-k.sizes[n] // k.block(n)) for n in schedule.blocks}
     order = [(s.label, s.inner, s.factor) for s in schedule.order]
     mapped = {label for label, _, _ in order}
-    others = [(n, None, 1) for n in reversed(schedule.blocks) if n not in mapped]
+    others = [(n, None, 1) for n in reversed(list(schedule.blocks)) if n not in mapped]
     found: list[tuple[str, str | None, int, int]] = []
     instances = 1
     for label, inner, factor in (*others, *order):

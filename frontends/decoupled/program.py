@@ -56,7 +56,7 @@ class Program:
         LaunchError."""
         if name is None and len(self.compiled) == 1:
             (name,) = self.compiled
-        if name not in self.compiled:
+        if name is None or name not in self.compiled:
             listed = ", ".join(self.compiled) or "none: apply compile to one"
             raise refused(f"{name or 'no Func'} is not compiled; there are: {listed}")
         return Wrapper(self, name)
@@ -129,7 +129,8 @@ class Wrapper:
         def run() -> Any:
             rng = np.random.default_rng(seed)
             given = self.arguments(sizes, lambda shape: rng.random(shape, np.float32))
-            found = self(*given, on=on, **sizes)
+            said: dict[str, Any] = dict(sizes)
+            found = self(*given, on=on, **said)
             expected = self.reference(*given, **sizes)
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
             return found

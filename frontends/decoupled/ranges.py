@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import attrs
 
@@ -58,7 +59,7 @@ def positions(b: Builder, walk: Walk, stages: int | None) -> Generator[Range]:
         yield at_once(b, walk)
         return
     limit = _limit(b, walk)
-    options = {} if stages is None else {"stages": stages}
+    options: dict[str, Any] = {} if stages is None else {"stages": stages}
     with b.for_(0, limit, walk.step, **options) as place:
         first = place + walk.start
         if walk.step == 1:

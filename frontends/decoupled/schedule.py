@@ -100,8 +100,9 @@ def _sizes(field: str, least: int) -> Callable[[Schedule, Directive], Schedule]:
         before: Mapping[str, int] = getattr(schedule, field)
         found = _pairs(directive, least)
         for argument in directive.arguments:
-            if argument.name in before:
-                message = f"has said {argument.name}:{before[argument.name]} before"
+            name = str(argument.name)
+            if name in before:
+                message = f"has said {name}:{before[name]} before"
                 raise _illegal(directive, message, argument)
         places = {f"{directive.primitive} {n}": place for n, (_, place) in found.items()}
         sizes = {**before, **{n: size for n, (size, _) in found.items()}}

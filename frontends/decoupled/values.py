@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -102,7 +103,7 @@ def _remainder(b: Builder, left: Item, right: Item) -> Expr:
     return left.srem(right) if isinstance(left, Expr) else constant(b, left).srem(right)
 
 
-_OPERATORS = {
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
     "/": lambda x, y: x / y, "<": lambda x, y: x < y, "<=": lambda x, y: x <= y,
     ">": lambda x, y: x > y, ">=": lambda x, y: x >= y, "==": lambda x, y: x == y,
@@ -122,7 +123,7 @@ def call(b: Builder, name: str, items: list[Item], fast: bool = False) -> Item:
     function = FUNCTIONS[name]
     items = [widened(item) for item in items]
     if not any(isinstance(item, Expr) for item in items):
-        items[0] = constant(b, items[0])
+        items[0] = _value(b, items[0])
     if function.kind == "integer":
         items = [as_integer(b, item) for item in items]
     if function.kind == "float":
@@ -135,9 +136,13 @@ def call(b: Builder, name: str, items: list[Item], fast: bool = False) -> Item:
     return (FAST[name] if fast and name in FAST else function.emit)(b, *items)
 
 
+def _value(b: Builder, item: Item) -> Expr:
+    return item if isinstance(item, Expr) else constant(b, item)
+
+
 def condition(b: Builder, item: Item) -> Expr:
     """Whether `item` is not 0."""
-    return (item if isinstance(item, Expr) else constant(b, item)) != 0
+    return _value(b, item) != 0
 
 
 def _beside(b: Builder, left: Item, right: Item) -> list[Item]:

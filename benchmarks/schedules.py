@@ -1,0 +1,91 @@
+"""Explore the schedules of a template: time each, draw them, say how many are competitive.
+
+    python benchmarks/schedules.py KERNEL.dt 'softmax = x:{1|2|4|8}/0 y:/{256|0} w{4|8}' \\
+        x=4096 y=512 [--on gpu|cpu|interpreter|simt] [--type NAME=float16 ...] \\
+        [--out FILE.json] [--picture FILE.svg] [--rounds 5] [--auto N]
+
+KERNEL.dt is a kernel definition, of which one Func is compiled; sizes are by dimension. Tensors are
+random, f32 (`--inputs float16` for another type). `--auto N` adds the first N schedules that the
+autoscheduler names. On a GPU a schedule's time is the median of 20 launches with a cold L2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tileir.frontends.decoupled import Plan, Program, parse
+from tileir.frontends.decoupled.autoschedule import autoschedule
+from tileir.frontends.decoupled.explore import Exploration, explore, wall_clock
+from tileir.tools.view.schedules import schedules
+
+
+def gpu_clock(plan: Plan, given: Mapping[str, Any]) -> float:
+    """Seconds of a plan's launches on the GPU."""
+    import torch
+    from memory import _round
+    from thesis import ours
+
+    call = ours(plan, dict(given))
+    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    y = torch.empty(plan.result.shape, dtype=getattr(torch, plan.result.dtype.name), device="cuda")
+    return _round(call, y, list(given.values()), flush) / 1e6
+
+
+def explored(program: Program, options: argparse.Namespace) -> Exploration:
+    """Every schedule, timed."""
+    sizes = {name: int(n) for name, n in (text.split("=") for text in options.sizes)}
+    rng = np.random.default_rng(0)
+    arrays = program.function().arguments(
+        sizes, lambda shape: rng.random(shape, np.float32).astype(options.inputs)
+    )
+    if options.on == "gpu":
+        import torch
+
+        arrays = [torch.from_numpy(a).cuda() if hasattr(a, "shape") else a for a in arrays]
+    clock = gpu_clock if options.on == "gpu" else wall_clock(options.on)
+    types = dict(text.split("=") for text in options.type)
+    template = options.template
+    if options.auto:
+        best = autoschedule(program, arrays, types=types, count=options.auto, **sizes)
+        for one in best:
+            print(f"{one.seconds * 1e6:9.2f} us estimated  {one.schedule}")
+    return explore(program, template, arrays, clock, rounds=options.rounds, types=types)
+
+
+def main() -> int:
+    """Explore, print the fastest, write what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kernel", type=Path)
+    parser.add_argument("template")
+    parser.add_argument("sizes", nargs="*", help="sizes of dimensions: x=4096")
+    parser.add_argument("--on", default="gpu")
+    parser.add_argument("--inputs", default="float32", help="elements of the tensors")
+    parser.add_argument("--type", action="append", default=[], help="elements of a Func")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--auto", type=int, default=0)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--picture", type=Path)
+    options = parser.parse_args()
+    found = explored(parse(options.kernel.read_text(), str(options.kernel)), options)
+    for timing in found.timings[:5]:
+        print(f"{timing.seconds * 1e6:9.2f} us  {timing.schedule}")
+    print(f"{len(found.timings)} schedules, {len(found.illegal)} not legal, "
+          f"competitive: {found.competitive():.2f}")  # fmt: skip
+    timings = [(t.schedule, t.seconds) for t in found.timings]
+    if options.out:
+        options.out.write_text(json.dumps(dict(timings), indent=1) + "\n")
+    if options.picture:
+        title = f"{options.kernel.stem} {' '.join(options.sizes)} on {options.on}"
+        options.picture.write_text(schedules(title, timings))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
