@@ -218,12 +218,25 @@ class _Solving:
         """The dimension whose indices the mask compares with an extent."""
         room, start = self.limits.rooms[dim], self.limits.starts.get(dim)
         if start is None:
-            start = number(0) - self.facts.split(room)[1]
+            host, moving = self.facts.split(room + number(1))
+            start = number(0) - moving
+            start = start + self._taken_off(host, self.strides[dim], rest)
             start = self._with_constant(start, self.strides[dim], rest)
         extent = room + start + number(1)
         if self.facts.split(extent)[1].terms:
             return "an extent is not known to the host"
         return Dimension(start, self.strides[dim], extent, dim)
+
+    def _taken_off(self, room: Polynomial, stride: Polynomial, rest: Polynomial) -> Polynomial:
+        """The terms that the bound takes off an extent because indices begin there: the address
+        has them, too."""
+        found = number(0)
+        for monomial, factor in room.terms.items():
+            begin = Polynomial({monomial: -factor})
+            moved = (begin * stride).terms
+            if factor < 0 and monomial and all(rest.terms.get(m) == c for m, c in moved.items()):
+                found = found + begin
+        return found
 
     def _with_constant(self, start: Polynomial, stride: Polynomial, rest: Polynomial) -> Polynomial:
         """`start` and the number that the address has with it, which bounds leave open."""
@@ -231,7 +244,7 @@ class _Solving:
             return start
         ((monomial, factor),) = stride.terms.items()
         whole, left = divmod(rest.terms.get(monomial, 0), factor)
-        return start + number(whole) if whole > 0 and not left and monomial else start
+        return start + number(whole) if not left and monomial else start
 
     def _shared_out(
         self, rest: Polynomial, dims: list[int]
