@@ -20,6 +20,7 @@ from tileir.backend.tuning.mapl19 import mapl19
 from tileir.backend.tuning.outcome import Outcome, Status
 from tileir.backend.tuning.problem import Problem, content_of
 from tileir.backend.tuning.prune import Pruning
+from tileir.backend.tuning.rank import Ranked, ranked
 from tileir.backend.tuning.search import SEARCHES, Exhaustive, Field, Halving, Local, Search
 from tileir.backend.tuning.space import Parameter, Role, Space, named
 from tileir.backend.tuning.tune import Observer, Result, Stop, tune
@@ -27,7 +28,7 @@ from tileir.backend.tuning.workers import Workers
 
 __all__ = [
     "SEARCHES", "CpuMeter", "Database", "Exhaustive", "Family", "Field", "GpuMeter", "Halving",
-    "Limits", "Local", "Observer", "Outcome", "Parameter", "Problem", "Pruning", "Result", "Role",
-    "Search", "Space", "Status", "Stop", "Trial", "TuneError", "Workers", "content_of", "mapl19",
-    "named", "tune",
+    "Limits", "Local", "Observer", "Outcome", "Parameter", "Problem", "Pruning", "Ranked", "Result",
+    "Role", "Search", "Space", "Status", "Stop", "Trial", "TuneError", "Workers", "content_of", "mapl19",
+    "named", "ranked", "tune",
 ]  # fmt: skip

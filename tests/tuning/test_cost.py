@@ -6,7 +6,7 @@ from matmuls import inputs, problem
 
 from tileir.backend.compile import Options, staged
 from tileir.backend.target import target
-from tileir.backend.tuning import GpuMeter
+from tileir.backend.tuning import GpuMeter, TuneError, named, ranked
 from tileir.backend.tuning.cost import Use, estimate, machine_of
 from tileir.backend.tuning.problem import numbers_in
 from tileir.backend.tuning.report import _ranks
@@ -145,3 +145,20 @@ def test_needs_are_read_off_the_program():
     found = use_of(done, target("sm_90"), WORK)
     assert (found.warps, found.shared, found.stages, found.limit) == (1, 0, 1, 255)
     assert 16 < found.registers < 40
+
+
+def test_shapes_are_chosen_without_running_any():
+    numbers = numbers_in(inputs(4096))
+    points = [point(n) for n in MEASURED[4096]]
+    order = ranked(problem(4096), "sm_90", numbers, points)
+    times = {named(point(n)): t for n, t in MEASURED[4096].items()}
+    assert len(order) == len(points)
+    assert times[named(order[0].point)] <= 1.06 * min(times.values())
+    small = ranked(problem(512), "sm_90", numbers_in(inputs(512)), points)
+    assert small[0].point["M"] * small[0].point["N"] < 128 * 128
+
+
+def test_where_nothing_fits_the_first_reason_is_told():
+    large = {"M": 256, "N": 256, "K": 128, "num_warps": 8, "stages": 5}
+    with pytest.raises(TuneError, match="no point fits on sm_86; K=128,M=256"):
+        ranked(problem(512), "sm_86", {}, [large])

@@ -1,0 +1,61 @@
+"""Choosing tile shapes without running any: the cost model ranks what a factory makes.
+
+ranked(problem, "sm_90a", {"m": 4096, "n": 4096, "k": 4096})[0].point
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from tileir.backend.target import target as target_named
+from tileir.backend.tuning.cost import Estimate
+from tileir.backend.tuning.errors import refused
+from tileir.backend.tuning.gpu import GpuMeter
+from tileir.backend.tuning.problem import Problem
+from tileir.backend.tuning.prune import Pruning, ruled_out
+from tileir.backend.tuning.space import Point, named
+from tileir.errors import CompileError
+
+
+@attrs.frozen
+class Ranked:
+    """A point, and what the model expects of it."""
+
+    point: Point
+    estimate: Estimate
+
+
+def ranked(
+    problem: Problem,
+    target: str,
+    numbers: Mapping[str, int],
+    points: Iterable[Point] | None = None,
+    processors: int | None = None,
+) -> list[Ranked]:
+    """The points of the problem's space (or `points`) that fit on `target`, those that the model
+    expects to be quickest first; `numbers` are the integers among the arguments, `processors` how
+    many the device has. Each takes some 10 to 50 ms; nothing is compiled to code.
+
+    Raises `TuneError` (TIR1102) where none fits, `CompileError` for what is no matter of size.
+    """
+    meter, machine, found = GpuMeter(target, processors), target_named(target), list[Ranked]()
+    reasons: list[str] = []
+    for point in problem.space if points is None else points:
+        try:
+            survey = meter.survey(problem.job(point), numbers)
+        except CompileError as error:
+            if error.code != "TIR0708":
+                raise
+            reasons.append(f"{named(point)}: {error.diagnostics[0].message}")
+            continue
+        why = ruled_out(survey, machine, Pruning())
+        if why is not None or survey.estimate is None:
+            reasons.append(f"{named(point)}: {why}")
+        else:
+            found.append(Ranked(point, survey.estimate))
+    if not found:
+        first = reasons[0] if reasons else "the space is empty"
+        raise refused(f"no point fits on {target}; {first}", "TIR1102")
+    return sorted(found, key=lambda r: (r.estimate.seconds, named(r.point)))
