@@ -5,19 +5,24 @@ Both are executors (`tileir.executor`): arrays are numpy's, changed in place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 from typing import Any
 
 import attrs
 import numpy as np
 
-from tileir.backend.compile import Compiled, Options, compile, staged  # noqa: A004
+from tileir.backend.compile import Compiled, Options, staged
 from tileir.backend.driver.device import driver
+from tileir.backend.driver.gpu import gpu
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.spans import Span
+from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.calls import Calls
 from tileir.backend.target import TARGETS, target
 from tileir.errors import Diagnostic, LaunchError, TileirError
+from tileir.executor import Call, Dispatch, Done
 from tileir.ir import Function, Module
 from tileir.measuring import Candidate
 from tileir.types import Descriptor
@@ -42,7 +47,7 @@ class GpuExecutor:
         Raises `CompileError` and `LaunchError`.
         """
         chosen = options.pop("target", None) or gpu_target()
-        compiled = compile(module, chosen, Options(**options), kernel)
+        compiled = Cache.usual().compile(module, chosen, Options(**options), kernel)
         values = ordered(module, compiled.plan.kernel, arguments)
         cuda = driver()
         cuda.context()
@@ -58,6 +63,15 @@ class GpuExecutor:
                 copy.bring_back()
         return compiled
 
+    def dispatch(
+        self,
+        resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | Done],
+        positional: Sequence[str],
+    ) -> Dispatch:
+        """Calls on arrays of GPUs, as `tileir.executor.Dispatching` says. Raises `LaunchError`
+        (TIR0711) where there is no GPU."""
+        return _calls().dispatch(resolve, positional)
+
     def measure(
         self,
         candidates: Sequence[Candidate],
@@ -70,6 +84,11 @@ class GpuExecutor:
         from tileir.backend.tuning.live import measured_here
 
         return measured_here(GpuMeter.here(), candidates, arguments, remember=remember)
+
+
+@cache
+def _calls() -> Calls:
+    return Calls(gpu(), gpu_target(), Kernel, Cache.usual())
 
 
 def _passed(copy: _Copy | None, value: Any, described: bool) -> Any:

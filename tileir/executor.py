@@ -7,9 +7,11 @@ The interpreter is the executor `interpreter`; others are entry points of the gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, Protocol, cast, runtime_checkable
+
+import attrs
 
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Module
@@ -40,6 +42,55 @@ class Executor(Protocol):
         Arrays among `arguments` are changed in place. What comes back is the executor's own
         report. Raises TileirError.
         """
+        ...
+
+
+@attrs.frozen(eq=False)
+class Call:
+    """What a call of a frontend's kernel launches: `kernel` of `module`, with `values` for its
+    parameters by name, in their order. `meta` are all arguments and options by name, for a grid
+    that is a function of them; `options` are the executor's.
+
+    The module depends on nothing of the values but: their types (the library's type of an array
+    and its element), whether 16 divides an address or an integer, whether an integer is 1; for
+    parameters in `plain` on their types alone. On all other arguments it depends as a whole."""
+
+    module: Module
+    kernel: str
+    values: Mapping[str, Any]
+    meta: Mapping[str, Any]
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    plain: frozenset[str] = frozenset()
+
+
+@attrs.frozen(eq=False)
+class Done:
+    """A call that was carried out, and what it gives."""
+
+    result: Any
+
+
+class Dispatch(Protocol):
+    """Calls of one kernel."""
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """`call(grid, *arguments, stream=..., **named)`: the quickest way there is now."""
+        ...
+
+
+@runtime_checkable
+class Dispatching(Protocol):
+    """An executor that remembers what calls of a kernel need."""
+
+    def dispatch(
+        self,
+        resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | Done],
+        positional: Sequence[str],
+    ) -> Dispatch:
+        """Calls that `resolve` (grid, arguments, keywords) tells the meaning of, asked once for
+        all that are alike. `positional` names what comes without a keyword. A call returns at once,
+        the compiled kernel; it raises TileirError."""
         ...
 
 

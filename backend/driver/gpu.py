@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.driver.c_values import c_values
 from tileir.backend.driver.device import Driver, driver
 
 
@@ -47,15 +48,11 @@ class Gpu:
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
     ) -> int:
-        """Launch a `tileir.backend.driver.launch.Kernel`; its handle on that GPU. Raises
-        LaunchError (TIR0711)."""
-        plan = kernel.compiled.plan
-        values = [ctypes.c_uint64(word) for word in words]
-        shared = plan.shared if plan.dynamic else 0
+        """Launch a `tileir.backend.driver.launch.Kernel`; its handle on that GPU, 0
+        where that alone does not launch it again. Raises LaunchError (TIR0711)."""
+        kinds = [kind for p in kernel.compiled.plan.parameters for kind in p.words]
         with self.on(device):
-            function = kernel.function(self.cuda)
-            self.cuda.launch(function, grid, plan.threads, shared, stream, values)
-        return int(function)
+            return kernel.start(self.cuda, grid, c_values(kinds, words), stream)
 
     @contextmanager
     def on(self, device: int) -> Generator[None, None, None]:

@@ -12,33 +12,26 @@ import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from math import prod
 from typing import Any
 
-import attrs
-
 from tileir.backend.compile import Compiled
+from tileir.backend.driver.c_values import c_values
 from tileir.backend.driver.device import Driver, driver
 from tileir.backend.driver.filled import Filled
 from tileir.backend.driver.gpu import gpu
 from tileir.backend.driver.prelude import arranged, as_number
 from tileir.backend.driver.tensor_maps import encoded
+from tileir.backend.metadata import Argument
 from tileir.backend.runtime.dispatch import Bound, Dispatcher
+from tileir.backend.runtime.packing import Policy, passed
 from tileir.backend.runtime.reading import Tensor
 from tileir.backend.tma.plan import MapValues
 from tileir.errors import Diagnostic, LaunchError
 
-_C_TYPES: dict[str, Any] = {
-    "i1": ctypes.c_uint8, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32,
-    "i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double,
-}  # fmt: skip
+__all__ = ["Kernel", "Tensor", "pack"]
+
 _MOST_MAPS = 1024
 """Tensor maps that a kernel keeps."""
-
-_RANGES = {
-    name: (-(1 << bits - 1), (1 << bits) - 1)
-    for name, bits in (("i1", 1), ("i8", 8), ("i16", 16), ("i32", 32), ("i64", 64))
-}
 
 
 class Kernel:
@@ -62,8 +55,6 @@ class Kernel:
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         if not 1 <= len(extents) <= 3 or any(n < 1 for n in extents):
             raise _error(f"a grid has 1 to 3 positive extents, not {extents}")
-        if self.compiled.host is not None:
-            return Launch(self, (*extents, 1, 1)[:3])
         return partial((self._dispatcher or self._dispatching()).call, extents)
 
     def fill(self, name: str, values: Any) -> None:
@@ -124,6 +115,23 @@ class Kernel:
             found = self._maps[values] = encoded(cuda, values)
         return found
 
+    def start(self, cuda: Driver, grid: Sequence[int], values: list[Any], stream: int) -> int:
+        """Launch with C values in the current context; the handle, or 0 for a kernel with a host
+        plan, whose values another launch cannot take over. Raises `LaunchError` (TIR0711)."""
+        plan, host = self.compiled.plan, self.compiled.host
+        if host is not None:
+            numbers = [as_number(value) for value in values]
+            found = arranged(host, (*grid, 1, 1)[:3], numbers, self.blocks(cuda))
+            if found is None:
+                self.plain.start(cuda, grid, values, stream)
+                return 0
+            grid = found.grid
+            values = [*values, *(ctypes.c_int32(n) for n in found.extents)]
+            values += [self.map(cuda, each) for each in found.maps]
+        function, shared = self.function(cuda), plan.shared if plan.dynamic else 0
+        cuda.launch(function, grid, plan.threads, shared, stream, values)
+        return int(function) if host is None else 0
+
     def _load(self, cuda: Driver) -> Any:
         plan = self.compiled.plan
         function = cuda.load(self.compiled, plan.kernel)
@@ -132,105 +140,15 @@ class Kernel:
         return function
 
 
-@attrs.frozen
-class Launch:
-    """A kernel with its grid, ready for arguments."""
-
-    kernel: Kernel
-    grid: tuple[int, ...]
-
-    def __call__(self, *arguments: Any, stream: int = 0) -> None:
-        """Launch on `stream`, a CUDA stream handle, and return at once.
-
-        Arguments follow the kernel's parameters: anything with `__cuda_array_interface__` (or an
-        address) for a pointer, numbers for the rest. Raises `LaunchError`: TIR0710 for arguments
-        that do not fit, TIR0711 for what the driver refuses.
-        """
-        kernel, plan, cuda = self.kernel, self.kernel.compiled.plan, driver()
-        packed, grid = pack(plan.arguments, arguments), self.grid
-        host = kernel.compiled.host
-        if host is not None:
-            numbers = [as_number(value) for value in packed]
-            found = arranged(host, grid, numbers, kernel.blocks(cuda))
-            if found is None:
-                return kernel.plain[grid](*arguments, stream=stream)
-            grid = found.grid
-            packed += [ctypes.c_int32(n) for n in found.extents]
-            packed += [kernel.map(cuda, values) for values in found.maps]
-        shared = plan.shared if plan.dynamic else 0
-        return cuda.launch(kernel.function(cuda), grid, plan.threads, shared, stream, packed)
-
-
-def pack(types: Sequence[str], arguments: Sequence[Any]) -> list[Any]:
-    """Each argument as the C value that the kernel takes. Raises `LaunchError` (TIR0710)."""
-    if len(types) != len(arguments):
-        raise _error(f"the kernel takes {len(types)} arguments, not {len(arguments)}")
+def pack(parameters: Sequence[Argument], arguments: Sequence[Any]) -> list[Any]:
+    """Each argument as the C values that the kernel takes. Raises `LaunchError` (TIR0710)."""
+    if len(parameters) != len(arguments):
+        raise _error(f"the kernel takes {len(parameters)} arguments, not {len(arguments)}")
     found: list[Any] = []
-    for index, (kind, argument) in enumerate(zip(types, arguments, strict=True)):
-        if kind.startswith("tensor_desc"):
-            tensor = _tensor(index, kind, argument)
-            numbers = (*tensor.extents, *tensor.strides)
-            found += [ctypes.c_uint64(tensor.address), *map(ctypes.c_int64, numbers)]
-        else:
-            found.append(_value(index, kind, argument))
+    for parameter, argument in zip(parameters, arguments, strict=True):
+        words = passed(parameter, argument, 0, Policy()).words
+        found += c_values(parameter.words, words)
     return found
-
-
-def _tensor(index: int, kind: str, argument: Any) -> Tensor:
-    """An array of the GPU as what a descriptor describes."""
-    if isinstance(argument, Tensor):
-        return argument
-    address = _address(index, kind, argument)
-    if callable(getattr(argument, "stride", None)):
-        return Tensor(address, tuple(argument.shape), tuple(argument.stride()))
-    interface = getattr(argument, "__cuda_array_interface__", None)
-    if interface is None:
-        raise _error(f"argument {index} must be a GPU array for {kind}, not an address")
-    shape, size = tuple(interface["shape"]), int(interface["typestr"][2:])
-    strides = interface.get("strides")
-    if strides is None:
-        return Tensor(address, shape, tuple(prod(shape[d + 1 :]) for d in range(len(shape))))
-    return Tensor(address, shape, tuple(s // size for s in strides))
-
-
-def _value(index: int, kind: str, argument: Any) -> Any:
-    if kind.endswith("*"):
-        return ctypes.c_uint64(_address(index, kind, argument))
-    made = _C_TYPES.get(kind)
-    if made is None:
-        raise _error(f"argument {index} has type {kind}, which cannot be passed by value")
-    integer = kind in _RANGES
-    if isinstance(argument, bool) or not isinstance(argument, (int, float)):
-        argument = _plain(index, kind, argument)
-    if integer and not isinstance(argument, int):
-        raise _error(f"argument {index} must be an integer for {kind}, not {argument!r}")
-    if integer and not _RANGES[kind][0] <= argument <= _RANGES[kind][1]:
-        raise _error(f"argument {index}, {argument}, does not fit in {kind}")
-    return made(argument)
-
-
-def _plain(index: int, kind: str, argument: Any) -> int | float:
-    """A bool or a NumPy scalar as a number."""
-    if isinstance(argument, bool):
-        return int(argument)
-    item = getattr(argument, "item", None)
-    found = item() if item is not None and getattr(argument, "ndim", 1) == 0 else None
-    if not isinstance(found, (int, float)):
-        raise _error(f"argument {index} must be a number for {kind}, not {type(argument).__name__}")
-    return found
-
-
-def _address(index: int, kind: str, argument: Any) -> int:
-    if isinstance(argument, int) and not isinstance(argument, bool):
-        return argument
-    pointer = getattr(argument, "data_ptr", None)
-    if pointer is not None and getattr(argument, "is_cuda", False):
-        return pointer()
-    interface = getattr(argument, "__cuda_array_interface__", None)
-    if interface is None:
-        found = type(argument).__name__
-        raise _error(f"argument {index} must be a GPU array or an address for {kind}, not {found}")
-    return interface["data"][0]
 
 
 def _error(message: str) -> LaunchError:

@@ -21,6 +21,7 @@ from tileir.backend.runtime import native
 from tileir.backend.runtime.native import Arg, Entry, Kind
 from tileir.backend.runtime.packing import Passed, Policy, passed
 from tileir.backend.runtime.reading import refused
+from tileir.executor import Done
 
 STREAM = "stream"
 """The keyword of a call for the handle of a CUDA stream, or an object that has one."""
@@ -54,7 +55,8 @@ class Machine(Protocol):
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
     ) -> int:
-        """Launch a loaded kernel; its handle on that GPU. Raises LaunchError (TIR0711)."""
+        """Launch a loaded kernel; its handle on that GPU, 0 where that alone does not launch it
+        again. Raises LaunchError (TIR0711)."""
         ...
 
 
@@ -73,13 +75,6 @@ class Bound:
     exact: bool = False
     plain: frozenset[str] = frozenset()
     result: Any = None
-
-
-@attrs.frozen(eq=False)
-class Done:
-    """A call that was carried out elsewhere, and what it gives."""
-
-    result: Any
 
 
 Resolve = Callable[[Any, tuple[Any, ...], dict[str, Any]], Bound | Done]
@@ -111,7 +106,7 @@ class Dispatcher:
             return found.result
         handle = call.launch(extents)
         self._calls += 1
-        if self._calls >= _FIRST and native.supported():
+        if handle and self._calls >= _FIRST and native.supported():
             given = dict(zip(self.positional, arguments, strict=False)) | named
             self._remember(call, handle, len(arguments), given, tuple(named))
         return found.result
@@ -206,10 +201,15 @@ class _Call:
         )  # fmt: skip
 
 
-def _fixed(name: str, value: Any) -> Arg:
-    """An argument that was compiled in: the same object, or an equal integer."""
+def _fixed(name: str, value: Any) -> Arg | None:
+    """An argument that was compiled in: the same object, or an equal integer; None for what machine
+    code cannot compare."""
     if name == STREAM:
         return Arg(Kind.STREAM)
+    try:
+        hash(value)
+    except TypeError:  # what can change is looked at every time
+        return None
     small = type(value) is int and native.LEAST <= value <= native.MOST
     if small:
         return Arg(Kind.INTEGER, low=value, high=value, name=name)

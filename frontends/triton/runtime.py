@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 
 from tileir import Module
-from tileir.executor import executor, executors, on_host
+from tileir.executor import Call, Dispatch, Dispatching, Done, executor, executors, on_host
 from tileir.frontends.triton.arguments import host_array, is_array, parameter
 from tileir.frontends.triton.errors import refused
 from tileir.frontends.triton.kernel import (
@@ -52,6 +53,7 @@ class JITFunction:
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.fn, self._plain = function, frozenset(do_not_specialize)
         self._modules: dict[Any, Module] = {}
+        self._dispatch: Dispatch | None = None
 
     @property
     def arg_names(self) -> list[str]:
@@ -62,12 +64,34 @@ class JITFunction:
         raise RuntimeError(f"launch it as {self.__name__}[grid](...), or call it from a kernel")
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        """The launcher for `grid`: a number, a tuple, or a function of the arguments by name."""
+        """The launcher for `grid`: a number, a tuple, or a function of the arguments by name.
 
-        def launch(*arguments: Any, **named: Any) -> Any:
+        On arrays of a GPU it returns the compiled kernel at once, like Triton's; `stream=` takes
+        the handle of another stream than the one that the arrays' library works on."""
+        return partial(self._call if self._dispatch is None else self._dispatch.call, grid)
+
+    def _call(self, grid: Any, *arguments: Any, **named: Any) -> Any:
+        """A call before one on a GPU."""
+        gpu = executor("gpu") if _for_gpu(arguments, named) and "gpu" in executors() else None
+        if not isinstance(gpu, Dispatching):
             return self.run(*arguments, grid=grid, **named)
+        self._dispatch = gpu.dispatch(self._resolved, self.arg_names)
+        return self._dispatch.call(grid, *arguments, **named)
 
-        return launch
+    def _resolved(
+        self, grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> Call | Done:
+        """What a call launches; one that is not for the GPU is carried out."""
+        if not _for_gpu(arguments, named):
+            return Done(self.run(*arguments, grid=grid, **named))
+        given = {k: v for k, v in named.items() if k not in _ABOUT}
+        options, bound, special = self._given(arguments, given)
+        values = {name: bound[name] for name in special.parameters}
+        plain = {name for i, name in enumerate(bound) if name in self._plain or i in self._plain}
+        return Call(
+            self._compiled(special), self.__name__, values, {**bound, **options},
+            _compiler_options(options), frozenset(plain),
+        )  # fmt: skip
 
     def module(
         self, signature: Mapping[str, str], constants: Mapping[str, Any] = {}, **options: int
@@ -110,8 +134,7 @@ class JITFunction:
         where = on or _place(bound, module, self.__name__)
         extents = _extents(grid, {**bound, **options})
         values = {name: host_array(bound[name]) for name in special.parameters}
-        most = options.get("maxnreg")
-        extra = {"registers": most} if where == "gpu" and most is not None else {}
+        extra = _compiler_options(options) if where == "gpu" else {}
         return PreparedLaunch(where, Candidate(module, self.__name__, extents, extra), values)
 
     def _given(
@@ -161,6 +184,31 @@ class JITFunction:
         return found
 
 
+def _compiler_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a launch that are the GPU's compiler's."""
+    most = options.get("maxnreg")
+    return {} if most is None else {"registers": most}
+
+
+_ABOUT = frozenset({"on", "warmup", "grid"})
+"""Keywords of `run` that are about how it runs."""
+
+
+def _for_gpu(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+    """Whether a call is on arrays of a GPU, and asks for nothing else."""
+    if named.get("warmup") or named.get("on") not in (None, "gpu"):
+        return False
+    return any(map(_on_gpu, (*arguments, *named.values())))
+
+
+def _on_gpu(value: Any) -> bool:
+    """Whether `value` is an array of a GPU."""
+    on_gpu = getattr(value, "is_cuda", None)
+    if on_gpu is not None:
+        return bool(on_gpu)
+    return hasattr(value, "__cuda_array_interface__") and not hasattr(value, "__array_interface__")
+
+
 def _hashable(value: Any) -> Any:
     return tuple(sorted(value.items())) if isinstance(value, dict) else value
 
@@ -176,11 +224,7 @@ def _is_constant(value: Any, plain: bool) -> bool:
 
 def _place(bound: Mapping[str, Any], module: Module, kernel: str) -> str:
     """The executor for these arguments."""
-    on_gpu = any(
-        hasattr(v, "__cuda_array_interface__") and getattr(v, "is_cuda", True)
-        for v in bound.values()
-        if not hasattr(v, "__array_interface__")
-    )
+    on_gpu = any(map(_on_gpu, bound.values()))
     return "gpu" if on_gpu and "gpu" in executors() else on_host(module, kernel)
 
 
