@@ -220,8 +220,10 @@ class _Solving:
         if start is None:
             host, moving = self.facts.split(room + number(1))
             start = number(0) - moving
-            start = start + self._taken_off(host, self.strides[dim], rest)
-            start = self._with_constant(start, self.strides[dim], rest)
+            taken = self._taken_off(host, self.strides[dim], rest)
+            start = start + taken
+            if () not in taken.terms:
+                start = self._with_constant(start, self.strides[dim], rest)
         extent = room + start + number(1)
         if self.facts.split(extent)[1].terms:
             return "an extent is not known to the host"
@@ -234,7 +236,8 @@ class _Solving:
         for monomial, factor in room.terms.items():
             begin = Polynomial({monomial: -factor})
             moved = (begin * stride).terms
-            if factor < 0 and monomial and all(rest.terms.get(m) == c for m, c in moved.items()):
+            here = all(rest.terms.get(m) == c for m, c in moved.items())
+            if here and (factor < 0 or not monomial):
                 found = found + begin
         return found
 
