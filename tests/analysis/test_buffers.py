@@ -140,6 +140,20 @@ both:
   %n1 = add i32 %n, 1
   ret
 """,
+    "a copy on one of two ways is as old as it is": f"""
+  %b = {ALLOT}
+  cond_br %c, left, right
+left:
+  gpu.async_copy %pr, %b, 0                ; b|b
+  gpu.async_commit                         ; |b
+  br both                                  ; |b
+right:
+  br both
+both:
+  gpu.async_wait                           ; |b
+  %n1 = add i32 %n, 1
+  ret
+""",
     "in the hands of another op it is needed everywhere": f"""
   %b = {ALLOT}                             ; b|
   %n1 = add i32 %n, 1                      ; b|

@@ -34,10 +34,9 @@ Ages: TypeAlias = Mapping[Value, int]
 
 _F = TypeVar("_F")
 _NONE: Buffers = frozenset()
-_NEVER = 1 << 30
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen
 class Alive:
     """By op: `needed`, the buffers that hold something needed before or after it, or that it
     accesses; `copying`, those that a copy may be on its way to. Ops that stand nowhere have
@@ -128,7 +127,7 @@ def _aged(function: Function) -> Callable[[Op, Ages], Ages]:
 
 
 def _younger(a: Ages, b: Ages) -> Ages:
-    return {v: min(a.get(v, _NEVER), b.get(v, _NEVER)) for v in {**a, **b}}
+    return {v: min(ages[v] for ages in (a, b) if v in ages) for v in {**a, **b}}
 
 
 def _backward(function: Function) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]]:
