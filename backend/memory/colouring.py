@@ -49,9 +49,8 @@ def first_fit(room: Room, taken: Collection[tuple[int, int]]) -> int:
     """The lowest offset at which `room` shares no byte with what is `taken`: (first, end)."""
     at = 0
     for first, end in sorted(taken):
-        if at + room.size <= first:
-            break
-        at = max(at, room.above(end))
+        if at + room.size > first:
+            at = max(at, room.above(end))
     return at
 
 

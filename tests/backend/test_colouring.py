@@ -115,3 +115,18 @@ def test_a_gap_is_used_if_it_is_large_enough() -> None:
     assert first_fit(Room(4, 8), [(4, 12)]) == 0
     assert first_fit(Room(8), []) == 0
     assert colour([], []) == []
+
+
+def test_no_rooms_take_nothing_and_a_room_begins_anywhere() -> None:
+    assert colour([], []) == [] and top([], []) == 0
+    assert Room(8).above(1) == 1 and Room(8, 16).above(1) == Room(8, 16).above(16) == 16
+
+
+def test_the_first_gap_that_is_wide_enough() -> None:
+    taken = [(4, 8), (16, 20), (0, 2)]
+    assert first_fit(Room(2), taken) == 2
+    assert first_fit(Room(3), taken) == 8
+    assert first_fit(Room(8), taken) == 8
+    assert first_fit(Room(9), taken) == 20
+    assert first_fit(Room(2, 4), taken) == 8
+    assert first_fit(Room(5), [(5, 9)]) == 0
