@@ -1,9 +1,8 @@
 """Mathematical functions, in f32 and f64; narrower floats compute in f32 and round once.
 
-Within the bounds that the ops state. Powers of two and reciprocal roots are the target's
-instructions (CUDA C++ Programming Guide, "Mathematical Functions"). `fast = approx` uses all its
-approximate instructions (PTX ISA, ex2, lg2, sin, cos, tanh, rsqrt), and so do exponentials and
-logarithms of f16 and bf16, of whose units their errors are small parts.
+Within the bounds that the ops state. `fast = approx` uses the target's approximate instructions
+(PTX ISA, ex2, lg2, sin, cos, tanh, rsqrt), and so do exponentials and logarithms of f16 and
+bf16, of whose units their errors are small parts.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ _SINGLE: Mapping[str, Function] = {
     **exponential32.FUNCTIONS,
     **trigonometric32.FUNCTIONS,
     **special32.FUNCTIONS,
-    "exp2": _ex2,
     "rsqrt": _rsqrt,
 }
 _DOUBLE: Mapping[str, Function] = {

@@ -22,6 +22,9 @@ _UNARY = {
 }  # fmt: skip
 """Functions of one float by the op that they are."""
 
+_FAST = {"exp2": {"fast": "approx"}}
+"""Functions that are the target's approximate instruction, as in Triton."""
+
 _BINARY = {"pow": "pow", "atan2": "atan2", "copysign": "copysign", "fmod": "frem"}
 """Functions of two floats by the op that they are."""
 
@@ -36,7 +39,7 @@ def _floating(x: Tensor, name: str) -> Tensor:
 def _unary(name: str, op: str) -> Builtin:
     def apply(s: Scope, x: Any) -> Tensor:
         value = _floating(tensor.of(s.b, x), name)
-        return Tensor(getattr(s.b, op)(value.expr), value.dtype)
+        return Tensor(getattr(s.b, op)(value.expr, **_FAST.get(name, {})), value.dtype)
 
     apply.__doc__ = f"`{op}` of every element; integers become float32."
     made = Builtin(name, apply)
