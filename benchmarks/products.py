@@ -102,8 +102,10 @@ def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile,
         except Exception as error:
             return tile, None, f"{type(error).__name__}: {error}"[:300]
         took = time.perf_counter() - begun
-        return tile, found, (
-            f"{used.registers} registers {used.spills} spilled {used.shared} shared {took:.2f} s"
+        return (
+            tile,
+            found,
+            (f"{used.registers} registers {used.spills} spilled {used.shared} shared {took:.2f} s"),
         )
 
     kernels: dict[Tile, Kernel] = {}
@@ -252,11 +254,12 @@ def main() -> int:
                 if time.monotonic() < end:
                     rows.append(row(problem, size, kernels, flush))
     if options.out:
-        Path(options.out).write_text(json.dumps({"device": _device(), "rows": rows}, indent=1))
+        Path(options.out).write_text(json.dumps({"device": device(), "rows": rows}, indent=1))
     return int(bool(count))
 
 
-def _device() -> dict[str, str]:
+def device() -> dict[str, str]:
+    """The GPU, the versions and the commit."""
     commit = subprocess.run(
         ("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False
     )
