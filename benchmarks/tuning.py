@@ -60,7 +60,7 @@ def tuned(size: int, processes: int, way: str, path: str = ":memory:") -> Any:
     with Database(path) as database:
         return tune(
             problem(size), GpuMeter.here(), database=database, processes=processes,
-            search=Halving() if usual else Exhaustive(launches=20),
+            search=Halving() if usual else Exhaustive(launches=20, batch=1000),
             pruning=Pruning() if usual else Pruning(None, None),
         )  # fmt: skip
 

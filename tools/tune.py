@@ -96,7 +96,15 @@ def _add_output(group: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Tune, and say why this one."""
+    """Tune, and say why this one; 130 where it was interrupted."""
+    try:
+        return _execute(options)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: what was measured is kept, the same command goes on\n")
+        return 130
+
+
+def _execute(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         database = stack.enter_context(Database(options.database or cache_folder() / "tuning.db"))
         for path in options.merge:

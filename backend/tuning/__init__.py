@@ -29,6 +29,6 @@ from tileir.backend.tuning.workers import Workers
 __all__ = [
     "SEARCHES", "CpuMeter", "Database", "Exhaustive", "Family", "Field", "GpuMeter", "Halving",
     "Limits", "Local", "Observer", "Outcome", "Parameter", "Problem", "Pruning", "Ranked", "Result",
-    "Role", "Search", "Space", "Status", "Stop", "Trial", "TuneError", "Workers", "content_of", "mapl19",
-    "named", "ranked", "tune",
+    "Role", "Search", "Space", "Status", "Stop", "Trial", "TuneError", "Workers", "content_of",
+    "mapl19", "named", "ranked", "tune",
 ]  # fmt: skip

@@ -123,8 +123,11 @@ class _Process:
             raise
 
     def _death(self) -> str:
-        self._running.join(5)
-        status = self._running.exitcode
+        running = self._running
+        if running is None:
+            return "its process was ended"
+        running.join(5)
+        status = running.exitcode
         self._kill()
         how = f"by signal {-status}" if (status or 0) < 0 else f"with status {status}"
         return f"its process ended {how}"

@@ -156,3 +156,15 @@ def test_progress_is_shown_where_somebody_looks(capsys, result):
     assert capsys.readouterr().err.splitlines()[-2:] == [
         "measuring: about 2", "  1 ms  M=64,N=32,num_warps=4",
     ]  # fmt: skip
+
+
+def test_interrupted_runs_say_that_they_can_go_on(capsys, monkeypatch, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tileir.tools.tune.tune", interrupted)
+    file = tmp_path / "copy.tir"
+    file.write_text(ADD)
+    status, printed = run(capsys, str(file), "--on", "cpu", "--database", ":memory:")
+    assert status == 130
+    assert "the same command goes on" in printed.err
