@@ -164,7 +164,7 @@ class _Model:
     def _found_once(self) -> Iterator[Use]:
         seen: set[object] = set()
         for use in self.uses:
-            loops = tuple(filter(None, (self._loop(n, r) for n, r in use.inside)))
+            loops = tuple(dict.fromkeys(filter(None, (self._loop(*r) for r in use.inside))))
             tiles: tuple[object, ...] = tuple((n, self.tensor(n, use)) for n in use.dims)
             if isinstance(use.node, Access):
                 tiles = tuple((self.span(n, use), self.tensor(n, use)) for n in use.dims)
@@ -203,10 +203,10 @@ class _Model:
 
     # Costs ----------------------------------------------------------------------------------------
 
-    def traffic(self) -> tuple[float, float, float]:
+    def traffic(self) -> tuple[float, float, float, float]:
         """Bytes that have to come from memory, bytes that program instances ask the cache for,
-        and the bytes of one step of an instance."""
-        compulsory, asked, step = float(self._written()), float(self._written()), 0.0
+        the bytes of one step of an instance, and those that stay for all of its steps."""
+        compulsory, asked, step, kept = float(self._written()), float(self._written()), 0.0, 0.0
         seen: set[str] = set()
         fused = {f.name for f in self.group.members}
         for use in self.once():
@@ -217,11 +217,13 @@ class _Model:
             size, waste = tensor.element.bits / 8, self._waste(tensor, tiles)
             span = math.prod(self.span(n, use) for n in use.dims)
             asked += span * self.repeats(use) * size * waste * self.instances
-            step += math.prod(tiles) * size
+            moving = any(n < self.span(d, use) for n, d in zip(tiles, use.dims, strict=True))
+            step += math.prod(tiles) * size if moving or not use.inside else 0
+            kept += 0 if moving or not use.inside else math.prod(tiles) * size
             if use.node.name not in seen:
                 compulsory += tensor.bytes * waste
                 seen.add(use.node.name)
-        return compulsory, asked, step
+        return compulsory, asked, step, kept
 
     def _written(self) -> int:
         return self.tensors[self.group.root.name].bytes
@@ -262,7 +264,7 @@ class _Model:
         feed = min(1.0, m * n / (m + n) / 64)
         grouped = 1.0 if m >= 64 and self.warps in (4, 8) else 0.6
         per_warp = min(1.0, 1.5 * m * n / (self.warps * 2048))
-        stages = min(1.0, (self.group.root.schedule.num_stages or 3) / 3)
+        stages = {1: 0.5, 2: 0.85, 3: 0.95}.get(self.group.root.schedule.num_stages or 3, 1.0)
         if use.inside and k < span:
             stages *= 0.6  # a loop in a loop: only one of them runs ahead
         return self.machine.products[name] * feed * depth * grouped * per_warp * stages
@@ -281,15 +283,16 @@ class _Model:
                 size = math.prod(self.tensor(n, use) for n in use.dims)
                 held[use.dims] = max(held.get(use.dims, 0), size)
         largest = sorted(held.values(), reverse=True)
-        return largest[0] * 1.1 + sum(largest[1:3]) * 0.5 if largest else 1
+        others = sum(largest[1:3]) * (1.0 if self._has_products() else 0.5)
+        return largest[0] * 1.1 + others if largest else 1
 
     def estimate(self) -> Estimate:
         """The time, put together."""
         machine = self.machine
-        compulsory, asked, step = self.traffic()
+        compulsory, asked, step, kept = self.traffic()
         threads = self.warps * 32
         registers = 24 + self.live() / threads
-        staged = step * self._stages() if self._has_products() else 0.0
+        staged = step * self._stages() + kept if self._has_products() else 0.0
         if staged > machine.shared or registers > 1000:
             return Estimate(math.inf, math.inf, math.inf, self.instances)
         resident = self._resident(registers, threads, staged)
@@ -297,12 +300,12 @@ class _Model:
         busy = min(1.0, self.instances / machine.processors)
         at_once = max(1.0, min(resident, self.instances / machine.processors))
         overlap = 1.0 if self._has_products() else at_once / (at_once + 0.4)
-        in_flight = min(step * at_once * self._stages(), threads * at_once * 64.0)
+        in_flight = min((step + kept) * at_once * self._stages(), threads * at_once * 64.0)
         reach = min(1.0, max(in_flight, 256.0) / machine.in_flight) * busy * overlap
         beyond = self._missing(compulsory, asked * min(1.0, 1 / waves))
         missed = compulsory + max(0.0, asked - compulsory) * beyond
         memory = max(missed / machine.memory / reach, asked / machine.cache / max(busy, 0.05))
-        arithmetic = self.arithmetic() / busy * (1 + max(0.0, registers - 240) / 40)
+        arithmetic = self.arithmetic() / busy * (1 + max(0.0, registers - 200) / 40)
         latency = self._steps() * math.ceil(waves) * machine.latency / self._stages()
         tail = math.ceil(waves) / waves if waves > 1 else 1.0
         longest = max(memory, arithmetic, latency)
