@@ -63,8 +63,8 @@ def alive(function: Function) -> Alive:
     needed, copying = dict[Op, Buffers](), dict[Op, Buffers]()
     for op in function.ops:
         if op in held:
-            before, after = held[op][0] & wanted[op][0], held[op][1] & wanted[op][1]
-            needed[op] = before | after | accessed(op) | escaping
+            # What is needed before and no more after is what the op itself reads.
+            needed[op] = (held[op][1] & wanted[op][1]) | accessed(op) | escaping
             copying[op] = frozenset(copied[op][0]) | frozenset(copied[op][1])
     return Alive(needed, copying)
 

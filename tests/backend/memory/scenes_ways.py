@@ -243,10 +243,11 @@ done:
   ret
 """,
     "what an inner loop passes within warps, and the outer one": """
+  %u = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 2, 32], shared = [0, 256]}
   br outer
 outer:
   !block
-  %a = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
+  gpu.local_store %vr, %u, 0
   br inner
 inner:
   cond_br %d, again, next
