@@ -3,7 +3,7 @@
     python benchmarks/convolutions.py [--out FILE.json] [--seconds 300]
 
 f16, NHWC, 3 x 3 with zeros around. Our kernel is the ordinary program
-`tileir.testing.kernels.convolution`: an implicit product whose pixels are blocks of the image. Every
+`tileir.testing.kernels.convolution`: an implicit product whose pixels are blocks of an image. Each
 result is checked against torch in f32 with the output poisoned before. Variants run in random order
 in five rounds; a round's figure is the median of its launches, each with a cold L2.
 """
