@@ -10,7 +10,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import killed
+import matmuls
 import pytest
+from predicting import Registers
 from problems import SPACE, bowl, die, problem
 
 from tileir.backend.tuning import Limits, Status, TuneError, Workers, tune
@@ -107,6 +109,28 @@ def rows(path):
             return connection.execute("select count(*) from outcome").fetchone()[0]
     except sqlite3.Error:
         return 0
+
+
+def test_machine_code_is_the_same_whoever_compiles():
+    """Products for sm_90, compiled by threads, by processes of our own, and by Dask."""
+    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+    few = matmuls.SPACE.with_choices(M=(32, 64), N=(32,), K=(32,), num_warps=(2, 4), stages=(2,))
+    wanted = matmuls.problem(256, few, expected=None)
+    found = []
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+        ThreadPoolExecutor(2) as threads,
+        Workers(2) as workers,
+    ):
+        for executor in (client.get_executor(), threads, workers):
+            found.append(tune(wanted, Registers("sm_90"), executor=executor))
+        assert sum(client.run(executed).values()) >= 5
+    assert len({tuple((o.name, o.digest) for o in r.outcomes) for r in found}) == 1
+    assert len({r.best.name for r in found}) == 1
+    assert all(o.good for r in found for o in r.outcomes)
 
 
 def executed(dask_worker):
