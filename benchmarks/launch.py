@@ -1,0 +1,322 @@
+"""What a launch costs the host: the driver's floor, ours and Triton's, in one run.
+
+    python benchmarks/launch.py [--out FILE.json] [--rounds 9]     on a GPU, with torch and Triton
+    python benchmarks/launch.py --here                             without: Python's part alone
+
+Microseconds of the host per launch, medians of rounds in random order; a round is 400 launches of a
+kernel that does next to nothing, so that the GPU's queue never fills. The floor is the least of the
+ways to call cuLaunchKernel with everything made before: ctypes, cuda.bindings; beside it stands a
+loop in machine code, what the driver takes without Python. `prepared` are numbers and addresses
+through `Kernel(compiled)[grid]`, `tensors` are torch's through `kernel[grid](...)`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.util
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tileir.backend.llvm.optimise import loaded
+from tileir.backend.runtime import native
+from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.calls import Calls
+from tileir.backend.runtime.dispatch import Bound, Dispatcher
+
+CALLS = 400
+KERNELS = """
+@jit
+def k5(x, y, z, n, m, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(z + at, tl.load(x + at, mask=at < n) + tl.load(y + at, mask=at < m), mask=at < n)
+
+
+@jit
+def k19(a, b, c, d, e, f, g, n, m, k, s0, s1, s2, s3, s4, s5, s6, s7, s8, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    i = at * s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8
+    value = tl.load(a + at, mask=i < n) + tl.load(b + at, mask=i < m) + tl.load(c + at, mask=i < k)
+    value += tl.load(d + at, mask=i < n) + tl.load(e + at, mask=i < n)
+    tl.store(g + at, value + tl.load(f + at, mask=i < n), mask=i < n)
+"""
+OURS = "from tileir.frontends.triton import jit, language as tl\n"
+TRITON = "from triton import jit, language as tl\n"
+NUMBERS = {"k5": (3, (100, 90)), "k19": (7, (100, 90, 80, 3, 5, 7, 9, 11, 13, 15, 17, 19))}
+LOOP = """
+define i64 @loop(ptr %launch, i64 %count, ptr %function, ptr %stream, ptr %pointers) {
+  br label %next
+next:
+  %i = phi i64 [ 0, %0 ], [ %after, %next ]
+  %code = call i32 %launch(ptr %function, i32 1, i32 1, i32 1, i32 128, i32 1, i32 1, i32 0,
+                           ptr %stream, ptr %pointers, ptr null)
+  %after = add i64 %i, 1
+  %more = icmp slt i64 %after, %count
+  br i1 %more, label %next, label %done
+done:
+  ret i64 0
+}
+define i32 @nothing(ptr %f, i32 %a, i32 %b, i32 %c, i32 %d, i32 %e, i32 %g, i32 %h, ptr %s, ptr %p,
+                    ptr %x) {
+  ret i32 0
+}
+"""
+Way = Callable[[int], None]
+
+
+def times(call: Callable[[], Any]) -> Way:
+    """`call`, so many times."""
+
+    def way(count: int) -> None:
+        for _ in range(count):
+            call()
+
+    return way
+
+
+def measured(
+    ways: dict[str, Way], rounds: int, wait: Callable[[], None]
+) -> dict[str, dict[str, float]]:
+    """Microseconds per launch, median and least."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for way in ways.values():
+        way(20)
+        wait()
+    for _ in range(rounds):
+        for name in random.sample(sorted(ways), len(ways)):
+            wait()
+            start = time.perf_counter()
+            ways[name](CALLS)
+            taken[name].append((time.perf_counter() - start) / CALLS * 1e6)
+    wait()
+    return {
+        name: {"median": statistics.median(t), "least": min(t), "rounds": len(t)}
+        for name, t in taken.items()
+    }
+
+
+def module(folder: Path, head: str, name: str) -> Any:
+    """The kernels, in a file of their own, as frontends want their source."""
+    path = folder / f"{name}.py"
+    path.write_text(head + KERNELS)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def machine_code(address: int) -> tuple[Callable[..., Any], int, Any]:
+    """A loop of launches without Python, and a function that takes a launch and does nothing."""
+    binding = loaded()
+    parsed = binding.parse_assembly(LOOP)
+    parsed.triple = binding.get_process_triple()
+    target = binding.Target.from_triple(parsed.triple).create_target_machine(jit=True)
+    engine = binding.create_mcjit_compiler(parsed, target)
+    engine.finalize_object()
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 5)
+    loop = kind(engine.get_function_address("loop"))
+    nothing = engine.get_function_address("nothing")
+
+    def run(count: int, function: int, pointers: int) -> None:
+        loop(address or nothing, count, function, None, pointers)
+
+    return run, nothing, engine
+
+
+class Nowhere:
+    """A machine whose launches cost nothing."""
+
+    devices = 1
+
+    def __init__(self, launch_address: int) -> None:
+        self.launch_address = launch_address
+
+    def owner(self, address: int) -> int | None:
+        return 0
+
+    def current(self) -> int:
+        return 0
+
+    def launch(self, kernel: Any, device: int, grid: Any, stream: int, words: Any) -> int:
+        return 1
+
+
+class Made:
+    """What stands for a tensor where there is no torch."""
+
+    is_cuda, dtype, shape = True, "torch.float32", (128,)
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def stride(self) -> tuple[int, ...]:
+        return (1,)
+
+
+class Loaded:
+    """What stands for a loaded kernel."""
+
+    def __init__(self, compiled: Any) -> None:
+        self.compiled = compiled
+
+
+def here(rounds: int) -> dict[str, Any]:
+    """Python's part: launches that do nothing."""
+    _, nothing, engine = machine_code(0)
+    machine, found = Nowhere(nothing), {}
+    calls = Calls(machine, "sm_90a", Loaded, Cache(None))
+    floor = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3
+    )(nothing)
+    with tempfile.TemporaryDirectory() as folder:
+        ours = module(Path(folder), OURS, "launch_ours")
+        for name, (pointers, numbers) in NUMBERS.items():
+            kernel = getattr(ours, name)
+            tensors = [Made(4096 * (i + 1)) for i in range(pointers)]
+            kernel._dispatch = calls.dispatch(kernel._resolved, kernel.arg_names)
+            kernel._dispatch.call(1, *tensors, *numbers, BLOCK=128)
+            module_ = kernel.warmup(*tensors, *numbers, grid=1, BLOCK=128)
+            compiled = calls.cache.compile(module_, "sm_90a")
+            direct = prepared(machine, Loaded(compiled))
+            values = [*(t.address for t in tensors), *numbers]
+            direct.call((1, 1, 1), *values)
+            direct.call((1, 1, 1), *values)
+            ways = {
+                "ctypes, nothing called": times(lambda: floor(1, 1, 1, 1, 128, 1, 1, 0, 0, 0, 0)),
+                "prepared": times(bound(direct.call, (1, 1, 1), *values)),
+                "tensors": times(lambda k=kernel, t=tensors, n=numbers: k[(1,)](*t, *n, BLOCK=128)),
+            }
+            found[name] = measured(ways, rounds, lambda: None)
+    del engine
+    return found
+
+
+def bound(call: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+    """The call with its arguments, as a function would write it."""
+    first, *rest = arguments
+    return lambda: call(first, *rest)
+
+
+def prepared(machine: Any, kernel: Any) -> Dispatcher:
+    """Launches of a compiled kernel by numbers and addresses."""
+    plan = kernel.compiled.plan
+    names = [p.name for p in plan.parameters]
+    return Dispatcher(machine, lambda _, a, __: Bound(kernel, plan, a, names), names)
+
+
+def on_gpu(rounds: int) -> dict[str, Any]:
+    """Everything, in one run."""
+    import torch
+
+    from tileir.backend.driver.gpu import gpu
+    from tileir.backend.driver.launch import Kernel
+
+    torch.zeros(1, device="cuda")
+    machine, found = gpu(), {}
+    loop, _, engine = machine_code(machine.launch_address)
+    with tempfile.TemporaryDirectory() as folder:
+        ours = module(Path(folder), OURS, "launch_ours")
+        theirs = module(Path(folder), TRITON, "launch_triton") if _has("triton") else None
+        for name, (pointers, numbers) in NUMBERS.items():
+            tensors = [torch.zeros(128, device="cuda") for _ in range(pointers)]
+            kernel = getattr(ours, name)
+            compiled = [kernel[(1,)](*tensors, *numbers, BLOCK=128) for _ in range(3)][-1]
+            loaded_kernel = Kernel(compiled)
+            values = [*(t.data_ptr() for t in tensors), *numbers]
+            launch = loaded_kernel[1]
+            launch(*values)
+            launch(*values)
+            launch = loaded_kernel[1]
+            ways = floors(machine, loaded_kernel, values, loop)
+            ways["prepared"] = times(bound(launch, *values))
+            ways["tensors"] = times(
+                lambda k=kernel, t=tensors, n=numbers: k[(1,)](*t, *n, BLOCK=128)
+            )
+            ways["tensors, grid a function"] = times(
+                lambda k=kernel, t=tensors, n=numbers: k[lambda meta: (1,)](*t, *n, BLOCK=128)
+            )
+            if theirs is not None:
+                other = getattr(theirs, name)
+                ways["Triton"] = times(
+                    lambda k=other, t=tensors, n=numbers: k[(1,)](*t, *n, BLOCK=128)
+                )
+            ways["torch add_"] = times(lambda t=tensors[0]: t.add_(1.0))
+            found[name] = measured(ways, rounds, torch.cuda.synchronize)
+    del engine
+    return found
+
+
+def floors(machine: Any, kernel: Any, values: list[int], loop: Any) -> dict[str, Way]:
+    """Ways to call the driver with everything made before."""
+    from cuda.bindings import driver as cuda
+
+    handle = int(kernel.function(machine.cuda))
+    threads = kernel.compiled.plan.threads
+    words = (ctypes.c_uint64 * len(values))(*values)
+    size = ctypes.sizeof(ctypes.c_uint64)
+    start = ctypes.addressof(words)
+    pointers = (ctypes.c_void_p * len(values))(*(start + i * size for i in range(len(values))))
+    address = ctypes.addressof(pointers)
+    kind = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3
+    )
+    function = kind(machine.launch_address)
+    library = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    one = [ctypes.c_void_p(handle), *map(ctypes.c_uint, (1, 1, 1, threads, 1, 1, 0)),
+           ctypes.c_void_p(0), pointers, None]  # fmt: skip
+    bindings, made = cuda.cuLaunchKernel, cuda.CUfunction(handle)
+    keep = (words, pointers)
+    return {
+        "floor: machine code": lambda count: loop(count, handle, address),
+        "floor: ctypes": times(lambda: function(handle, 1, 1, 1, threads, 1, 1, 0, 0, address, 0)),
+        "floor: ctypes, made": times(lambda: library(*one)),
+        "floor: cuda.bindings": times(
+            lambda keep=keep: bindings(made, 1, 1, 1, threads, 1, 1, 0, 0, address, 0)
+        ),
+    }
+
+
+def _has(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
+def shown(found: dict[str, Any]) -> str:
+    """The table, with what is above the floor."""
+    lines = []
+    for name, ways in found.items():
+        floor = min((w["median"] for n, w in ways.items() if n.startswith("floor: c")), default=0.0)
+        lines.append(f"{name}: microseconds per launch, median (least), above the floor")
+        for way, taken in sorted(ways.items(), key=lambda item: item[1]["median"]):
+            above = f"{taken['median'] - floor:+8.2f}" if floor else ""
+            lines.append(f"  {way:26}{taken['median']:8.2f} ({taken['least']:.2f}){above}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--here", action="store_true")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    assert native.supported(), "this Python has no launcher in machine code"
+    found = here(options.rounds) if options.here else on_gpu(options.rounds)
+    sys.stdout.write(shown(found) + "\n")
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
