@@ -6,8 +6,8 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache, cached_property
 from math import prod
 from typing import Any
 
@@ -124,17 +124,42 @@ class CpuKernel:
 
 
 def _spread(part: Callable[[int, int], None], total: int, workers: int) -> None:
-    """`part` of consecutive ranges of `total`, in order of their beginning."""
+    """`part` of consecutive ranges of `total`, in order of their beginning, by this thread and
+    others."""
     if total == 0:
         return
     if workers == 1 or total == 1:
         part(0, total)
         return
     size = -(-total // (workers * _SHARES))
-    with ThreadPoolExecutor(workers) as pool:
-        ranges = [(i, min(i + size, total)) for i in range(0, total, size)]
-        for done in [pool.submit(part, *each) for each in ranges]:
-            done.result()
+    waiting = iter(range(0, total, size))
+    taking = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with taking:
+                start = next(waiting, total)
+            if start == total:
+                return
+            part(start, min(start + size, total))
+
+    others = [_pool(workers - 1).submit(work) for _ in range(workers - 1)]
+    try:
+        work()
+    finally:
+        started = [other for other in others if not other.cancel()]
+        wait(started)
+    for done in started:
+        done.result()
+
+
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """Threads that stay, since starting them takes as long as a small kernel."""
+    return ThreadPoolExecutor(workers, "tileir-cpu")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def compile(

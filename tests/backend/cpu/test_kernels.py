@@ -1,5 +1,6 @@
 """Whole kernels as native code: grids, memory, functions, what is said and what fails."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -186,3 +187,17 @@ def test_tiles_of_pointers_that_loops_move_stay_rows():
     assert "icmp ne <32 x ptr" not in compile_kernel(module).optimized
     data = np.random.default_rng(0).standard_normal((4, 96)).astype(np.float32)
     both(module, 1, data.ravel(), np.zeros(128, np.float32), 96)
+
+
+def test_a_forked_process_has_threads_of_its_own():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32)) as (x,):
+        (x + b.program_id(axis=0)).store(1)
+    kernel, data = compile_kernel(b.module()), np.zeros(64, np.int32)
+    kernel(64, [data.ctypes.data], threads=3)
+    child = os.fork()
+    if child == 0:
+        again = np.zeros(64, np.int32)
+        kernel(64, [again.ctypes.data], threads=3)
+        os._exit(0 if again.all() else 1)
+    assert data.all() and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
