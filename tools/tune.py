@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tileir.backend.runtime.store import cache_folder
 from tileir.backend.tuning import (
     SEARCHES,
     CpuMeter,
@@ -106,7 +105,8 @@ def execute(options: argparse.Namespace) -> int:
 
 def _execute(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
-        database = stack.enter_context(Database(options.database or cache_folder() / "tuning.db"))
+        opened = Database(options.database) if options.database else Database.usual()
+        database = stack.enter_context(opened)
         for path in options.merge:
             _merge(database, path)
         if options.file is not None:

@@ -8,6 +8,7 @@ use it, and what `record` returned from survives the process being killed.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Generator, Iterable, Mapping
@@ -18,6 +19,7 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.runtime.store import cache_folder
 from tileir.backend.tuning.errors import TuneError, refused
 from tileir.backend.tuning.outcome import Outcome, Status
 
@@ -96,6 +98,13 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @staticmethod
+    def usual() -> Database:
+        """`tuning.db` in the user's cache folder; TILEIR_CACHE names another, `off` keeps
+        nothing."""
+        off = os.environ.get("TILEIR_CACHE") == "off"
+        return Database(":memory:" if off else cache_folder() / "tuning.db")
 
     @contextmanager
     def _writing(self) -> Generator[sqlite3.Connection]:

@@ -18,6 +18,7 @@ from tileir.backend.driver.spans import Span
 from tileir.backend.driver.timing import Stopwatch
 from tileir.backend.executor import gpu_target
 from tileir.backend.prepare import prepare
+from tileir.backend.runtime.cache import Cache
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import estimate, machine_of
 from tileir.backend.tuning.meter import Artifact, Device, Survey
@@ -30,13 +31,14 @@ from tileir.backend.tuning.work import work_of
 class GpuMeter:
     """The GPUs of this machine. `target`, the architecture they are compiled for, is needed
     where there is none; `processors` where the model is to know how many the device has;
-    `seconds` bounds the launches of a candidate."""
+    `seconds` bounds the launches of a candidate; `cached`: machine code is kept for launches."""
 
     target: str
     processors: int | None = None
     seconds: float = 0.2
     alone: bool = False
     isolated: bool = True
+    cached: bool = False
 
     @staticmethod
     def here() -> GpuMeter:
@@ -78,7 +80,8 @@ class GpuMeter:
         """The cubin."""
         start = time.perf_counter()
         module = job.module()
-        made = compile(module, self.target, Options.of(job.options), job.kernel)
+        make = Cache.usual().compile if self.cached else compile
+        made = make(module, self.target, Options.of(job.options), job.kernel)
         plan, machine_code = made.metadata, made.assembled
         bare = attrs.evolve(
             made, stages={"input": module}, llvm="", optimized="", ptx="", plan=plan, notes=(),

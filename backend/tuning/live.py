@@ -11,9 +11,9 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.runtime.store import cache_folder
 from tileir.backend.runtime.version import compiler_version
 from tileir.backend.tuning.database import Database, Family
+from tileir.backend.tuning.gpu import GpuMeter
 from tileir.backend.tuning.meter import Artifact, Device, Meter, Session
 from tileir.backend.tuning.outcome import Outcome, Status
 from tileir.backend.tuning.problem import Job, shape_class, shape_of
@@ -35,9 +35,11 @@ def measured_here(
 
     Compiling is shared by threads of this process: what LLVM and the assembler do runs beside
     Python, and nothing that a script does at its top is done again."""
+    if isinstance(meter, GpuMeter):
+        meter = attrs.evolve(meter, cached=True)  # the quickest is launched next
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
         made = list(threads.map(partial(_compiled, meter), candidates))
-    with Database(cache_folder() / "tuning.db" if remember else ":memory:") as database:
+    with Database.usual() if remember else Database() as database:
         session = meter.open(arguments)
         try:
             here = _Here(session, database, meter.device(), arguments)

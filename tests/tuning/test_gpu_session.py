@@ -11,12 +11,16 @@ import numpy as np
 import pytest
 from matmuls import expected, inputs, problem
 
+from tileir.backend.compile import Options
 from tileir.backend.driver import launch as launching, timing
+from tileir.backend.runtime.cache import Cache
 from tileir.backend.driver.gpu import Gpu
 from tileir.backend.runtime import native
 from tileir.backend.tuning import Exhaustive, GpuMeter, TuneError, gpu, tune
 from tileir.backend.tuning.bench import Opening, measured
 from tileir.backend.tuning.inline import Inline
+from tileir.backend.tuning.live import measured_here
+from tileir.measuring import Candidate
 
 SIZE = 64
 POINT = {"M": 64, "N": 64, "K": 32, "num_warps": 4, "stages": 3}
@@ -157,3 +161,15 @@ def test_a_space_is_tuned(device):
     assert len(result.measured) == len(space) == 6
     assert all(o.registers and o.predicted for o in result.measured)
     assert result.best.seconds == pytest.approx(7e-6)
+
+
+def test_what_a_frontend_measures_is_compiled_for_its_launch_too(device, monkeypatch):
+    monkeypatch.setenv("TILEIR_CACHE", "off")
+    module = problem(SIZE).job(POINT).module()
+    candidates = [Candidate(module, "matmul", (1, 1), {"num_warps": n}) for n in (2, 4)]
+    found = measured_here(METER, candidates, inputs(SIZE))
+    assert all(isinstance(seconds, float) for seconds in found)
+    assert not device.memory
+    kept = Cache.usual()
+    key = kept.key(module, "sm_90", Options(num_warps=4), "matmul")
+    assert kept.compile(module, "sm_90", {"num_warps": 4}, "matmul") is kept._by_key[key]
