@@ -13,9 +13,9 @@ from matmuls import expected, inputs, problem
 
 from tileir.backend.compile import Options
 from tileir.backend.driver import launch as launching, timing
-from tileir.backend.runtime.cache import Cache
 from tileir.backend.driver.gpu import Gpu
 from tileir.backend.runtime import native
+from tileir.backend.runtime.cache import Cache
 from tileir.backend.tuning import Exhaustive, GpuMeter, TuneError, gpu, tune
 from tileir.backend.tuning.bench import Opening, measured
 from tileir.backend.tuning.inline import Inline
