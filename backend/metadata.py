@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from tileir.analysis.effects import effects
+from tileir.backend.llvm.text import kernel_name
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import AttributeValue, Function, Module
 from tileir.ops.program import GridQuery
@@ -82,6 +83,11 @@ class Metadata:
     def arguments(self) -> tuple[str, ...]:
         """The type of each argument."""
         return tuple(p.type for p in self.parameters)
+
+    @property
+    def symbol(self) -> str:
+        """The kernel's name in the machine code."""
+        return kernel_name(self.kernel)
 
     @property
     def threads(self) -> int:

@@ -97,7 +97,7 @@ class Loaded:
         return address
 
     def _run(self, plan: Metadata, grid: Sequence[int], values: Sequence[Any]) -> None:
-        name = plan.kernel.encode()
+        name = plan.symbol.encode()
         found = self.cuda.cuda.cuModuleGetFunction(self._module, name)
         function = self.cuda.check(found, "cuModuleGetFunction")
         if plan.dynamic:

@@ -134,7 +134,7 @@ class Kernel:
 
     def _load(self, cuda: Driver) -> Any:
         plan = self.compiled.plan
-        function = cuda.load(self.compiled, plan.kernel)
+        function = cuda.load(self.compiled, plan.symbol)
         if plan.dynamic:
             cuda.allow_shared(function, plan.shared)
         return function

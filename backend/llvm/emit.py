@@ -9,7 +9,7 @@ import attrs
 from tileir.backend.collector import collector_paused
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.lines import LineTable, together
-from tileir.backend.llvm.text import global_name, literal, llvm_type, memory_type
+from tileir.backend.llvm.text import global_name, kernel_name, literal, llvm_type, memory_type
 from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.lower.lowering import Lowering
 from tileir.backend.memory.scratch import Plan
@@ -136,7 +136,8 @@ def _function(lowering: Lowering, attributes: int) -> str:
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
     names = ", ".join(header)
     if function.kernel:
-        head = f"define ptx_kernel void @{function.name}({names}) #{attributes}{home} {{"
+        name = kernel_name(function.name)
+        head = f"define ptx_kernel void @{name}({names}) #{attributes}{home} {{"
     else:
         head = f"define internal {result} @{thread.scope}f.{function.name}({names}) #3{home} {{"
     entry = ["entry:", *thread.at_entry, "  br label %bb0"]

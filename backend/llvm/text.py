@@ -30,6 +30,13 @@ def global_name(name: str) -> str:
     return "g$" + re.sub(r"[^A-Za-z0-9_$]", "_$_", name)
 
 
+def kernel_name(name: str) -> str:
+    """The name of a kernel in PTX: its own where that is an identifier there."""
+    if re.fullmatch(r"[A-Za-z_$][A-Za-z0-9_$]*", name):
+        return name
+    return "k$" + re.sub(r"[^A-Za-z0-9_$]", "_$_", name)
+
+
 def memory_type(type: Element) -> str:
     """LLVM's type of an element in memory: i1 takes a byte."""
     return "i8" if type.bits < 8 else llvm_type(type)

@@ -35,6 +35,9 @@ from tileir.errors import CompileError
 from tileir.ir import Module
 from tileir.textual import parse, print_module
 
+_BYTES = 4 << 30
+"""Bytes that are kept on disk, where TILEIR_CACHE_BYTES does not say how many."""
+
 _KEPT = ("input",)
 """Stages whose text is stored: others follow from it."""
 
@@ -138,6 +141,8 @@ class Cache:
             data = dumps(found, _KEPT)
             with suppress(CompileError):
                 self.store.put(key, data)
+            if key.startswith("00"):  # now and then
+                self.store.trim(int(os.environ.get("TILEIR_CACHE_BYTES", _BYTES)))
 
 
 @attrs.define(eq=False)

@@ -72,7 +72,7 @@ static inline CUresult {name}_load(CUmodule *module, CUfunction *function)
 {{
   CUresult result = cuModuleLoadData(module, {name}_cubin);
   if (!result)
-    result = cuModuleGetFunction(function, *module, "{plan.kernel}");{allowed}
+    result = cuModuleGetFunction(function, *module, "{plan.symbol}");{allowed}
   return result;
 }}"""
 
