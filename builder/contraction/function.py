@@ -65,15 +65,16 @@ def refused(message: str) -> LaunchError:
 
 def _fitting(tensor: Tensor, given: Any) -> Any:
     """`given` as what kernels take."""
-    if isinstance(given, (bool, int, float)) and not tensor.shape:
+    if not tensor.shape and isinstance(given, (bool, int, float)):
         return given if tensor.by_value else np.full((), given, dtype_of(tensor.element))
-    element, shape = described(given)
+    array: Any = given
+    element, shape = described(array)
     if element is not tensor.element or shape != tensor.shape:
         wanted = f"{tensor.element} of shape {_text(tensor.shape)}"
         raise refused(f"{tensor.name} is {wanted}, not {element} of shape {_text(shape)}")
     if tensor.by_value:
-        return given.item()
-    return np.ascontiguousarray(given).reshape(shape) if isinstance(given, np.ndarray) else given
+        return array.item()
+    return np.ascontiguousarray(array).reshape(shape) if isinstance(array, np.ndarray) else array
 
 
 def _text(shape: Sequence[int]) -> str:

@@ -39,6 +39,13 @@ def kind_of(term: Term) -> Element:
     return _kind(term, wide)
 
 
+def scalar_kind(term: Term) -> Scalar:
+    """The same of what is a number, as all but pointers are."""
+    found = kind_of(term)
+    assert isinstance(found, Scalar)
+    return found
+
+
 def stored_kind(term: Term) -> Element:
     """The type that memory for the values of `term` has: that of what it is computed of, where
     that is narrower than what it is computed in."""
@@ -71,7 +78,7 @@ def _of_call(term: Apply, read: _Widening) -> Element:
     if term.name in CONDITIONS:
         return I1
     kept = term.arguments[1:] if term.name == "select" else term.arguments
-    found = _kind(kept[0], read) if len(kept) == 1 else _together(*kept, read)
+    found = _kind(kept[0], read) if len(kept) == 1 else _together(kept[0], kept[1], read)
     if term.name in _KEEPING or (isinstance(found, Scalar) and found.is_float):
         return found
     return F32

@@ -11,6 +11,7 @@ import numpy as np
 
 from tileir.builder.builder import Builder
 from tileir.builder.contraction.choices import tiling
+from tileir.builder.contraction.division import divided
 from tileir.builder.contraction.fusion import fused
 from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
 from tileir.builder.contraction.stage import Stage, Tiling
@@ -33,8 +34,8 @@ class Launch:
 class Program:
     """Stages, each after those that write what it reads, and the tensors that are asked for.
 
-    `tilings` are those of stages by their output; others are chosen. `fuse` inlines what needs no
-    memory of its own.
+    `tilings` are those of stages by their output; others are chosen, and reductions that few
+    instances would do divided. `fuse` inlines what needs no memory of its own.
     """
 
     stages: tuple[Stage, ...]
@@ -45,7 +46,9 @@ class Program:
     @cached_property
     def kernels(self) -> tuple[Stage, ...]:
         """The stages that become kernels, in order."""
-        return fused(self.stages, self.outputs) if self.fuse else self.stages
+        stages = fused(self.stages, self.outputs) if self.fuse else self.stages
+        parts = ((s,) if s.output in self.tilings else divided(s) for s in stages)
+        return tuple(stage for part in parts for stage in part)
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:

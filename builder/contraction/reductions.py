@@ -8,7 +8,7 @@ from tileir.builder.contraction.affine import Bound, affine
 from tileir.builder.contraction.axes import At, Axis
 from tileir.builder.contraction.emit import Emitter, element
 from tileir.builder.contraction.functions import JOININGS
-from tileir.builder.contraction.kinds import kind_of
+from tileir.builder.contraction.kinds import scalar_kind
 from tileir.builder.contraction.products import multiplied, sides_of
 from tileir.builder.contraction.terms import Reduce, free
 from tileir.builder.contraction.view import View, over
@@ -38,7 +38,7 @@ def _never(term: Reduce, view: View) -> bool:
 def _of_nothing(emitter: Emitter, term: Reduce) -> Any:
     if term.empty is not None:
         return term.empty
-    kind = kind_of(term)
+    kind = scalar_kind(term)
     return emitter.b.constant(kind, JOININGS[term.kind].neutral(kind))
 
 
@@ -80,7 +80,7 @@ class _Loop:
         return total, seen
 
     def _looped(self) -> tuple[Expr, Expr | None]:
-        kind = kind_of(self.term)
+        kind = scalar_kind(self.term)
         neutral = self.b.constant(kind, JOININGS[self.term.kind].neutral(kind))
         total = self.b.var(self._full(neutral), name="total")
         seen = self.b.var(self._full(self.b.constant(I1, 0)), name="seen")
@@ -96,18 +96,16 @@ class _Loop:
         asked for."""
         at = At(self.b, self.axis, number)
         view = over(self.view, [at], (*self.view.dimensions, at))
-        value = self.emitter.value(self.term.of, view).to(kind_of(self.term))
+        value = self.emitter.value(self.term.of, view).to(scalar_kind(self.term))
         joining = JOININGS[self.term.kind]
         mask = view.mask(self.where)
         neutral = joining.neutral(element(value))
         if mask is not None:
             value = self.b.where(mask, value, neutral)
         asked = self.term.empty is not None and self.term.empty != neutral
-        certain = not view.beyond(self.where)
         if not asked or self._always():
             return self._full(value), None
-        held = self.b.constant(I1, 1) if certain else mask
-        return self._full(value), self._full(held)
+        return self._full(value), self._full(self.b.constant(I1, 1) if mask is None else mask)
 
     def _always(self) -> bool:
         """Whether every element is made of one value at least."""

@@ -17,7 +17,7 @@ class TensorExpressionError(BuildError):
 
 def here() -> Location:
     """The innermost line outside of this library."""
-    frame = sys._getframe(1)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return Location(source_name(frame.f_code.co_filename), frame.f_lineno, 1)

@@ -199,7 +199,7 @@ def _extents(shape: Sequence[int] | int) -> tuple[int, ...]:
 
 def _whole(item: Any) -> int:
     """A known integer. Raises TensorExpressionError."""
-    found = item.found if isinstance(item, PrimExpr) else item
+    found: Any = item.found if isinstance(item, PrimExpr) else item
     if isinstance(found, Affine) and not found.terms:
         return found.constant
     if isinstance(found, bool) or not hasattr(found, "__index__"):

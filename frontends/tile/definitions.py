@@ -182,7 +182,8 @@ def _called(frame: Frame, node: Any) -> Value:
             return _gathered(*values)
         case "reshape":
             return _reshaped(values)
-    raise Wrong("TIR1302", f"there is no function {name}")
+        case _:
+            raise Wrong("TIR1302", f"there is no function {name}")
 
 
 def _counted(name: str, values: Sequence[Value], count: int) -> None:

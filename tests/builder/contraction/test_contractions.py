@@ -168,3 +168,15 @@ def test_positions_of_numpy_agree_with_those_of_kernels():
     program = check(out, (2 * i,), "sum", [at(a, i)], {i: range(3)}, empty=0)
     found = program.run({a: np.array([1, 2, 3], np.float32)})[out]
     assert found.tolist() == [1, 0, 2, 0, 3]
+
+
+@pytest.mark.parametrize("kind", ["sum", "max"])
+@pytest.mark.parametrize("shape", [(100_003,), (3, 70_000), (70_001, 2), (40, 50, 60)])
+def test_reductions_of_much_to_little_are_divided(kind, shape):
+    names = indices("ijk"[: len(shape)])
+    a, out = Tensor("a", F32, shape), Tensor("out", F32, shape[:1] if shape[0] == 3 else ())
+    position = names[:1] if shape[0] == 3 else []
+    box = dict(zip(names, map(range, shape), strict=True))
+    program = check(out, position, kind, [at(a, *names)], box, empty=0 if kind == "sum" else None)
+    assert [s.output.name for s in program.kernels] == ["out_parts", "out"]
+    assert program.launches[0].grid > 2
