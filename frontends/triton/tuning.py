@@ -77,8 +77,7 @@ class Autotuner:
         key = self._key(values)
         if key not in self._best:
             self._best[key] = self._fastest(arguments, grid, named, values)
-        chosen = self._best[key]
-        return self.kernel.run(*arguments, grid=grid, **{**named, **chosen.all_kwargs()})
+        return self.kernel[grid](*arguments, **{**named, **self._best[key].all_kwargs()})
 
     def _key(self, values: Mapping[str, Any]) -> Any:
         kinds = tuple(str(v.dtype) for v in values.values() if hasattr(v, "dtype"))
