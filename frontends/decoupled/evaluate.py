@@ -130,12 +130,27 @@ def _unary(k: Kernel, node: Unary, env: Env) -> Tile:
 
 def _binary(k: Kernel, node: Binary, env: Env) -> Tile:
     items, axes = _operands(k, node, env)
+    if node.op == "%":
+        items[1] = _divisor(k, items[1], axes, env)
     return Tile(values.binary(k.b, node.op, items[0], items[1], k.fast), axes)
 
 
 def _call(k: Kernel, node: Call, env: Env) -> Tile:
     items, axes = _operands(k, node, env)
+    if node.name == "cdiv":
+        items[1] = _divisor(k, items[1], axes, env)
     return Tile(values.call(k.b, node.name, items, k.fast), axes)
+
+
+def _divisor(k: Kernel, item: Any, axes: tuple[str, ...], env: Env) -> Any:
+    """A divisor that is 1 outside of the tensor: there is nothing to trap at."""
+    if not isinstance(item, Expr) or element(item).is_float:
+        return item
+    for axis in axes:
+        mask = env[axis].mask
+        if mask is not None and item.shape:
+            item = k.b.where(aligned(Tile(mask, (axis,)), axes), item, 1)
+    return item
 
 
 def _reshape(k: Kernel, node: Reshape, env: Env) -> Tile:

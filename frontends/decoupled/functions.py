@@ -58,7 +58,7 @@ def _absolute(b: Builder, x: Any) -> Expr:
 
 def _power(b: Builder, x: Any, y: Any) -> Expr:
     """Small whole powers are products, as Triton's compiler makes them."""
-    if isinstance(x, Expr) and y in (1, 2, 3, 4) and not isinstance(y, Expr):
+    if isinstance(x, Expr) and not isinstance(y, Expr) and y in (1, 2, 3, 4):
         squared = x * x if y > 1 else x
         return {1: x, 2: squared, 3: squared * x, 4: squared * squared}[int(y)]
     return (x if isinstance(x, Expr) else as_float(b, x)) ** as_float(b, y)

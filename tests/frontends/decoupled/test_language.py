@@ -1,0 +1,211 @@
+"""The language: operations and functions, types, strides, sizes; primitives beyond the thesis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tileir import Module
+from tileir.frontends.decoupled import Tensor, parse
+from tileir.frontends.decoupled.functions import FUNCTIONS
+from tileir.frontends.decoupled.reference import NUMPY
+from tileir.textual import print_module
+from tileir.types import F32
+
+from . import definitions as d
+
+
+def positive(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).random(shape, np.float32) + np.float32(0.25)
+
+
+def whole(expression: str, *arrays: Any, more: str = "", **named: Any) -> Any:
+    """f[x, y] = expression over A, B, C[x, y], and what numpy has for it."""
+    names = "ABC"[: len(arrays)]
+    source = f"""
+    Func f; In {", ".join(names)}; SIn s; Var x, y; RVar k;
+    f[x, y] = {expression}; f.block(x:2); f.tensorize(x:0, y:0); f.compile(); {more}
+    """
+    function = parse(source).function()
+    named.update(dict.fromkeys(function.scalars, 3))
+    arrays = tuple(a for n, a in zip(names, arrays, strict=True) if n in function.tensors)
+    return function(*arrays, **named), function.reference(*arrays, **named)
+
+
+def test_functions_have_a_meaning_in_numpy() -> None:
+    assert FUNCTIONS.keys() == NUMPY.keys()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    function = FUNCTIONS[name]
+    arrays = [positive(3, 5), positive(3, 5) + 1, positive(3, 5) + 2][: function.arity]
+    if function.kind == "integer":
+        arrays = [(a * 5e8).astype(np.int32) // (i * 1000 + 1) for i, a in enumerate(arrays)]
+    operands = [f"{n}[x, y]" for n in "ABC"[: function.arity]]
+    found, expected = whole(f"{name}({', '.join(operands)})", *arrays)
+    np.testing.assert_allclose(found, expected, rtol=3e-6)
+    if function.kind == "integer":
+        return
+    fixed = [operands[0], "1.5", "2"][: function.arity]
+    if name == "where":
+        fixed = ["A[x, y] > 0.5", "1", "A[x, y]"]
+    numbers = ", ".join(["0.5"] * function.arity)
+    found, expected = whole(f"{name}({', '.join(fixed)}) + {name}({numbers})", arrays[0])
+    np.testing.assert_allclose(found, expected, rtol=3e-6)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "-A[x, y] + +B[x, y] * 2 - 3 / A[x, y]", "A[x, y] % 0.3", "7 % 4 + -7 % 4 + A[x, y] * 0",
+        "A[x, y] < B[x, y]", "(A[x, y] <= 0.5) * 2 + (A[x, y] > B[x, y])", "A[x, y] >= 0.5 == 1",
+        "(A[x, y] != A[x, y]) - 1", "2 - 3 - 4 + 0 * A[x, y]", "2 / 3 / 4 * A[x, y]", "s * A[x, y]",
+        "len(x) * len(y) / 2 + A[x, y]", "reshape(x, x, 1) * 10 + y",
+        "pow(A[x, y], 4) + pow(A[x, y], 0.5)", "pow(2, A[x, y]) + pow(A[x, y], B[x, y])",
+        "program_id() * 0 + A[x, y]", "1 < 2", "inf > x",
+        "reshape(A[x, y], x, y) * 2", "where(y < 2, A[x, y], -inf) > -1", "s % 2 + x % 3",
+        "rmax(A[x, k], k) * B[x, y] + rsum(1 + 0 * A[x, k], k)", "rsum(A[x, k] > 0.5, k) + B[x, y]",
+        "rmin(A[x, k] * k, k) + A[x, y]",
+    ],
+)  # fmt: skip
+def test_operations(expression: str) -> None:
+    names = [n for n in "AB" if f"{n}[" in expression]
+    arrays = [positive(3, 5), positive(3, 5) + 1][: 1 + ("B" in names)]
+    found, expected = whole(expression, *arrays) if names else sized(expression)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def sized(expression: str) -> Any:
+    source = f"Func f; Var x, y; SIn s; f[x, y] = {expression}; f.tensorize(y:0); f.compile();"
+    function = parse(source).function()
+    given = [3 for _ in function.scalars]
+    return function(*given, x=3, y=5), function.reference(*given, x=3, y=5)
+
+
+@pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
+def test_reshape_may_move_the_elements_of_a_tensor(on: str) -> None:
+    source = "Func f; In A; Var x, y; f[x, y] = reshape(A[y, x], x, y) * 2; f.compile();"
+    A = positive(7, 5)
+    for schedule in ("f.tensorize(x:0, y:0);", "f.block(x:2, y:4); f.tensorize(y:0);", ""):
+        found = parse(source).scheduled(schedule).function()(A, on=on)
+        assert (found == A.reshape(5, 7) * 2).all()
+
+
+TYPES = ["float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "bool"]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_types_of_tensors(dtype: str) -> None:
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    A, B = ((np.arange(35).reshape(5, 7) * n % 5).astype(kind) for n in (1, 3))
+    source = """
+    Func f, g; In A, B; Var x, y; RVar k;
+    f[x, y] = A[x, y] * 3 + B[x, y] / 2 - rsum(A[x, k], k) + rmax(B[x, k], k);
+    f.tensorize(x:0, y:4, k:0); f.compile();
+    g[x, y] = A[x, y] + B[x, y]; g.tensorize(y:0); g.compile();
+    """
+    program = parse(source)
+    found = program.function("f")(A, B)
+    assert found.dtype == (np.float64 if dtype.endswith("t64") else np.float32)
+    np.testing.assert_allclose(found, program.function("f").reference(A, B), rtol=1e-3)
+    kept = program.function("g")(A, B, types={"g": "int16"})
+    assert kept.dtype == np.int16 and (kept == A.astype(int) + B.astype(int)).all()
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("int8", "int8"), ("float16", "float32"), ("float64", "float64"), ("int32", "float32")],
+)
+@pytest.mark.parametrize("tensors", ["m:0, n:0, k:0", "m:0, n:0, k:16", "m:8, k:4", "n:0"])
+def test_types_of_products(left: str, right: str, tensors: str) -> None:
+    A = (np.arange(17 * 33).reshape(17, 33) % 7 - 3).astype(left)
+    B = (np.arange(33 * 19).reshape(33, 19) % 5 - 2).astype(right)
+    function = parse(d.MATMUL).scheduled(f"matmul.tensorize({tensors});").function()
+    assert (function(A, B) == function.reference(A, B)).all()
+
+
+def test_batches_of_products() -> None:
+    source = """
+    Func f; In A, B; Var h, m, n; RVar k;
+    f[h, m, n] = rdot(A[h, m, k], B[k, n], k); f.compile();
+    """
+    A, B = positive(3, 9, 16), positive(16, 10)
+    for schedule in (
+        "f.block(h:1); f.tensorize(m:0, n:0, k:0);",
+        "f.tensorize(h:0, m:0, n:0, k:8);",
+        "f.block(m:4); f.tensorize(m:0, n:0);",
+    ):
+        function = parse(source).scheduled(schedule).function()
+        np.testing.assert_allclose(function(A, B), A @ B, rtol=1e-5)  # fmt: skip
+
+
+def test_arrays_keep_their_strides() -> None:
+    A = positive(10, 12)[::2, ::3].T
+    B = positive(5, 4).T
+    assert A.shape == B.shape
+    source = "Func f; In A, B; Var x, y; f[x, y] = A[x, y] - B[x, y];"
+    function = parse(source + "f.tensorize(x:0, y:2); f.compile();").function()
+    out = np.zeros((5, 4), np.float32).T
+    assert function(A, B, out=out) is out
+    assert (out == A - B).all()
+    assert (function(B, B) == 0).all()
+
+
+def test_offsets_are_wide_where_tensors_are() -> None:
+    function = parse(d.RELU).scheduled("relu_out.block(x:1); relu_out.tensorize(y:64);").function()
+    far = function.module(Tensor(F32, (1 << 12, 1 << 20), (1 << 20, 1)))
+    near = function.module(Tensor(F32, (1 << 10, 1 << 20), (1 << 20, 1)))
+    assert widths(far) == {"i64"} and widths(near) == {"i32"}
+
+
+def widths(module: Module) -> set[str]:
+    """Types of the offsets of pointers."""
+    found = [op for op in module.kernel("relu_out").ops if op.mnemonic == "getelementptr"]
+    return {str(op.index.type).partition("<")[0] for op in found}
+
+
+def test_one_row_is_read_once_for_its_norm_and_its_elements() -> None:
+    schedule = "rms_norm_out.block(x:1); rms_norm_out.tensorize(y:0, k:0);"
+    program = parse(d.RMS_NORM).scheduled(schedule)
+    module = program.function().module(positive(3, 64), positive(64), 0.5, 0.5)
+    assert sum(op.mnemonic == "load" for op in module.kernel("rms_norm_out").ops) == 2
+
+
+def test_warps_stages_precision_and_approximation_reach_the_module() -> None:
+    schedule = """mmsigmoid.block(m:16, n:16); mmsigmoid.tensorize(m:0, n:0, k:16);
+    mmsigmoid.num_warps(2); mmsigmoid.num_stages(4); mmsigmoid.precision(tf32);
+    mmsigmoid.math(approx);"""
+    function = parse(d.MMSIGMOID).scheduled(schedule).function()
+    A, B = positive(16, 64) / 8, positive(64, 16) / 8
+    text = print_module(function.module(A, B))
+    for words in ("num_warps = 2", "stages = 4", "precision = tf32", "fast = approx"):
+        assert words in text
+    np.testing.assert_allclose(function(A, B), function.reference(A, B), rtol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "log", "tanh", "sigmoid", "rsqrt", "fdiv", "sin"])
+def test_approximations_are_near(name: str) -> None:
+    operands = "A[x, y], B[x, y]" if name == "fdiv" else "A[x, y]"
+    found, expected = whole(f"{name}({operands}) / 3", positive(3, 5), positive(3, 5) + 1,
+                            more="f.math(approx);")  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_plans_are_kept() -> None:
+    function, A = parse(d.RELU).function(), positive(2, 3)
+    assert function.plan(A) is function.plan(A)
+    assert function.plan(A) is not function.plan(positive(2, 4))
+
+
+def test_a_definition_may_compile_several_funcs() -> None:
+    source = "Func f, g; In A; Var x; f[x] = A[x] + 1; g[x] = f[x] * 2; f.compile(); g.compile();"
+    program, A = parse(source), positive(5)
+    assert program.compiled == ("f", "g")
+    assert (program.function("g")(A) == (A + 1) * 2).all()
+    assert (program.function("f")(A) == A + 1).all()
+    fused = program.scheduled("f.fuse_at(g, x);")
+    assert len(fused.function("g").plan(A).launches) == 1
