@@ -8,13 +8,25 @@ from math import prod
 from tileir.builder.contraction.affine import Affine, Bound, Index
 from tileir.builder.contraction.axes import Axis
 from tileir.builder.contraction.emit import guards
-from tileir.builder.contraction.products import contiguous, factor_kind, factors, split
+from tileir.builder.contraction.products import contiguous, factor_kind, factors, neighbours, split
 from tileir.builder.contraction.stage import Stage, Tiling
 from tileir.builder.contraction.terms import Read, Reduce, Tensor, bounds, free, reads, walk
 from tileir.types import Scalar
 
 LANES = 1024
 """Elements of a tile that is computed element by element."""
+
+POINTS = 4096
+"""Values that a step of a reduction joins."""
+
+SHORT = 16
+"""Values up to which a reduction is written out, value by value."""
+
+WINDOW = 128
+"""Columns of a tile whose elements read neighbours in several rows."""
+
+INSTANCES = 256
+"""Instances that a reduction should have."""
 
 LEAST = 16
 """Extents of matrices below which tiles are not made smaller."""
@@ -184,28 +196,49 @@ def along_memory(term: Reduce) -> list[tuple[Index, range]]:
 
 def _of_elements(stage: Stage) -> Tiling:
     """A tile of neighbours in the output, of two dimensions where something is read across."""
-    lanes = LANES
-    if any(isinstance(t, Reduce) and along_lanes(t) for t in walk(stage.term)):
-        lanes = 8
+    lanes = min(
+        (_lanes(stage, t) for t in walk(stage.term) if isinstance(t, Reduce)), default=LANES
+    )
     if _is_even(stage):
         flat = Axis(stage.elements, min(lanes, _power(_points(stage), 1)), flat=True)
         return Tiling((flat,))
     axes: list[Axis] = []
     left = lanes
+    widest = WINDOW if _has_windows(stage) else lanes
     near = [i for i in _contiguous_reads(stage) if i is not stage.elements[-1][0]]
     for index, span in reversed(stage.elements):
-        most = 32 if near and lanes > 32 and (index in near or not axes) else left
+        most = 32 if near and lanes > 32 and (index in near or not axes) else widest
         tile = min(most, left, _power(len(span), 1))
         left //= tile
         axes.insert(0, Axis(((index, span),), tile))
     return Tiling(tuple(axes))
 
 
+def _lanes(stage: Stage, term: Reduce) -> int:
+    """The elements of a tile that reduces: few where lanes go along what is reduced, and fewer than
+    else where that is much."""
+    if along_lanes(term):
+        return max(1, min(8, _points(stage) // INSTANCES))
+    return LANES if prod(len(span) for _, span in term.over) <= SHORT else LANES // 4
+
+
+def _has_windows(stage: Stage) -> bool:
+    """Whether neighbours in more than a row are read for one element."""
+    rows: dict[Tensor, set[tuple[Affine, ...]]] = {}
+    for read in reads(stage.term):
+        known = tuple(at for at in read.at[:-1] if isinstance(at, Affine))
+        rows.setdefault(read.tensor, set()).add(known)
+    inner = {i for t in walk(stage.term) if isinstance(t, Reduce) for i, _ in t.over}
+    outer = {index for index, _ in stage.elements}
+    mixed = (set(at.indices) for found in rows.values() for row in found for at in row)
+    several = any(len(found) > 1 for found in rows.values())
+    return several or any(indices & inner and indices & outer for indices in mixed)
+
+
 def _contiguous_reads(stage: Stage) -> list[Index]:
     """Indices of elements along which something is read."""
     spans = dict(stage.elements)
-    found = [contiguous(read) for read in reads(stage.term)]
-    return [i for i in found if i is not None and i in spans]
+    return [i for read in reads(stage.term) for i in neighbours(read) if i in spans]
 
 
 def _is_even(stage: Stage) -> bool:
@@ -234,9 +267,9 @@ def _points(stage: Stage) -> int:
 
 
 def along_lanes(term: Reduce) -> bool:
-    """Whether lanes of a reduction go along its last index: where memory does."""
+    """Whether lanes of a reduction go along its last index: where memory does, and no element."""
     indices = {index for index, _ in term.over}
-    return any(contiguous(read) in indices for read in reads(term.of))
+    return any(found and indices.issuperset(found) for found in map(neighbours, reads(term.of)))
 
 
 def walk_of(term: Reduce, shape: Sequence[int]) -> Axis:
@@ -244,13 +277,12 @@ def walk_of(term: Reduce, shape: Sequence[int]) -> Axis:
     over = along_memory(term)
     if not over:
         return Axis(())
-    lanes = max(1, 4096 // prod(shape))
-    if prod(shape) > 64 and not along_lanes(term):
+    points, extent = prod(len(span) for _, span in over), len(over[-1][1])
+    lanes, along = max(1, POINTS // prod(shape)), along_lanes(term)
+    if not along and prod(shape) > 64 and (points <= SHORT or extent < SHORT):
         return Axis(tuple(over))
-    extent = len(over[-1][1])
     flat = len(over) > 1 and extent < min(lanes, 64)
-    points = prod(len(span) for _, span in over) if flat else extent
-    return Axis(tuple(over), min(lanes, _power(points, 1)), flat)
+    return Axis(tuple(over), min(lanes, _power(points if flat else extent, 1)), flat)
 
 
 def _power(n: int, least: int) -> int:

@@ -7,18 +7,15 @@ from math import prod
 import attrs
 
 from tileir.builder.contraction.affine import Bound, Index, affine
-from tileir.builder.contraction.choices import matrix_sides, tiling
+from tileir.builder.contraction.choices import INSTANCES, matrix_sides, tiling
 from tileir.builder.contraction.functions import JOININGS
 from tileir.builder.contraction.kernel import grid_of
 from tileir.builder.contraction.kinds import scalar_kind
 from tileir.builder.contraction.stage import Stage
 from tileir.builder.contraction.terms import Read, Reduce, Tensor, Term, mapped, replaced, walk
 
-INSTANCES = 256
-"""Instances that a reduction is divided for."""
-
-LEAST = 4096
-"""Points that a part has at least."""
+LEAST = 1 << 14
+"""Values that an instance joins at least."""
 
 
 def divided(stage: Stage) -> tuple[Stage, ...]:
@@ -28,10 +25,11 @@ def divided(stage: Stage) -> tuple[Stage, ...]:
     if len(reductions) != 1 or not _divides(stage, reductions[0]):
         return (stage,)
     (term,) = reductions
-    instances = grid_of(tiling(stage))
-    points = prod(len(span) for _, span in term.over)
+    chosen = tiling(stage)
+    instances = grid_of(chosen)
+    values = prod(len(span) for _, span in term.over) * prod(axis.tile for axis in chosen.axes)
     longest = max((len(span) for _, span in term.over), default=0)
-    parts = min(INSTANCES // max(1, instances), points // LEAST, longest)
+    parts = min(INSTANCES // max(1, instances), values // LEAST, longest)
     if instances >= INSTANCES // 4 or parts < 2:
         return (stage,)
     return _in_two(stage, term, parts)

@@ -143,12 +143,17 @@ def _runs_along(terms: Sequence[Term], at: At) -> bool:
 
 
 def contiguous(read: Read) -> Index | None:
-    """The index whose neighbours are neighbours in memory."""
+    """The index whose neighbours are neighbours in memory; the last of several."""
+    found = neighbours(read)
+    return found[-1] if found else None
+
+
+def neighbours(read: Read) -> list[Index]:
+    """The indices whose neighbours are neighbours in memory."""
     if not read.at or not isinstance(read.at[-1], Affine):
-        return None
+        return []
     outer = {i for at in read.at[:-1] if isinstance(at, Affine) for i in at.indices}
-    near = [i for i, n in read.at[-1].terms if n == 1 and i not in outer]
-    return near[-1] if near else None
+    return [i for i, n in read.at[-1].terms if n == 1 and i not in outer]
 
 
 def factor_kind(term: Reduce) -> Scalar | None:
