@@ -12,7 +12,7 @@ from tileir.backend.roles.copies import copied
 from tileir.backend.roles.loading import loading
 from tileir.backend.roles.multiplying import multiplying
 from tileir.backend.roles.parts import RingParts, alike, parts_of
-from tileir.backend.roles.rings import Rings, Staged, rings
+from tileir.backend.roles.rings import Ring, Rings, Staged, rings
 from tileir.backend.roles.storing import Outlet, outlet_bytes, storing
 from tileir.backend.tma.host import host_values
 from tileir.ir import Block, Function, Module, Parameter, Visibility
@@ -178,14 +178,12 @@ def specialised(
         return makers
     stores = {op: s for op in function.ops if (s := _stored(function, op)) is not None}
     kinds = alike(found.rings)
-    room = shared - _SLACK - sum(g[0].bytes for g in kinds if g[0].early)
-    each = sum(g[0].bytes for g in kinds if not g[0].early)
-    if stores and not _fitting(room - _largest(stores), each, slots):
-        stores = {}
-    count = _fitting(room - _largest(stores), each, slots)
-    if not count:
-        return f"{each} bytes of slots do not fit twice in shared memory"
-    parts = [parts_of(g, 1 if g[0].early else count, 4 * groups) for g in kinds]
+    counts = _counted(kinds, shared - _SLACK - _largest(stores), slots)
+    if counts is None and stores:
+        stores, counts = {}, _counted(kinds, shared - _SLACK, slots)
+    if counts is None:
+        return "slots do not fit twice in shared memory"
+    parts = [parts_of(g, n, 4 * groups) for g, n in zip(kinds, counts, strict=True)]
     return _Making(function, found, parts, groups, makers, stores).functions()
 
 
@@ -201,6 +199,22 @@ def _warpgroups(function: Function, warps: int) -> int | str:
     if not few:
         return "sums take more registers than a thread has"
     return next((g for g in few if g <= rows), few[-1])
+
+
+def _counted(kinds: Sequence[tuple[Ring, ...]], room: int, wanted: int) -> list[int] | None:
+    """Slots of each kind of ring within `room` bytes: as many as fit of those in innermost loops,
+    two of those that stay for a loop within, or one; None where not even that fits."""
+    moving = sum(g[0].bytes for g in kinds if not g[0].early)
+    for ahead in (2, 1):
+        held = [1 if g[0].resident else ahead for g in kinds if g[0].early]
+        early = (
+            n * g[0].bytes for n, g in zip(held, (g for g in kinds if g[0].early), strict=True)
+        )
+        count = _fitting(room - sum(early), moving, wanted)
+        if count:
+            left = iter(held)
+            return [next(left) if g[0].early else count for g in kinds]
+    return None
 
 
 def _fitting(room: int, each: int, wanted: int) -> int:
