@@ -113,10 +113,11 @@ def accesses(function: Function) -> Iterator[Op]:
 
 def is_access(op: Op) -> bool:
     """Whether `op` reads or writes memory through a tile of pointers, its first operand."""
-    if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
+    inputs = op.inputs
+    first = inputs[0].type if inputs else None
+    if not isinstance(first, Tile) or not isinstance(first.element, Pointer):
         return False
-    first = op.inputs[0].type
-    return isinstance(first, Tile) and isinstance(first.element, Pointer)
+    return bool(op.effects & (Effects.READ | Effects.WRITE))
 
 
 def fastest(op: Op, contiguity: Contiguity) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableSet, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from tileir.op import Op
@@ -27,6 +28,7 @@ def width(type: Type) -> int:
     return element.bits
 
 
+@lru_cache(4096)
 def full(type: Type) -> Range:
     """Everything that fits in an element of `type`."""
     half = 1 << (width(type) - 1)

@@ -8,6 +8,7 @@ bounds of the type, and are then narrowed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -18,7 +19,7 @@ from tileir.analysis.guards import Guards, guards
 from tileir.analysis.range_rules import RULES, Range, full, hull, of_literal
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.types import Pointer, Scalar, element_of
+from tileir.types import Pointer, Scalar, Type, element_of
 from tileir.values import Constant, Operand, Value
 
 __all__ = ["Range", "Ranges", "ranges"]
@@ -65,7 +66,12 @@ def ranges(function: Function) -> Ranges:
 
 
 def _is_integer(operand: Operand) -> bool:
-    element = element_of(operand.type)
+    return _holds_integers(operand.type)
+
+
+@lru_cache(4096)
+def _holds_integers(type: Type) -> bool:
+    element = element_of(type)
     return isinstance(element, Scalar) and element.is_integer
 
 
