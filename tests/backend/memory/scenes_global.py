@@ -151,6 +151,17 @@ GLOBAL = {
   %b = atomic_cas i32 %flag, 1, 2 {sem = relaxed}
   %d2 = atomic_rmw i32 %flag, 2 {op = add, sem = relaxed}
 """,
+    "an address that depends on data": """
+  %at = splat i32*<64, #a> %flag
+  %pi = getelementptr i32*<64, #a> %at, %i
+  %index = load i32<64, #a> %pi
+  %any = getelementptr f32*<64, #a> %xs, %index
+  %a = load f32<64, #a> %any
+  !block
+  store %p, %v
+  !block
+  store %any, %a
+""",
     "integers within bounds are apart": """
   %small = and i32 %n, 7
   %other = and i32 %m, 7

@@ -110,6 +110,9 @@ def test_rooms_that_ops_say_they_have() -> None:
     (first,) = plan.offsets
     assert (plan.offsets[first], plan.sizes[first], plan.size) == (512, 256, 65536)
     assert plan.dynamic and not Plan({}, {}, 49152).dynamic and Plan({}, {}, 49153).dynamic
+    assert plan.alignment == Plan({}, {}, 0).alignment == 16
+    buffer = "%b = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 2, 32], shared = [0, 256]}"
+    assert Plan.of(kernel(f"{buffer}\n  {lines.splitlines()[0]}")).alignment == 128
     bare = function.evolve(attributes={})
     assert Plan.of(bare).size == 0
     assert Plan.of(function.evolve(attributes={"shared": "many"})).size == 0
