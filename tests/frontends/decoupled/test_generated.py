@@ -8,22 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tileir import TileirError
 from tileir.frontends.decoupled import parse
 
+from ..budget import PART, PROGRAMS, SEEDS
 from . import definitions as d, generated
 
-QUICK = settings(
-    max_examples=100,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
 
-
-@QUICK
+@PROGRAMS
 @given(generated.definitions(), st.integers(0, 1 << 30))
 def test_schedules_do_not_change_what_is_computed(found: generated.Definition, seed: int) -> None:
     function = parse(found.source).function()
@@ -44,7 +38,7 @@ def _array(rng: Any, shape: list[int]) -> Any:
     return (rng.integers(-8, 9, shape) / 8).astype(np.float32)
 
 
-SEEDS = [text for name, text in vars(d).items() if name.isupper() and "Func" in text]
+SOURCES = [text for name, text in vars(d).items() if name.isupper() and "Func" in text]
 PIECES = [
     *"[](),;:.=+-*/%<017xyklmnA#$é \n", "rsum", "rdot", "exp", "reshape", "len", "Func", "In",
     "Var", "RVar", "SIn", "block", "tensorize", "map", "fuse_at", "online", "atomic", "compile",
@@ -54,7 +48,7 @@ PIECES = [
 
 def mutated(rng: random.Random) -> str:
     """A definition with some of its tokens changed."""
-    source = rng.choice(SEEDS)
+    source = rng.choice(SOURCES)
     tokens = _tokens(source)
     for _ in range(rng.randint(1, 4)):
         i, j = rng.randrange(len(tokens)), rng.randrange(len(tokens))
@@ -75,11 +69,11 @@ def _tokens(source: str) -> list[str]:
     return re.findall(r"\w+|\s+|.", source)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_malformed_sources_end_in_errors_with_a_place(seed: int) -> None:
     rng = random.Random(seed)
     refused = 0
-    for _ in range(500):
+    for _ in range(PART):
         source = mutated(rng)
         try:
             program = parse(source, "bad.dt")
@@ -92,4 +86,4 @@ def test_malformed_sources_end_in_errors_with_a_place(seed: int) -> None:
             refused += 1
             if error.code != "TIR1205":
                 assert error.location and error.location.file == "bad.dt", source
-    assert refused > 250
+    assert refused > PART // 2
