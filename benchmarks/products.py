@@ -29,12 +29,21 @@ import torch
 import tileir.backend
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
-from tileir.builder import BF16, F16
+from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
 from tileir.testing.kernels import matmul
 
 ROUNDS = 5
 ROUND_SECONDS = 0.02
 BUDGET = {"f16": (F16, torch.float16, 2**-11), "bf16": (BF16, torch.bfloat16, 2**-8)}
+"""Factors, as torch has them, and the unit of rounding of results that are the same."""
+
+OTHERS = {
+    "f8": ((F8E4M3, F32, BF16), torch.float8_e4m3fn, torch.bfloat16),
+    "i8": ((I8, I32, I32), torch.int8, torch.int32),
+    "tf32": ((F32, F32, F32), torch.float32, torch.float32),
+}
+"""Types of factors, sums and results, as torch has factors and results; second factors are [n, k],
+as these products want them."""
 
 
 class Tile(NamedTuple):
@@ -89,10 +98,9 @@ class Problem(NamedTuple):
 
 def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile, Kernel]:
     """Kernels by tile, assembled; what does not compile is said and left out."""
-    factor = BUDGET[problem.kind][0]
 
     def one(tile: Tile) -> Any:
-        module = matmul(*tile[:3], factor, result=factor, transposed=problem.transposed)
+        module = program(problem, tile)
         options = Options(
             num_warps=tile.warps or None, stages=tile.slots or None, roles=True,
             persistent=tile.persistent, watch_waits=watch,
@@ -119,6 +127,25 @@ def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile,
     return kernels
 
 
+def program(problem: Problem, tile: Tile) -> Any:
+    """The module of a kernel."""
+    m, n, k = tile[:3]
+    if problem.kind in BUDGET:
+        factor = BUDGET[problem.kind][0]
+        return matmul(m, n, k, factor, result=factor, transposed=problem.transposed)
+    types, precision = OTHERS[problem.kind][0], "tf32" if problem.kind == "tf32" else "ieee"
+    imprecise = k if problem.kind == "f8" else 0
+    return matmul(m, n, k, *types, precision=precision, transposed=True, max_imprecise=imprecise)
+
+
+def tiles_of(kind: str) -> tuple[Tile, ...]:
+    """Tiles whose steps of K are rows of 128 bytes, for factors of one byte or four."""
+    depth = {"f8": 128, "i8": 128, "tf32": 32}.get(kind)
+    if depth is None:
+        return TILES
+    return tuple(dict.fromkeys(tile._replace(k=depth) for tile in TILES if tile.n != 144))
+
+
 def ours(kernel: Kernel, tile: Tile, size: tuple[int, int, int]) -> Callable[..., None]:
     """A function of (a, b, c) that launches `kernel`."""
     m, n, k = size
@@ -128,32 +155,71 @@ def ours(kernel: Kernel, tile: Tile, size: tuple[int, int, int]) -> Callable[...
 
 def inputs(problem: Problem, size: tuple[int, int, int]) -> tuple[torch.Tensor, ...]:
     """Random factors and a poisoned result."""
-    dtype, (m, n, k) = BUDGET[problem.kind][1], size
+    m, n, k = size
+    if problem.kind in OTHERS:
+        return _others(problem, size)
+    dtype = BUDGET[problem.kind][1]
     shapes = ((m, k), (n, k) if problem.transposed else (k, n))
     a, b = (torch.randn(s, device="cuda").to(dtype) for s in shapes)
     return a, b, torch.full((m, n), math.nan, device="cuda", dtype=dtype)
 
 
+def _others(problem: Problem, size: tuple[int, int, int]) -> tuple[torch.Tensor, ...]:
+    _, dtype, result = OTHERS[problem.kind]
+    m, n, k = size
+    if problem.kind == "i8":
+        a, b = (torch.randint(-128, 128, s, device="cuda", dtype=dtype) for s in ((m, k), (n, k)))
+    else:
+        a, b = (torch.randn(s, device="cuda").to(dtype) for s in ((m, k), (n, k)))
+    return a, b, torch.empty((m, n), device="cuda", dtype=result)
+
+
+def peer(problem: Problem) -> Callable[..., Any]:
+    """cuBLAS, through torch: a function of (a, b, c)."""
+    if problem.kind == "f8":
+        one = torch.ones((), device="cuda")
+        return lambda a, b, c: torch._scaled_mm(
+            a, b.T, one, one, out_dtype=torch.bfloat16, use_fast_accum=True, out=c
+        )
+    if problem.kind == "i8":
+        return lambda a, b, c: torch._int_mm(a, b.T, out=c)
+    torch.backends.cuda.matmul.allow_tf32 = problem.kind == "tf32"
+    if problem.transposed:
+        return lambda a, b, c: torch.mm(a, b.T, out=c)
+    return lambda a, b, c: torch.mm(a, b, out=c)
+
+
 def wrong(problem: Problem, call: Callable[..., None], data: Any, expected: Any) -> str | None:
     """What is wrong with the result of `call`; None where nothing is."""
     a, b, c = data
-    c.fill_(math.nan)
+    c.fill_(-1 if c.dtype is torch.int32 else math.nan)
     try:
         call(a, b, c)
         torch.cuda.synchronize()
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:200]
     exact, magnitude = expected
-    bound = exact.abs() * BUDGET[problem.kind][2] * 2 + magnitude * (a.shape[1] + 1) * 2**-24
-    off = ((c.float() - exact).abs() - bound).nan_to_num(math.inf, posinf=math.inf)
+    bound = _bound(problem.kind, exact, magnitude, a.shape[1])
+    off = ((c.to(exact.dtype) - exact).abs() - bound).nan_to_num(math.inf, posinf=math.inf)
     worst = off.max().item()
     return None if worst <= 0 else f"off by {worst:.3g} more than the bound"
+
+
+def _bound(kind: str, exact: Any, magnitude: Any, depth: int) -> Any:
+    """How far a result may be off: factors of tf32 lose their last bits, sums of products of 8-bit
+    floats have 14 bits."""
+    if kind == "i8":
+        return torch.zeros_like(exact)
+    rounded = {"tf32": magnitude * 2**-9, "f8": exact.abs() * 2**-7 + magnitude * 2**-12}
+    result = rounded[kind] if kind in rounded else exact.abs() * BUDGET[kind][2] * 2
+    return result + magnitude * (depth + 1) * 2**-24
 
 
 def exact(problem: Problem, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The product and the product of magnitudes, in f32."""
     torch.backends.cuda.matmul.allow_tf32 = False
-    a, b = a.float(), (b.T if problem.transposed else b).float()
+    kinds = torch.float64 if problem.kind == "i8" else torch.float32
+    a, b = a.to(kinds), (b.T if problem.transposed else b).to(kinds)
     return a @ b, a.abs() @ b.abs()
 
 
@@ -204,8 +270,7 @@ def row(
     data = inputs(problem, size)
     expected = exact(problem, data[0], data[1])
     calls = {str(tile): ours(kernel, tile, size) for tile, kernel in kernels.items()}
-    second = (lambda b: b.T) if problem.transposed else (lambda b: b)
-    calls["cublas"] = lambda a, b, c: torch.mm(a, second(b), out=c)
+    calls["cublas"] = peer(problem)
     failed = {
         name: why
         for name, call in calls.items()
@@ -218,8 +283,8 @@ def row(
     ratio = times["cublas"] / mine[best] if best else None
     flops = 2 * math.prod(size) / times["cublas"] / 1e6
     shown = f"{ratio:.3f} by {best}" if best else "none right"
-    peer = f"cublas {times['cublas']:9.1f} us {flops:6.0f} TFLOP/s"
-    print(f"{problem} {size!s:22} {peer}, ours {shown}", flush=True)
+    cublas = f"cublas {times['cublas']:9.1f} us {flops:6.0f} TFLOP/s"
+    print(f"{problem} {size!s:22} {cublas}, ours {shown}", flush=True)
     for name, why in failed.items():
         print(f"  wrong: {name}: {why}", flush=True)
     return {
@@ -259,8 +324,8 @@ def main() -> int:
     count = 0
     for kind in options.kinds.split(","):
         for way in options.ways.split(","):
-            problem = Problem(kind, way == "NT")
-            kernels = compiled(problem, TILES[: options.tiles], options.watch)
+            problem = Problem(kind, way == "NT" or kind in OTHERS)
+            kernels = compiled(problem, tiles_of(kind)[: options.tiles], options.watch)
             count += len(kernels)
             kernels = checked(problem, kernels)
             count -= len(kernels)

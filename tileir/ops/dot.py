@@ -39,8 +39,9 @@ _SUMS_OF: dict[Scalar, tuple[Scalar, ...]] = {
 
 
 class Precision(Enum):
-    """How f32 factors are multiplied: as they are; rounded to tf32 or bf16; or as sums of 2 or 3
-    such parts, whose largest 3 (`x3`) or 6 (`x6`) products are added."""
+    """How f32 factors are multiplied: as they are; rounded to tf32, to the nearest or toward zero,
+    or to bf16; or as sums of 2 or 3 such parts, whose largest 3 (`x3`) or 6 (`x6`) products are
+    added."""
 
     IEEE = "ieee"
     TF32 = "tf32"
