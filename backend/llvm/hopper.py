@@ -197,7 +197,7 @@ class LlvmHopper(LlvmMemory):
         register, kind = self.register_class(word), llvm_type(word)
         inputs = [*operands, *given]
         constraints = [*[f"={register}"] * count, *(c for c, _, _ in inputs), "~{memory}"]
-        whole = f"{{{', '.join([kind] * count)}}}"
+        whole = self.several(kind, count)
         arguments = ", ".join(f"{k} {x}" for _, k, x in inputs)
         made = self.emit(
             f'call {whole} asm sideeffect "{text}", "{",".join(constraints)}"({arguments}) #4'

@@ -12,6 +12,9 @@ from tileir.types import I32, Element
 
 Handle = str
 
+_FEW = 4
+"""Values whose types are written out."""
+
 
 class LlvmWords(Body):
     """Casts of bits, packing and unpacking; handles are LLVM operands without their type."""
@@ -62,6 +65,16 @@ class LlvmWords(Body):
         kind, whole = f"<{len(values)} x {memory_type(element)}>", self.fresh()
         parts = (f"  {x} = extractelement {kind} {whole}, i32 {i}" for i, x in enumerate(values))
         return [f"  {whole} = bitcast i32 {word} to {kind}", *parts]
+
+    def several(self, kind: str, count: int) -> str:
+        """The type of `count` values of LLVM type `kind`, by a name where there are many: text that
+        says it for each of them is what takes longest to read."""
+        whole = f"{{{', '.join([kind] * count)}}}"
+        if count <= _FEW:
+            return whole
+        name = f"%{kind}.x{count}"
+        self.declare(f"{name} = type {whole}")
+        return name
 
     def _bits(self, element: Element, x: Handle, kind: str) -> Handle:
         return self._cast(llvm_type(element), x, kind)
