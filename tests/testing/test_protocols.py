@@ -1,0 +1,34 @@
+"""Protocols of roles: every wait, fence and arrival left out is noticed, or nobody needs it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileir.testing.protocols import PIPELINES, Case, Runner, product, sites, softmax
+
+
+@pytest.mark.parametrize(
+    ("case", "needless"),
+    [
+        (product("persist", PIPELINES["persist"]), []),
+        (
+            product("roles", PIPELINES["roles"]),
+            # Nothing was copied out of the buffer before it is written first.
+            ["gpu.tma_wait in @matmul.math, done", "gpu.barrier in @matmul.math, done"],
+        ),
+    ],
+    ids=lambda x: x.name if isinstance(x, Case) else "",
+)
+def test_what_is_left_out_of_a_product(case: Case, needless: list[str]) -> None:
+    runner = Runner(case)
+    for seed in range(3):
+        runner.run(seed)
+    found = [text.partition(": ")[2].rpartition(",")[0] for text in runner.survivors()]
+    assert found == needless
+    assert len(list(sites(runner.module))) >= 11
+
+
+def test_attention_in_any_order() -> None:
+    runner = Runner(softmax("delay", PIPELINES["delay"]))
+    for seed in range(4):
+        runner.run(seed)
