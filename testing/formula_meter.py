@@ -41,7 +41,9 @@ class FormulaMeter:
     def places(self) -> Sequence[Mapping[str, str]]:
         return [{"TILEIR_PLACE": str(i)} for i in range(self.count)]
 
-    def survey(self, job: Job, numbers: Mapping[str, int]) -> Survey:
+    def survey(
+        self, job: Job, numbers: Mapping[str, int], footprint: float | None = None
+    ) -> Survey:
         match self._fault(job):
             case "refuse":
                 raise CompileError(Diagnostic("TIR0708", "too much shared memory"))

@@ -72,14 +72,18 @@ def _dtype(name: str) -> Any:
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
-def surveyed(meter: Meter, jobs: Sequence[Job], numbers: Mapping[str, int]) -> list[Any]:
+def surveyed(
+    meter: Meter, jobs: Sequence[Job], numbers: Mapping[str, int], footprint: float
+) -> list[Any]:
     """A `Survey` or the error of each job."""
-    return [_tried(meter, job, numbers) for job in jobs]
+    return [_tried(meter, job, numbers, footprint) for job in jobs]
 
 
-def _tried(meter: Meter, job: Job, numbers: Mapping[str, int]) -> Survey | Exception:
+def _tried(
+    meter: Meter, job: Job, numbers: Mapping[str, int], footprint: float
+) -> Survey | Exception:
     try:
-        return meter.survey(job, numbers)
+        return meter.survey(job, numbers, footprint)
     except Exception as error:
         return error
 

@@ -10,7 +10,7 @@ a step of their loops takes the longest of
     traffic         r * bytes of the step / the processor's share of the L2's bandwidth
     latency         a memory access, divided by the steps that run ahead (`stages - 1`)
 
-and the whole no less than the traffic of all blocks takes from memory. Rates are published peaks
+and the whole no less than the arrays take from memory, once. Rates are published peaks
 of dense arithmetic; `_LAUNCH` and the latencies are fits: products of 2048x2048xK on one H200
 took 8 us and 10.3 us more per 1024 of K, of which 9.3 us are the peak rate's.
 
@@ -113,8 +113,12 @@ class Estimate:
         return max(self.parts, key=lambda name: self.parts[name])
 
 
-def estimate(work: Work, use: Use, instances: int, machine: Machine) -> Estimate:
-    """The time of `instances` instances that each do `work` in blocks that take `use`."""
+def estimate(
+    work: Work, use: Use, instances: int, machine: Machine, footprint: float | None = None
+) -> Estimate:
+    """The time of `instances` instances that each do `work` in blocks that take `use`;
+    `footprint`: bytes of all arrays, which come from memory once at most; without it only what is
+    written goes there."""
     resident = max(1, use.resident(machine.target))
     held = machine.processors * resident
     full, rest = divmod(instances, held)
@@ -128,7 +132,9 @@ def estimate(work: Work, use: Use, instances: int, machine: Machine) -> Estimate
         total += count * (max(wave.values()) + _LATENCY)
         for name, seconds in wave.items():
             parts[name] += count * seconds
-    parts["memory"] = instances * work.written / machine.memory
+    moved = instances * (work.read + work.written)
+    once = instances * work.written if footprint is None else min(moved, footprint)
+    parts["memory"] = once / machine.memory
     total = max(total, parts["memory"] + _LAUNCH)
     total *= 1.0 + min(4.0, _SPILL * use.excess)
     return Estimate(total, full + last / resident, resident, parts)

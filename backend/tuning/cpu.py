@@ -43,7 +43,9 @@ class CpuMeter:
         """One: more would take processors from each other."""
         return [{}]
 
-    def survey(self, job: Job, numbers: Mapping[str, int]) -> Survey:
+    def survey(
+        self, job: Job, numbers: Mapping[str, int], footprint: float | None = None
+    ) -> Survey:
         """The work alone."""
         module = job.module()
         name = module.kernel(job.kernel).name

@@ -87,12 +87,12 @@ class Evaluator:
     # Surveying ----------------------------------------------------------------------------------
 
     def survey(
-        self, points: Sequence[Point], numbers: Mapping[str, int]
+        self, points: Sequence[Point], numbers: Mapping[str, int], footprint: float
     ) -> Iterator[tuple[Point, Survey | Exception]]:
         """What is known of each point before code is written, as it becomes known."""
         chunks = [points[i : i + _CHUNK] for i in range(0, len(points), _CHUNK)]
         tasks = {
-            i: (surveyed, (self.meter, [self.problem.job(p) for p in chunk], numbers))
+            i: (surveyed, (self.meter, [self.problem.job(p) for p in chunk], numbers, footprint))
             for i, chunk in enumerate(chunks)
         }
         for at, answer in self._all(tasks):

@@ -65,7 +65,9 @@ class GpuMeter:
         same = [i for i in range(count) if names[i] == names[0]]
         return [{"CUDA_VISIBLE_DEVICES": known[i]} for i in same]
 
-    def survey(self, job: Job, numbers: Mapping[str, int]) -> Survey:
+    def survey(
+        self, job: Job, numbers: Mapping[str, int], footprint: float | None = None
+    ) -> Survey:
         """Stages the kernel up to where code is written."""
         module, machine = job.module(), target_named(self.target)
         done = staged(module, machine, Options.of(job.options), job.kernel)
@@ -73,7 +75,8 @@ class GpuMeter:
         work = work_of(portable, job.grid, numbers)
         use = use_of(done, machine, work)
         instances = int(np.prod(job.grid))
-        found = estimate(work, use, instances, machine_of(self.target, self.processors))
+        machine_here = machine_of(self.target, self.processors)
+        found = estimate(work, use, instances, machine_here, footprint)
         return Survey(work, use, found)
 
     def compile(self, job: Job) -> Artifact:

@@ -85,9 +85,11 @@ class Meter(Protocol):
         """For each device, the environment of the process that measures on it."""
         ...
 
-    def survey(self, job: Job, numbers: Mapping[str, int]) -> Survey:
-        """What is known before code is written, given the integers among the arguments. Raises
-        `CompileError` for what cannot be compiled."""
+    def survey(
+        self, job: Job, numbers: Mapping[str, int], footprint: float | None = None
+    ) -> Survey:
+        """What is known before code is written, given the integers among the arguments and the
+        bytes of all arrays. Raises `CompileError` for what cannot be compiled."""
         ...
 
     def compile(self, job: Job) -> Artifact:

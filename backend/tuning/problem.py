@@ -110,6 +110,12 @@ def numbers_in(inputs: Mapping[str, Any]) -> dict[str, int]:
     return {name: int(value) for name, value in whole.items() if not isinstance(value, bool)}
 
 
+def footprint_of(inputs: Mapping[str, Any]) -> float:
+    """Bytes of the arrays among arguments."""
+    sizes = (getattr(v, "nbytes", 0) for v in inputs.values() if hasattr(v, "shape"))
+    return float(sum(sizes))
+
+
 def shape_of(inputs: Mapping[str, Any]) -> str:
     """Arguments as the key of measurements: `a=float16[64,32] n=931`, floats left out."""
     return " ".join(_words(inputs, lambda n: n))

@@ -33,10 +33,12 @@ def ranked(
     numbers: Mapping[str, int],
     points: Iterable[Point] | None = None,
     processors: int | None = None,
+    footprint: float | None = None,
 ) -> list[Ranked]:
     """The points of the problem's space (or `points`) that fit on `target`, those that the model
     expects to be quickest first; `numbers` are the integers among the arguments, `processors` how
-    many the device has. Each takes some 10 to 50 ms; nothing is compiled to code.
+    many the device has, `footprint` the bytes of all arrays. Each takes some 10 to 50 ms; nothing
+    is compiled to code.
 
     Raises `TuneError` (TIR1102) where none fits, `CompileError` for what is no matter of size.
     """
@@ -44,7 +46,7 @@ def ranked(
     reasons: list[str] = []
     for point in problem.space if points is None else points:
         try:
-            survey = meter.survey(problem.job(point), numbers)
+            survey = meter.survey(problem.job(point), numbers, footprint)
         except CompileError as error:
             if error.code != "TIR0708":
                 raise

@@ -20,7 +20,7 @@ from tileir.backend.tuning.errors import refused
 from tileir.backend.tuning.evaluate import Evaluator, Limits, Trial
 from tileir.backend.tuning.meter import Meter, Survey
 from tileir.backend.tuning.outcome import Outcome, failure
-from tileir.backend.tuning.problem import Problem, numbers_in, shape_class, shape_of
+from tileir.backend.tuning.problem import Problem, footprint_of, numbers_in, shape_class, shape_of
 from tileir.backend.tuning.prune import Pruning, pruned
 from tileir.backend.tuning.search import Exhaustive, Field, Search
 from tileir.backend.tuning.space import Point, named
@@ -150,7 +150,7 @@ def tune(
         )  # fmt: skip
         run = _Run(
             problem, family, evaluator, search or Exhaustive(), database or Database(),
-            stop or Stop(), observer or Silent(), start, numbers_in(inputs),
+            stop or Stop(), observer or Silent(), start, numbers_in(inputs), footprint_of(inputs),
         )  # fmt: skip
         points = _points(problem, most)
         surveys, left_out = run.surveyed(points, pruning or Pruning(), _target(meter))
@@ -180,6 +180,7 @@ class _Run:
     observer: Observer
     start: float
     numbers: Mapping[str, int]
+    footprint: float
     surveying: float = 0.0
     known: dict[tuple[str, int], Outcome] = attrs.field(factory=dict)
     order: dict[str, Outcome] = attrs.field(factory=dict)
@@ -192,7 +193,7 @@ class _Run:
         self.observer.begin("looking at candidates", len(points))
         found: dict[str, tuple[Point, Survey]] = {}
         refusals: list[Outcome] = []
-        for point, survey in self.evaluator.survey(points, self.numbers):
+        for point, survey in self.evaluator.survey(points, self.numbers, self.footprint):
             self.observer.surveyed()
             if isinstance(survey, Survey):
                 found[named(point)] = point, survey

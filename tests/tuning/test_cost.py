@@ -162,3 +162,12 @@ def test_where_nothing_fits_the_first_reason_is_told():
     large = {"M": 256, "N": 256, "K": 128, "num_warps": 8, "stages": 5}
     with pytest.raises(TuneError, match="no point fits on sm_86; K=128,M=256"):
         ranked(problem(512), "sm_86", {}, [large])
+
+
+def test_arrays_come_from_memory_once():
+    stream = Work({}, 1e3, 64e3, 64e3, 1.0)
+    use = Use(4, 0, 32)
+    alone = estimate(stream, use, 100_000, MACHINE, 100_000 * 128e3)
+    assert alone.bound == "memory"
+    assert alone.seconds == pytest.approx(100_000 * 128e3 / MACHINE.memory, rel=0.01)
+    assert estimate(stream, use, 100_000, MACHINE, 1e6).parts["memory"] == 1e6 / MACHINE.memory

@@ -6,7 +6,7 @@ from tileir.backend.tuning import Limits, Problem, Pruning, named
 from tileir.backend.tuning.evaluate import Evaluator
 from tileir.backend.tuning.meter import Meter, Survey
 from tileir.backend.tuning.outcome import failure
-from tileir.backend.tuning.problem import numbers_in
+from tileir.backend.tuning.problem import footprint_of, numbers_in
 from tileir.backend.tuning.prune import pruned
 from tileir.backend.tuning.report import duration
 from tileir.backend.tuning.space import Point
@@ -19,9 +19,10 @@ def ranking(problem: Problem, meter: Meter, processes: int | None, pruning: Prun
     """The candidates in the model's order, and what would be left out."""
     found: dict[str, tuple[Point, Survey]] = {}
     refusals: list[str] = []
-    numbers = numbers_in(problem.inputs())
+    inputs = problem.inputs()
+    facts = numbers_in(inputs), footprint_of(inputs)
     with Evaluator(problem, meter, None, Limits(), processes) as evaluator:
-        for point, survey in evaluator.survey(list(problem.space), numbers):
+        for point, survey in evaluator.survey(list(problem.space), *facts):
             if isinstance(survey, Survey):
                 found[named(point)] = point, survey
             else:
