@@ -10,6 +10,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tuning"))
 
 from matmuls import problem
 
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
 from tileir.backend.tuning import Database, GpuMeter, Halving, Local, tune
 
 pytestmark = pytest.mark.gpu
@@ -25,3 +27,27 @@ def test_a_product_is_tuned(tmp_path, search):
         again = tune(problem(512), meter, search=search, database=database)
         assert again.reused == len(again.outcomes)
         assert again.best.name == first.best.name
+
+
+@triton.autotune(
+    [triton.Config({"BLOCK": b}, num_warps=w) for b in (256, 1024, 4096) for w in (1, 4, 8)],
+    key=["n"],
+)
+@triton.jit
+def scaled(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, 3.0 * tl.load(x + i, i < n), i < n)
+
+
+def test_an_autotuned_kernel_on_arrays_of_the_gpu():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    n = 1 << 22
+    x = torch.randn(n, device="cuda")
+    y = torch.full_like(x, float("nan"))
+    scaled[lambda p: (triton.cdiv(n, p["BLOCK"]),)](x, y, n)
+    torch.cuda.synchronize()
+    assert torch.equal(y, 3.0 * x)
+    times = scaled.configs_timings
+    assert len(times) == 9
+    assert all(5e-6 < seconds < 1e-3 for seconds in times.values())
+    assert times[scaled.best_config] == min(times.values())
