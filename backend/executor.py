@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from tileir.backend.compile import Compiled, Options, staged
+from tileir.backend.compile import Compiled, Options, Staged, staged
 from tileir.backend.driver.device import driver
 from tileir.backend.driver.gpu import gpu
 from tileir.backend.driver.launch import Kernel, Tensor
+from tileir.backend.driver.prelude import arranged, as_number
 from tileir.backend.driver.spans import Span
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.calls import Calls
@@ -26,6 +27,9 @@ from tileir.executor import Call, Dispatch, Done
 from tileir.ir import Function, Module
 from tileir.measuring import Candidate
 from tileir.types import Descriptor
+
+if TYPE_CHECKING:
+    from tileir.backend.tma.plan import HostPlan
 
 
 @attrs.frozen
@@ -129,7 +133,9 @@ class SimtExecutor:
         """Run the lowering rules of `kernel` for every thread; what was done, counted. Lines that
         it prints are added to `output`, a list; what its ops do to memory to `counts`
         (`tileir.backend.simt.counts.Counts`).
-        `seed` draws the order of roles of warps and of copies beside them.
+        `seed` draws the order of roles of warps and of copies beside them; `blocks` is how many
+        run at once, of kernels that work for many instances. Arguments that a host plan refuses
+        are for the kernel without tensor maps, as on a GPU.
 
         Raises `CompileError`, and AssertionError for a defect of the lowering (a race in shared
         memory, a read of what nobody wrote, an access out of bounds or not aligned).
@@ -138,16 +144,40 @@ class SimtExecutor:
 
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
-        seed = options.pop("seed", 0)
+        seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
         done = staged(module, machine, Options(**options), kernel)
         values = expanded(module.functions[done.kernel], ordered(module, done.kernel, arguments))
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
+        host = None if module.stage else host_plan(done)
+        if host is not None:
+            found = arranged(host, extents, [_number(i, v) for i, v in enumerate(values)], blocks)
+            if found is None:
+                done = staged(module, machine, Options(**{**options, "roles": False}), kernel)
+            else:
+                extents, values = found.grid, [*values, *found.extents]
         lowered = done.stages["barriers"]
         make = simt.SimtThread if counts is None else watch.counting(counts)
         return simt.run(
             lowered, done.kernel, extents, values, machine, done.memory, done.num_warps, output,
             make, seed=seed,
         )  # fmt: skip
+
+
+def host_plan(done: Staged) -> HostPlan | None:
+    """What the host does before a launch; None for nothing."""
+    text = done.stages["barriers"].metadata.get("host.plan0")
+    if text is None:
+        return None
+    from tileir.backend.tma.plan import HostPlan  # few kernels have one
+
+    return HostPlan.from_text(str(text))
+
+
+def _number(index: int, value: Any) -> int:
+    """An argument as host plans take it: for an array, an address aligned as its memory is."""
+    if isinstance(value, np.ndarray):
+        return (index + 1 << 40) + Span.of(value).offset
+    return as_number(value)
 
 
 def expanded(function: Function, values: list[Any]) -> list[Any]:

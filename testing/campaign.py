@@ -7,7 +7,8 @@
 
 Every pass has its own numbered programs; a campaign goes on where the last one in FILE ended, so
 totals add up and no program is counted twice. `simt` runs programs by the backend's threads,
-`cpu` by its code for this machine's CPU (a tenth as many), `gpu-1`, `gpu-4` and `gpu-8` on a GPU;
+`cpu` by its code for this machine's CPU (a tenth as many), `roles-simt` products by the backend
+for sm_90a, `gpu-1`, `gpu-4` and `gpu-8` on a GPU;
 `random` sends them through random pipelines, `default` through the default one, `text` is
 malformed text; `all` is everything but a GPU. A failing program is made smaller and written as
 `.tir` to FAILURES, and its number stays in FILE until `--retry` finds it mended. The exit code is
@@ -30,6 +31,7 @@ from tileir.passmanager import all_passes
 from tileir.testing.checking import CPU, RANDOM, SIMT, TEXT, case, check
 from tileir.testing.explore import Total, explore
 from tileir.testing.policies import WARPS
+from tileir.testing.products.checking import SIMT as ROLES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def targets() -> list[str]:
     """Everything a campaign can be about."""
     importlib.import_module("tileir.backend")  # registers its passes
-    return [*[p.name for p in all_passes()], "default", RANDOM, SIMT, *WARPS, CPU, TEXT]
+    return [*[p.name for p in all_passes()], "default", RANDOM, SIMT, *WARPS, ROLES, CPU, TEXT]
 
 
 def read(path: Path) -> dict[str, Total]:

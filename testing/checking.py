@@ -15,6 +15,9 @@ from tileir.passmanager import all_passes, run as optimise
 from tileir.testing.decode import Freedom, Statement, decode, drawn
 from tileir.testing.executors import Found, interpreter, launcher, violation
 from tileir.testing.policies import GPU, WARPS, Policy, policy_of
+from tileir.testing.products import kernels as products, traits
+from tileir.testing.products.checking import PRODUCTS, compared
+from tileir.testing.products.traits import Traits
 from tileir.testing.program import Program
 
 SIMT, CPU, RANDOM, TEXT = "simt", "cpu", "random", "text"
@@ -43,6 +46,8 @@ class Case:
 
     @property
     def program(self) -> Program:
+        if self.name in PRODUCTS:
+            return products.program(Traits.of(self.statements))
         made, policy = decode(self.statements, self.freedom), policy_of(self.name)
         if policy.stage is not None:
             made = made.with_module(attrs.evolve(made.module, stage=policy.stage))
@@ -58,6 +63,8 @@ class Case:
 def case(name: str, seed: int) -> Case:
     """Number `seed` of the programs for the pass `name`."""
     policy = policy_of(name)
+    if name in PRODUCTS:
+        return Case(name, seed, tuple(traits.drawn(seed, name)), Freedom())
     statements, freedom = drawn(seed, policy.length, policy)
     return Case(name, seed, tuple(statements), freedom)
 
@@ -67,6 +74,8 @@ def check(made: Case) -> Verdict:
     if made.name == TEXT:
         return _read(text_of(made))
     program = made.program
+    if made.name in PRODUCTS:
+        return Verdict(*compared(made.name, program, made.seed))
     if made.name in (*WARPS, *GPU, SIMT, CPU):
         return _executed(made.name, program, made.seed)
     policy = policy_of(made.name)
@@ -95,7 +104,7 @@ def pipeline_of(made: Case) -> str:
     if made.name != RANDOM:
         return policy_of(made.name).pipeline or made.name
     chance = random.Random(made.seed)
-    known = [p.name for p in all_passes() if not policy_of(p.name).stage]
+    known = [p.name for p in all_passes() if not policy_of(p.name).stage and p.name not in PRODUCTS]
     return ",".join(chance.choices(known, k=chance.randrange(2, 7)))
 
 

@@ -23,12 +23,17 @@ _DTYPES: dict[str, Any] = {
 @attrs.frozen
 class Buffer:
     """A pointer parameter's memory: `count` elements. Inputs are drawn, those that are `whole`
-    among small integers, so that sums of products are exact; outputs start as 0."""
+    among small integers, so that sums of products are exact, those with a number `below` among
+    the natural ones less than that; outputs start as 0. A descriptor's array has a `shape`, and
+    rows that lie `lead` apart."""
 
     element: Scalar
     count: int
     output: bool
     whole: bool = False
+    below: int = 0
+    shape: tuple[int, ...] = ()
+    lead: int = 0
 
 
 @attrs.frozen(eq=False)
@@ -42,11 +47,14 @@ class Program:
     undef: bool = False
     """Whether what it stores may be undefined: `tileir.testing.executors` then compares by
     refinement."""
+    numbers: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    """The kernel's other arguments."""
 
     def arguments(self, seed: int = 0) -> dict[str, Any]:
-        """Fresh arrays by parameter name; the same seed gives the same numbers."""
+        """Fresh arrays by parameter name, and numbers; the same seed gives the same ones."""
         generator = np.random.default_rng(seed)
-        return {name: _array(buffer, generator) for name, buffer in self.buffers.items()}
+        arrays = {name: _array(buffer, generator) for name, buffer in self.buffers.items()}
+        return {**arrays, **self.numbers}
 
     def with_module(self, module: Module) -> Program:
         """The same run of another module, e.g. of what a pass made of it."""
@@ -77,6 +85,12 @@ def _array(buffer: Buffer, generator: np.random.Generator) -> Any:
     dtype = np.dtype(_DTYPES[buffer.element.name])
     if buffer.output:
         return np.zeros(buffer.count, dtype)
+    if buffer.shape:
+        flat = _array(attrs.evolve(buffer, shape=()), generator)
+        rows, columns = buffer.shape
+        return flat[: rows * buffer.lead].reshape(rows, buffer.lead)[:, :columns]
+    if buffer.below:
+        return generator.integers(0, buffer.below, buffer.count).astype(dtype)
     if buffer.whole:
         return generator.integers(-4, 5, buffer.count).astype(dtype)
     if buffer.element.is_float:

@@ -10,7 +10,7 @@ import attrs
 from tileir.analysis.affine import affine
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
-from tileir.analysis.polynomial import ProgramIndex, Symbol
+from tileir.analysis.polynomial import Lane, Polynomial, ProgramIndex, Symbol
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import homes, uses
 from tileir.backend.tma.counters import with_counters
@@ -52,8 +52,8 @@ def descriptors(module: Module) -> Outcome:
     A load whose pointers are a sum of starts, lanes times strides, and whose mask compares indices
     with extents, reads a block of a tensor: zeros outside, as the mask gives. A tile whose first
     dimension has the neighbours in memory is read as the other way round and transposed.
-    Parameters that bound indices are assumed to be in 1 to 2^28 - 1, which the launcher has to
-    look at, and arithmetic of indices not to wrap: an access within its array does not. A start
+    Parameters that are extents are assumed to be in 1 to 2^28 - 1, others that masks add to
+    indices in 0 to 2^28 - 1, which the launcher has to look at, and arithmetic of indices not to wrap: an access within its array does not. A start
     that could be negative, for all that is known, is checked: an element before the first of its
     row is read by pointers, not by a tensor.
 
@@ -191,6 +191,8 @@ def _description(function: Function, facts: Facts, op: Any) -> Description | str
         return f"its rows are no multiples of {_CHUNK} bytes"
     if not facts.known(found.base):
         return "its base is not known to the host"
+    if any(_begins_before(facts, d.unsure) for d in found.dimensions):
+        return "an index begins below 0"
     unsure = {s for d in found.dimensions for m in d.unsure.terms for s in m}
     if not all(isinstance(s, ProgramIndex) or _is_early(facts, s) for s in unsure):
         return "an index may be negative"
@@ -209,6 +211,15 @@ def _is_early(facts: Facts, which: Symbol) -> bool:
     return isinstance(which, Value) and facts.early(which)
 
 
+def _begins_before(facts: Facts, form: Polynomial) -> bool:
+    """Whether `form` is negative where all that it is made of is 0, and only grows; what the host
+    computes it looks at."""
+    others = {m: factor for m, factor in form.terms.items() if m}
+    if others and all(map(facts.settled, others)):
+        return False
+    return form.terms.get((), 0) < 0 and all(factor > 0 for factor in others.values())
+
+
 def _reached(function: Function, op: Op) -> Any:
     tree, place = dominance(function), homes(function)
     here = next(n for n, b in function.blocks.items() if op in b.ops)
@@ -219,29 +230,38 @@ def _reached(function: Function, op: Op) -> Any:
 
 
 def _guarded(function: Function, found: list[Op]) -> Function:
-    """`function` with the integers that bound indices assumed to be positive and not too large."""
+    """`function` with the integers that bound indices assumed not to be negative or too large."""
     forms, known = affine(function), host_values(function)
-    named: dict[Value, None] = {}
+    least: dict[Value, int] = {}
     for op in found:
         mask = getattr(op, "mask", None)
         for bound in (forms.bounds(mask) or ()) if mask is not None else ():
             for side in (bound.left, bound.right):
-                symbols = (s for m in side.offset.terms for s in m)
-                named.update((s, None) for s in symbols if isinstance(s, Value) and s in known)
+                for value, floor in _floors(side.offset):
+                    least[value] = max(least.get(value, 0), floor)
     parameters = {p.value for p in function.parameters}
-    chosen = tuple(v for v in named if v in parameters)
     entry = function.entry
-    ops = [op for v in chosen for op in _assumed(v)]
+    ops = [op for v in least if v in parameters and v in known for op in _assumed(v, least[v])]
     blocks = {**function.blocks, entry.label: attrs.evolve(entry, ops=(*ops, *entry.ops))}
     return function.with_blocks(blocks)
 
 
-def _assumed(value: Value) -> list[Op]:
-    """The promise that `value` is in 1 to `LARGEST` - 1."""
-    least = ICmp(value, constant(value.type, 1), predicate_=IntegerPredicate.SGE)
-    most = ICmp(value, constant(value.type, LARGEST), predicate_=IntegerPredicate.SLT)
-    both = And(least.results[0], most.results[0])
-    return [least, most, both, Assume(both.results[0])]
+def _floors(side: Polynomial) -> Iterator[tuple[Value, int]]:
+    """The values in one side of a bound, and what each is at least: 1 in an extent, 0 in what
+    lanes are added to or an extent is less by."""
+    start = any(isinstance(s, Lane) for m in side.terms for s in m)
+    for monomial, factor in side.terms.items():
+        for which in monomial:
+            if isinstance(which, Value):
+                yield which, int(not start and factor > 0)
+
+
+def _assumed(value: Value, least: int) -> list[Op]:
+    """The promise that `value` is in `least` to `LARGEST` - 1."""
+    above = ICmp(value, constant(value.type, least), predicate_=IntegerPredicate.SGE)
+    below = ICmp(value, constant(value.type, LARGEST), predicate_=IntegerPredicate.SLT)
+    both = And(above.results[0], below.results[0])
+    return [above, below, both, Assume(both.results[0])]
 
 
 # Writing it --------------------------------------------------------------------------------------
@@ -270,14 +290,17 @@ def _rewritten(function: Function, chosen: Mapping[Op, Description]) -> Function
 
 
 def _checks(function: Function, chosen: Mapping[Op, Description]) -> Iterator[Op]:
-    """That starts of which it is not certain are 0 or more, each once."""
+    """That starts of which it is not certain are 0 or more, each once: by the host, where it can
+    compute them."""
     numbers = Numbers(function, I64)
     unsure = [d.unsure for found in chosen.values() for d in found.dimensions if d.unsure.terms]
-    tested = dict.fromkeys(numbers.write(form) for form in unsure)
+    tested = {numbers.write(form): form for form in unsure}
     yield from numbers.ops
-    for value in tested:
+    known = host_values(function)
+    for value, form in tested.items():
         test = ICmp(value, constant(I64, 0), predicate_=IntegerPredicate.SGE)
-        yield from (test, Check(test.results[0]))
+        early = all(s in known for m in form.terms for s in m)
+        yield from (test, Assume(test.results[0]) if early else Check(test.results[0]))
 
 
 def _maker(function: Function, op: Any, found: Description) -> list[Op]:

@@ -1,0 +1,100 @@
+"""One generated product against the passes that make roles: what each made of it means the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tileir.errors import InterpretError
+from tileir.interp import interpret
+from tileir.ir import Module
+from tileir.passmanager import run as optimise
+from tileir.testing.executors import Found, interpreter, violation
+from tileir.testing.program import Program
+
+SIMT = "roles-simt"
+"""The whole backend, on the machine of threads."""
+_FRONT = ("cse", "licm", "uniform-steps", "unwrap", "descriptors")
+PRODUCTS = ("unwrap", "descriptors", "persist", "roles", "overlap", "delay", SIMT)
+
+
+def pipeline_of(name: str, seed: int) -> str:
+    """What comes before pass `name`, and the pass; by the seed a program is persistent or not."""
+    if name in _FRONT:
+        return ",".join(_FRONT[: _FRONT.index(name) + 1])
+    passes = [*_FRONT]
+    if name == "persist" or seed % 2:
+        passes.append("persist")
+    if name != "persist":
+        passes.append("roles")
+    if name == "overlap" or (name == "delay" and seed % 4 < 2):
+        passes.append("overlap")
+    return ",".join([*passes, "delay"] if name == "delay" else passes)
+
+
+def compared(name: str, made: Program, seed: int) -> tuple[bool, str | None, bool]:
+    """Whether the pass did something, what was wrong, whether the program has no meaning."""
+    if name == SIMT:
+        return _on_threads(made, seed)
+    before, _, last = pipeline_of(name, seed).rpartition(",")
+    try:
+        early = optimise(made.module, before).module
+        changed = optimise(early, last).module
+    except Exception as error:
+        return True, f"{type(error).__name__}: {error}", False
+    if changed is early:
+        return False, None, False
+    try:
+        wanted = interpreter()(made, seed)
+    except InterpretError:
+        return True, None, True
+    return True, different(made, changed, wanted, seed), False
+
+
+def different(made: Program, changed: Module, wanted: Found, seed: int) -> str | None:
+    """How a module, made of the program's by passes, differs from what is wanted."""
+    arguments = made.arguments(seed)
+    given = [arguments[p.name] for p in made.module.functions[made.kernel].parameters]
+    from tileir.backend.tma.plan import HostPlan
+
+    kernel = changed.functions[made.kernel]
+    extents = list(made.grid) if kernel.attributes.get("persistent") else []
+    if not _allowed(kernel, [*given, *extents]):
+        return None
+    try:
+        interpret(changed, made.kernel, (2,) if extents else made.grid, [*given, *extents])
+    except InterpretError as error:
+        early = "TIR0554" in str(error) and HostPlan.of(kernel) is None
+        return None if early else str(error)
+    outputs = {name: arguments[name] for name, b in made.buffers.items() if b.output}
+    return violation(Found(outputs), wanted)
+
+
+def _allowed(kernel: Any, arguments: Sequence[Any]) -> bool:
+    """Whether the host would launch the kernel."""
+    from tileir.backend.tma.plan import HostPlan
+
+    plan = HostPlan.of(kernel)
+    numbers = [i + 1 << 40 if isinstance(v, np.ndarray) else v for i, v in enumerate(arguments)]
+    return plan is None or plan.resolved(numbers) is not None
+
+
+def _on_threads(made: Program, seed: int) -> tuple[bool, str | None, bool]:
+    from tileir.backend.executor import SimtExecutor
+
+    try:
+        wanted = interpreter()(made, seed)
+    except InterpretError:
+        return True, None, True
+    arguments = made.arguments(seed)
+    options = {"target": "sm_90a", "seed": seed, "blocks": 1 + seed // 2 % 2}
+    if seed % 2:
+        options["persistent"] = False
+    try:
+        SimtExecutor().launch(made.module, made.kernel, made.grid, arguments, **options)
+    except Exception as error:
+        return True, f"{type(error).__name__}: {error}", False
+    outputs = {name: arguments[name] for name, b in made.buffers.items() if b.output}
+    return True, violation(Found(outputs), wanted), False

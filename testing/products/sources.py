@@ -1,0 +1,194 @@
+"""Matrices in memory that tiles are read from and written to, addressed in the ways people do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tileir.builder import I32, I64, Builder
+
+POINTERS, DESCRIPTOR, GATHERED = range(3)
+"""How a source is read: by pointers, by a descriptor, by rows that a table gives."""
+COMPUTED, ADVANCED, OFFSETS, STARTS = range(4)
+"""What a loop carries: nothing, pointers, offsets, the start."""
+
+
+@attrs.frozen(eq=False)
+class Axis:
+    """An index: where it ends, and how many of it a tile has. `wraps`: beyond the end it begins
+    again; `lead`: how far neighbours lie apart."""
+
+    extent: Any
+    size: int
+    lead: Any
+    wraps: bool = False
+
+
+@attrs.frozen(eq=False)
+class Source:
+    """Tiles of `rows` by `columns` from `base` on. `masked`: how its mask is written; `wide`:
+    whether indices are i64; `least`: whether indices below 0 are asked for."""
+
+    b: Builder
+    base: Any
+    rows: Axis
+    columns: Axis
+    masked: int = 0
+    how: int = POINTERS
+    wide: bool = False
+    table: Any = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.size, self.columns.size
+
+    def load(self, row: Any, column: Any) -> Any:
+        """The tile that starts there, zero outside."""
+        if self.how == DESCRIPTOR:
+            return self._described(row, column)
+        r, c = self.indices(row, column)
+        return self.read(self.base + self.offsets(r, c), row, column)
+
+    def read(self, pointers: Any, row: Any, column: Any) -> Any:
+        """What `pointers` point to, under the mask of the tile that starts there."""
+        mask = self.mask(*self.indices(row, column), row, column)
+        return pointers.load() if mask is None else pointers.load(mask, 0)
+
+    def store(self, value: Any, row: Any, column: Any) -> None:
+        """Write the tile that starts there."""
+        if self.how == DESCRIPTOR:
+            turned = self._turned
+            self.b.descriptor_store(
+                self.base, value.permute(1, 0) if turned else value,
+                [column, row] if turned else [row, column],
+            )  # fmt: skip
+            return
+        r, c = self.indices(row, column)
+        (self.base + self.offsets(r, c)).store(value, self.mask(r, c, row, column))
+
+    def indices(self, row: Any, column: Any) -> tuple[Any, Any]:
+        """Rows as a column, columns as a row."""
+        r, c = (self._index(a, s) for a, s in ((self.rows, row), (self.columns, column)))
+        return r[:, None], c[None, :]
+
+    def offsets(self, r: Any, c: Any) -> Any:
+        """Elements from the base."""
+        if self.how == GATHERED:
+            r = (self.table + r).load()
+        if self.wide:
+            r, c = r.to(I64), c.to(I64)
+        return _times(r, self.rows.lead) + _times(c, self.columns.lead)
+
+    def step(self, by: Any, along: int) -> Any:
+        """How far pointers go for so many elements along a dimension."""
+        return _times(by, (self.rows, self.columns)[along].lead)
+
+    def mask(self, r: Any, c: Any, row: Any, column: Any) -> Any:
+        """The mask of indices, which start at `row` and `column`; None for none."""
+        first = self._bounds(self.rows, r, row, 0)
+        second = self._bounds(self.columns, c, column, 1)
+        if self.masked % 12 in (5, 7):
+            second = []
+        if self.masked % 12 in (6, 7):
+            first = []
+        bounds = [*second, *first] if self.masked % 12 in (1, 3) else [*first, *second]
+        if not bounds:
+            return None
+        made = bounds[0].broadcast_to(*self.shape)
+        for bound in bounds[1:]:
+            made = made & bound.broadcast_to(*self.shape)
+        return made
+
+    def _bounds(self, axis: Axis, index: Any, start: Any, dim: int) -> list[Any]:
+        if axis.wraps:
+            return []
+        end = axis.extent
+        match self.masked % 12:
+            case 2 | 3:
+                return [index >= 0, index < end][:: 1 if self.masked % 12 == 2 else -1]
+            case 4:
+                return [end > index] if isinstance(end, int) is False else [index < end]
+            case 8:
+                return [index.ult(end)]
+            case 9:
+                return [index <= end - 1]
+            case 10:
+                lane = self.b.arange(axis.size)
+                lane = lane[None, :] if dim else lane[:, None]
+                return [lane < end - start]
+            case _:
+                return [index < end]
+
+    def _index(self, axis: Axis, start: Any) -> Any:
+        index = self.b.arange(axis.size) + start
+        return index.srem(axis.extent) if axis.wraps else index
+
+    @property
+    def _turned(self) -> bool:
+        return self.rows.lead is None
+
+    def _described(self, row: Any, column: Any) -> Any:
+        if self._turned:
+            return self.b.descriptor_load(self.base, [column, row]).permute(1, 0)
+        return self.b.descriptor_load(self.base, [row, column])
+
+
+@attrs.define(eq=False)
+class Moving:
+    """A source as a loop goes along one of its dimensions (0 or 1), from `first` on; `fixed` is
+    the start in the other."""
+
+    source: Source
+    along: int
+    fixed: Any
+    first: Any
+    by: int
+    how: int = COMPUTED
+    held: Any = None
+
+    def begin(self) -> Moving:
+        """Before the loop."""
+        b = self.source.b
+        if self.source.how == DESCRIPTOR and self.how != STARTS:
+            self.how = COMPUTED
+        if self.how in (ADVANCED, OFFSETS):
+            r, c = self.source.indices(*self._starts(self.first))
+            offsets = self.source.offsets(r, c)
+            self.held = b.var(self.source.base + offsets if self.how == ADVANCED else offsets)
+        elif self.how == STARTS:
+            self.held = b.var(
+                self.first if not isinstance(self.first, int) else b.constant(I32, self.first)
+            )
+        return self
+
+    def load(self, at: Any) -> Any:
+        """The tile of the round that is at `at`."""
+        if self.how in (ADVANCED, OFFSETS):
+            pointers = self.held.get()
+            if self.how == OFFSETS:
+                pointers = self.source.base + pointers
+            return self.source.read(pointers, *self._starts(at))
+        return self.source.load(*self._starts(at if self.how == COMPUTED else self.held.get()))
+
+    def step(self) -> None:
+        """At the end of a round."""
+        if self.how in (ADVANCED, OFFSETS):
+            step = self.source.step(self.by, self.along)
+            if self.source.wide and self.how == OFFSETS and not isinstance(step, int):
+                step = step.to(I64)
+            self.held.set(self.held.get() + step)
+        elif self.how == STARTS:
+            self.held.set(self.held.get() + self.by)
+
+    def _starts(self, at: Any) -> tuple[Any, Any]:
+        return (self.fixed, at) if self.along else (at, self.fixed)
+
+
+def _times(index: Any, lead: Any) -> Any:
+    if lead is None:
+        return index
+    wide = getattr(index, "type", None)
+    if not isinstance(lead, int) and wide is not None and "i64" in str(wide):
+        return index * lead.to(I64)
+    return index * lead
