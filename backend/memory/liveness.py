@@ -60,7 +60,7 @@ def _unmet(
     nothing = frozenset[Op]()
 
     def after(op: Op, state: frozenset[Op]) -> frozenset[Op]:
-        if op.mnemonic == Barrier.mnemonic:
+        if isinstance(op, Barrier) and not op.warp:
             return nothing
         if op in needed:
             if op.mnemonic in BUFFERS:

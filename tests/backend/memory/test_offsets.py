@@ -10,6 +10,7 @@ from tests.backend.memory.scenes import HEAD
 from tileir import Function
 from tileir.backend.memory.allocation import allotted
 from tileir.errors import CompileError
+from tileir.passmanager import run
 from tileir.textual import parse
 
 BIG = """#k = layout(rank = 1, lane = [[1], [2], [4], [8], [16]], warp = [[32]], repeat = [register 32 @ 0])
@@ -26,9 +27,13 @@ LARGE = "gpu.shared_alloc f32 addrspace(3)* {shape = [48, 2, 32]}"
 
 
 def kernel(body: str) -> Function:
+    return parse(kernel_text(body)).kernel()
+
+
+def kernel_text(body: str) -> str:
     lines = [line.partition(";")[0] for line in body.splitlines()]
     head = HEAD.replace("define kernel", BIG + "define kernel", 1) + WIDE
-    return parse(head + "\n".join([*lines, "  ret", "}", ""])).kernel()
+    return head + "\n".join([*lines, "  ret", "}", ""])
 
 
 def check(body: str, size: int, limit: int = 0) -> Function:
@@ -63,6 +68,7 @@ def test_a_barrier_of_the_program_lets_rooms_lie_together() -> None:
 
 
 def test_warps_that_met_have_not_met_others() -> None:
+    check(f"  %a = {PASS} ; @0\n  gpu.barrier {{warp = true}}\n  %b = {PASS} ; @256\n", 512)
     check(f"  %a = {NEAR} ; @0\n  %b = {NEAR} ; @2048\n  %e = {NEAR} ; @4096\n", 6144)
 
 
@@ -185,3 +191,21 @@ def test_small_rooms_take_a_quarter_of_what_blocks_have(slots: int, apart: bool)
   %x1 = gpu.local_load f32<2, 32, #r> %l, 0
 """
     check(body, 12288)
+
+
+def test_functions_that_are_no_kernels_stay() -> None:
+    """What they hold has no layouts before they are inlined."""
+    text = kernel_text(f"  %a = {PASS}\n")
+    device = """
+define f32 @total(f32<64> %x) {
+entry:
+  %r = reduce f32 %x {combiner = fadd}
+  ret %r
+}
+declare f32 @elsewhere(f32 %x)
+"""
+    module = parse(text + device)
+    made = run(module, "allocate").module
+    assert made.functions["total"] is module.functions["total"]
+    assert made.functions["elsewhere"] is module.functions["elsewhere"]
+    assert made.kernel().attributes["shared"] == 256
