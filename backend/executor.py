@@ -76,6 +76,13 @@ class GpuExecutor:
         (TIR0711) where there is no GPU."""
         return _calls().dispatch(resolve, positional)
 
+    def wait(self) -> None:
+        """Wait for all that this thread's GPU has to do; for nothing where it has none yet. Raises
+        `LaunchError` (TIR0711) for what failed there."""
+        cuda = driver()
+        if int(cuda.check(cuda.cuda.cuCtxGetCurrent(), "cuCtxGetCurrent")):
+            cuda.synchronize()
+
     def measure(
         self,
         candidates: Sequence[Candidate],

@@ -93,6 +93,10 @@ class Dispatching(Protocol):
         the compiled kernel; it raises TileirError."""
         ...
 
+    def wait(self) -> None:
+        """Wait for all that was launched. Raises LaunchError."""
+        ...
+
 
 def executors() -> Iterator[str]:
     """Names of the installed executors, the interpreter first."""

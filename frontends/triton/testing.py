@@ -11,6 +11,9 @@ from typing import Any
 import attrs
 import numpy as np
 
+from tileir.errors import TileirError
+from tileir.executor import Dispatching, executor, executors
+
 
 def do_bench(
     fn: Callable[[], Any], warmup: float = 25, rep: float = 100, quantiles: Any = None,
@@ -18,13 +21,14 @@ def do_bench(
 ) -> Any:  # fmt: skip
     """Milliseconds of `fn`: called for about `warmup` ms, then for about `rep` ms. With
     `quantiles` a list of those, else the mean, median, min, max or all."""
+    wait = _waiting()
     fn()
-    start = time.perf_counter()
-    fn()
-    each = max(1e-9, time.perf_counter() - start) * 1000
+    wait()
+    each = max(1e-6, _milliseconds(fn, wait))
     for _i in range(int(warmup / each)):
         fn()
-    times = [_milliseconds(fn) for _i in range(max(1, int(rep / each)))]
+    wait()
+    times = [_milliseconds(fn, wait) for _i in range(max(1, int(rep / each)))]
     if quantiles is not None:
         return [float(q) for q in np.quantile(times, quantiles)]
     if return_mode == "all":
@@ -34,10 +38,24 @@ def do_bench(
     ](times)
 
 
-def _milliseconds(fn: Callable[[], Any]) -> float:
+def _milliseconds(fn: Callable[[], Any], wait: Callable[[], None]) -> float:
     start = time.perf_counter()
     fn()
+    wait()
     return (time.perf_counter() - start) * 1000
+
+
+def _waiting() -> Callable[[], None]:
+    """What waits for launches on a GPU, which return at once; nothing where there is none."""
+    if "gpu" in executors():
+        gpu = executor("gpu")
+        if isinstance(gpu, Dispatching):
+            try:
+                gpu.wait()
+            except TileirError:
+                return lambda: None
+            return gpu.wait
+    return lambda: None
 
 
 def assert_close(x: Any, y: Any, atol: float = 1e-2, rtol: float = 1e-2, err_msg: str = "") -> None:

@@ -93,3 +93,19 @@ def test_mistakes_are_named(machine):
             scale[1](x, x, 5, 2.0, 3)
         with pytest.raises(LaunchError, match="tensor of the CPU"):
             scale[1](x, TorchLike(cuda=False), 5, 2.0, 3, BLOCK=64)
+
+
+def test_benchmarks_wait_for_what_was_launched(monkeypatch):
+    log = []
+
+    class Gpu(gpu_executor.GpuExecutor):
+        def wait(self):
+            log.append("wait")
+
+    monkeypatch.setattr(triton.testing, "executor", lambda _: Gpu())
+    times = triton.testing.do_bench(
+        lambda: log.append("launch"), warmup=0, rep=0.01, return_mode="all"
+    )
+    assert len(times) >= 1 and all(t >= 0 for t in times)
+    timed = [word for word in log[4:] if word != "wait"]
+    assert timed and log[-1] == "wait" and log[-2] == "launch"
