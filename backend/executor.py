@@ -15,13 +15,13 @@ import numpy as np
 
 from tileir.backend.compile import Compiled, Options, Staged, staged
 from tileir.backend.driver.device import driver
-from tileir.backend.driver.gpu import gpu
+from tileir.backend.driver.gpu import gpu, gpu_target
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.prelude import arranged, as_number
 from tileir.backend.driver.spans import Span
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.calls import Calls
-from tileir.backend.target import TARGETS, target
+from tileir.backend.target import target
 from tileir.errors import Diagnostic, LaunchError, TileirError
 from tileir.executor import Call, Dispatch, Done
 from tileir.ir import Function, Module
@@ -112,15 +112,6 @@ def _passed(copy: _Copy | None, value: Any, described: bool) -> Any:
 def _measures(array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Extents and strides in elements."""
     return array.shape, tuple(s // array.itemsize for s in array.strides)
-
-
-def gpu_target() -> str:
-    """The target of the current GPU. Raises `LaunchError` (TIR0711) for one that is not known."""
-    major, minor = driver().capability()
-    for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}", f"sm_{major}0"):
-        if name in TARGETS:
-            return name
-    raise LaunchError(Diagnostic("TIR0711", f"no target for compute capability {major}.{minor}"))
 
 
 @attrs.frozen

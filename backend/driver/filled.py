@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
-import numpy as np
 
 from tileir.backend.driver.device import Driver
 from tileir.backend.llvm.text import global_name
@@ -18,10 +17,12 @@ from tileir.errors import Diagnostic, LaunchError
 class Filled:
     """What globals hold, by name."""
 
-    _values: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
+    _values: dict[str, Any] = attrs.field(factory=dict)
 
     def note(self, name: str, values: Any) -> None:
         """Copy `values`, for every context."""
+        import numpy as np  # for kernels that have globals
+
         self._values[name] = np.array(values, order="C", copy=True)
 
     def into(self, cuda: Driver, context: int, function: Any) -> None:
@@ -49,7 +50,7 @@ def _in(cuda: Driver, context: int) -> Generator[None, None, None]:
         cuda.check(cuda.cuda.cuCtxPopCurrent(), "cuCtxPopCurrent")
 
 
-def _fill(cuda: Driver, module: Any, name: str, values: np.ndarray[Any, Any]) -> None:
+def _fill(cuda: Driver, module: Any, name: str, values: Any) -> None:
     status, address, size = cuda.cuda.cuModuleGetGlobal(module, global_name(name).encode())
     cuda.check((status,), "cuModuleGetGlobal")
     if size != values.nbytes:

@@ -12,6 +12,8 @@ import attrs
 
 from tileir.backend.driver.c_values import c_values
 from tileir.backend.driver.device import Driver, driver
+from tileir.backend.target import TARGETS
+from tileir.errors import Diagnostic, LaunchError
 
 
 @cache
@@ -21,6 +23,15 @@ def gpu() -> Gpu:
     count = int(cuda.check(cuda.cuda.cuDeviceGetCount(), "cuDeviceGetCount"))
     launch = ctypes.cast(ctypes.CDLL("libcuda.so.1").cuLaunchKernel, ctypes.c_void_p)
     return Gpu(cuda, count, launch.value or 0)
+
+
+def gpu_target() -> str:
+    """The target of the current GPU. Raises `LaunchError` (TIR0711) for one that is not known."""
+    major, minor = driver().capability()
+    for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}", f"sm_{major}0"):
+        if name in TARGETS:
+            return name
+    raise LaunchError(Diagnostic("TIR0711", f"no target for compute capability {major}.{minor}"))
 
 
 @attrs.frozen(eq=False)

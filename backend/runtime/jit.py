@@ -67,9 +67,8 @@ class Jit:
         return self._dispatcher
 
     def _for_here(self) -> None:
-        from tileir.backend.driver.gpu import gpu  # the driver, where something is launched
+        from tileir.backend.driver.gpu import gpu, gpu_target  # the driver, for launches
         from tileir.backend.driver.launch import Kernel
-        from tileir.backend.executor import gpu_target
 
         self._machine, self._load = self._machine or gpu(), self._load or Kernel
         self.target = self.target or gpu_target()

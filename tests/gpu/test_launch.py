@@ -267,7 +267,7 @@ entry:
 }
 """
     from tileir.backend import compile as compile_kernel
-    from tileir.backend.executor import gpu_target
+    from tileir.backend.driver.gpu import gpu_target
 
     kernel = Kernel(compile_kernel(parse(text), gpu_target()))
     y = torch.zeros(256, dtype=torch.int32, device="cuda")
