@@ -16,7 +16,7 @@ from tileir.builder.contraction.fusion import fused
 from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
 from tileir.builder.contraction.stage import Stage, Tiling
 from tileir.builder.contraction.terms import Tensor
-from tileir.executor import executor
+from tileir.executor import executor, on_host
 from tileir.ir import Module
 from tileir.types import BF16, I1, Element, Scalar
 
@@ -76,10 +76,11 @@ class Program:
     def run(
         self,
         given: Mapping[Tensor, Any],
-        on: str = "interpreter",
+        on: str | None = None,
         **options: Any,
     ) -> dict[Tensor, Any]:
-        """The outputs, for arrays and numbers by tensor, on the executor `on`; what is not given
+        """The outputs, for arrays and numbers by tensor, on the executor `on`, the CPU or else
+        the interpreter where it is not said; what is not given
         is allocated. Arrays do not overlap. Raises TileirError."""
         arrays = dict(given)
         for launch in self.launches:
@@ -87,7 +88,8 @@ class Program:
                 if tensor not in arrays:
                     arrays[tensor] = np.zeros(tensor.shape, dtype_of(tensor.element))
             arguments = [arrays[tensor] for tensor in launch.tensors]
-            executor(on).launch(self.module, launch.kernel, (launch.grid,), arguments, **options)
+            where = executor(on or on_host(self.module, launch.kernel))
+            where.launch(self.module, launch.kernel, (launch.grid,), arguments, **options)
         for tensor in self.outputs:
             arrays.setdefault(tensor, np.zeros(tensor.shape, dtype_of(tensor.element)))
         return {tensor: arrays[tensor] for tensor in self.outputs}

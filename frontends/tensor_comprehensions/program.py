@@ -53,7 +53,7 @@ class Comprehension:
     def __call__(
         self,
         *arrays: Any,
-        on: str = "interpreter",
+        on: str | None = None,
         initial: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Any:

@@ -25,7 +25,7 @@ class TileFunction:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
-    def __call__(self, *arrays: Any, on: str = "interpreter", **options: Any) -> Any:
+    def __call__(self, *arrays: Any, on: str | None = None, **options: Any) -> Any:
         """The outputs, one array or a tuple, for one array or number per input, on an executor.
         Raises CompilationError and LaunchError."""
         return self.compiled(*arrays)(*arrays, on=on, **options)

@@ -141,7 +141,7 @@ def test_a_function_of_a_product_stays_in_its_kernel():
     assert [stage.output for stage in program.kernels] == [out]
     rng = np.random.default_rng(1)
     x, y, z = (rng.integers(-3, 4, t.shape).astype(np.float16) for t in (a, b, bias))
-    found = program.run({a: x, b: y, bias: z})[out]
+    found = program.run({a: x, b: y, bias: z}, "interpreter")[out]
     assert (found == np.maximum(x @ y + z, 0)).all()
     assert dots(program) == 1
 
@@ -157,4 +157,4 @@ def test_factors_are_rounded_where_a_cast_says_so():
     x = np.linspace(0, 1, 600, dtype=np.float32).reshape(20, 30)
     y = np.ones((30, 40), np.float16)
     expected = x.astype(np.float16).astype(np.float32) @ y.astype(np.float32)
-    np.testing.assert_allclose(program.run({a: x, b: y})[c], expected, rtol=1e-6)
+    np.testing.assert_allclose(program.run({a: x, b: y}, "interpreter")[c], expected, rtol=1e-6)

@@ -16,9 +16,9 @@ def ints(*shape, dtype=np.float32):
     return RNG.integers(-4, 5, shape).astype(dtype)
 
 
-def run(text, *arrays, **options):
+def run(text, *arrays, on="interpreter", **options):
     program = parse(text, "here.tc")
-    return program[next(iter(program.functions))](*arrays, **options)
+    return program[next(iter(program.functions))](*arrays, on=on, **options)
 
 
 MATMUL = "def mm(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, r_k) * B(r_k, n) }"
@@ -180,7 +180,10 @@ def test_several_outputs_of_a_call():
       X, Y = halves(A)
       B(i) = (i < N / 2 ? Y(i) : X(i - N / 2)) where i in 0:N
     }"""
-    assert (parse(text).swap(np.arange(8, dtype=np.float32)) == [4, 5, 6, 7, 0, 1, 2, 3]).all()
+    assert (
+        parse(text).swap(np.arange(8, dtype=np.float32), on="interpreter")
+        == [4, 5, 6, 7, 0, 1, 2, 3]
+    ).all()
 
 
 # Mistakes ----------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from ..malformed import mistaken, refused
 RNG = np.random.default_rng(5)
 
 
-def run(text, *arrays, **options):
-    return parse(text, "here.tile")(*arrays, **options)
+def run(text, *arrays, on="interpreter", **options):
+    return parse(text, "here.tile")(*arrays, on=on, **options)
 
 
 def ints(*shape, dtype=np.float32):
