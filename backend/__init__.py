@@ -3,6 +3,9 @@
     compiled = tileir.backend.compile(module, target="sm_90a")
     compiled.ptx, compiled.cubin, compiled.metadata
 
+    kernel = tileir.backend.jit(module)
+    kernel[(blocks,)](x, y, n)
+
 llvmlite is imported when something is compiled, the CUDA bindings when something is launched.
 """
 
@@ -10,6 +13,8 @@ from __future__ import annotations
 
 if __name__ != "tileir.backend":
     raise ImportError(f"import this package as tileir.backend, not as {__name__}")
+
+from typing import TYPE_CHECKING, Any
 
 from tileir.backend.collector import collector_paused
 
@@ -19,7 +24,22 @@ with collector_paused():
     from tileir.backend.support import How, Support, supports
     from tileir.backend.target import TARGETS, Target, target
 
+if TYPE_CHECKING:
+    from tileir.backend.runtime.cache import Cache
+    from tileir.backend.runtime.jit import Jit, jit
+
 __all__ = [
-    "TARGETS", "Argument", "Compiled", "HostStep", "How", "Metadata", "Options", "Support",
-    "Target", "compile", "supports", "target",
+    "TARGETS", "Argument", "Cache", "Compiled", "HostStep", "How", "Jit", "Metadata", "Options",
+    "Support", "Target", "compile", "jit", "supports", "target",
 ]  # fmt: skip
+
+_HOMES = {"Cache": "cache", "Jit": "jit", "jit": "jit"}
+
+
+def __getattr__(name: str) -> Any:
+    """What only programs that launch need is imported when it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tileir.backend' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"tileir.backend.runtime.{_HOMES[name]}"), name)

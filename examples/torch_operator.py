@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from tileir.backend.runtime.jit import Jit
+from tileir.backend import Jit, jit
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.ir import Module
 
@@ -35,7 +35,7 @@ def operator():  # noqa: ANN201 - torch is imported here
     """The operator `tileir::squared_relu`, with its gradient."""
     import torch
 
-    forward, backward = Jit(squared_relu(False)), Jit(squared_relu(True))
+    forward, backward = jit(squared_relu(False)), jit(squared_relu(True))
 
     def launched(kernel: Jit, *inputs: torch.Tensor) -> torch.Tensor:
         inputs = tuple(t.contiguous() for t in inputs)

@@ -319,3 +319,15 @@ def test_errors_of_the_compiler_arrive(machine):
     kernel = made(machine, options={"num_warps": 64})
     with pytest.raises(CompileError, match="TIR0708"):
         kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
+
+
+def test_the_public_names_are_those_of_the_backend(machine):
+    import tileir.backend
+
+    assert tileir.backend.Jit is Jit and tileir.backend.Cache is Cache
+    kernel = tileir.backend.jit(parse(SCALE), num_warps=2, target="sm_80", cache=Cache(None))
+    kernel._machine, kernel._load = machine, machine.load
+    kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
+    assert machine.launches[0].threads == 64
+    with pytest.raises(AttributeError, match="no attribute 'launch'"):
+        _ = tileir.backend.launch
