@@ -1030,11 +1030,13 @@ class DerivedOps:
         slot: Item,
         *,
         offsets: Sequence[int] = ...,
+        columns: Sequence[int] = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Write `value` to the part of a slot of `buffer` that begins at `offsets`."""
+        """Write `value` to the part of a slot of `buffer` that begins at `offsets`. With
+        `columns`, write so many columns of it, a first one and how many, alone."""
 
     def gpu_local_window(
         self,
@@ -1107,6 +1109,17 @@ class DerivedOps:
     ) -> None:
         """Wait until the phase of barrier `index` whose parity is `parity`, 0 or 1, has ended.
         The first phase has parity 0; the one before it, which never was, has ended."""
+
+    def gpu_order(
+        self,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Threads have computed `value` before they begin what stands behind: an assembler that
+        moves waits for products ahead of what runs beside these is kept from it."""
 
     def gpu_role(
         self,
