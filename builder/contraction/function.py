@@ -34,7 +34,7 @@ class Function:
         return self.program.module
 
     def __call__(self, *given: Any, on: str | None = None, **options: Any) -> Any:
-        """The outputs for arrays (and numbers, for tensors of one element), where `Program.run` runs
+        """The outputs for arrays, and numbers for tensors of one element, where `Program.run` runs
         them. Raises LaunchError (TIR0813) where they do not fit, and what running raises."""
         if len(given) != len(self.inputs):
             raise refused(f"{len(self.inputs)} arrays are needed, not {len(given)}")
