@@ -63,15 +63,18 @@ class Compiled:
         return HostPlan.from_text(found[0])
 
     @cached_property
-    def fallback(self) -> Compiled:
-        """The kernel for arguments that its host plan refuses: compiled without tensor maps.
-        Raises `CompileError`."""
-        if self.without_maps is not None:
+    def fallback(self) -> Compiled | None:
+        """The kernel for arguments that its host plan refuses: compiled without tensor maps; None
+        where the program itself has them. Raises `CompileError`."""
+        if self.without_maps is not None or self.host is None:
             return self.without_maps
+        source = self.stages.get("input")
+        if source is None or source.stage is not None:
+            return None
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
         options = attrs.evolve(self.options, roles=False)
-        return compile(self.stages["input"], self.plan.target, options, self.plan.kernel)
+        return compile(source, self.plan.target, options, self.plan.kernel)
 
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:

@@ -97,8 +97,12 @@ class Kernel:
 
     @cached_property
     def plain(self) -> Kernel:
-        """The kernel for arguments that tensor maps cannot have."""
-        return Kernel(self.compiled.fallback)
+        """The kernel for arguments that tensor maps cannot have. Raises LaunchError (TIR0710)
+        where the program is made of them."""
+        found = self.compiled.fallback
+        if found is None:
+            raise _error("the arguments do not fit the kernel's tensor maps")
+        return Kernel(found)
 
     def blocks(self, cuda: Driver) -> int:
         """Blocks that work at once, where each works for many program instances."""

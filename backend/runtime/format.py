@@ -67,7 +67,7 @@ def dumps(compiled: Compiled, stages: Sequence[str] = STAGES) -> bytes:
         ("optimized", compiled.optimized.encode()),
         *(("library", text.encode()) for text in compiled.libraries),
         *((f"stage/{name}", text.encode()) for name, text in texts.items()),
-        *([("fallback", dumps(compiled.fallback, ()))] if compiled.host else ()),
+        *([("fallback", dumps(compiled.fallback, ()))] if compiled.fallback else ()),
     ]  # fmt: skip
     header = {
         "compiler": compiler_version(),

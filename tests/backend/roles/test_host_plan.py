@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tileir.backend import compile as compile_
+from tileir.backend.runtime.format import dumps, loads
 from tileir.backend.tma.plan import HostPlan
 from tileir.ir import Function
 from tileir.passmanager import run
@@ -77,3 +79,17 @@ def test_texts_that_are_no_plans(old: str, new: str) -> None:
     assert old in text
     with pytest.raises((KeyError, TypeError, ValueError)):
         HostPlan.from_text(text.replace(old, new, 1))
+
+
+def test_compiled_kernels_keep_the_one_without_maps() -> None:
+    made = compile_(matmul(64, 64, 32), "sm_90a")
+    read = loads(dumps(made, ()))
+    assert made.host is not None and read.host == made.host
+    assert read.fallback is not None and read.fallback.host is None
+
+
+def test_programs_of_tensor_maps_have_no_other_kernel() -> None:
+    module = run(matmul(64, 64, 32), f"{FRONT},roles").module
+    made = compile_(module, "sm_90a")
+    assert made.host is not None and made.fallback is None
+    assert loads(dumps(made, ())).fallback is None
