@@ -64,6 +64,7 @@ def cases() -> Iterator[Case]:
         yield attention(size)
     for positions in (512, 2048, 8192):
         yield flash(64 * 2048 // positions, positions, 128)
+        yield flash(64 * 2048 // positions, positions, 128, causal=True)
 
 
 def elements(sizes: dict[str, int]) -> Iterator[Case]:
@@ -174,16 +175,20 @@ def attention(size: int) -> Case:
     return Case("attention", sizes, source, schedule, inputs, plain, HALF, 8e-3)
 
 
-def flash(heads: int, positions: int, width: int) -> Case:
+def flash(heads: int, positions: int, width: int, causal: bool = False) -> Case:
     def inputs(s: dict[str, int]) -> list[Any]:
         q, k, v = (normal(heads, positions, width, dtype=HALF) for _ in range(3))
         return [q, k.transpose(1, 2), v, width**-0.5 * 1.4426950408889634]
 
     def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> torch.Tensor:
-        return nn.scaled_dot_product_attention(*(x[None] for x in (q, k.transpose(1, 2), v)))[0]
+        sides = (x[None] for x in (q, k.transpose(1, 2), v))
+        return nn.scaled_dot_product_attention(*sides, is_causal=causal)[0]
 
-    source = """Func attention, s, top, p, total; In Q, K, V; SIn scale; Var h, m, n; RVar k, l;
-        s[h, m, l] = rdot(Q[h, m, k], K[h, k, l], k) * scale;
+    score = "rdot(Q[h, m, k], K[h, k, l], k) * scale"
+    if causal:
+        score = f"where(l <= reshape(m, m, 1), {score}, -inf)"
+    source = f"""Func attention, s, top, p, total; In Q, K, V; SIn scale; Var h, m, n; RVar k, l;
+        s[h, m, l] = {score};
         top[h, m] = rmax(s[h, m, l], l);
         p[h, m, l] = exp2(s[h, m, l] - reshape(top[h, m], h, m, 1));
         total[h, m] = rsum(p[h, m, l], l);
@@ -191,4 +196,5 @@ def flash(heads: int, positions: int, width: int) -> Case:
     schedule = ("attention = h:1 m:128/0 n:/0 k:/0 l:/128 map(h, m) online(l) w8 s2; s @ p.l; "
                 "top @ attention.m; p @ attention.l; total @ attention.m")  # fmt: skip
     sizes = {"h": heads, "m": positions, "n": width, "k": width, "l": positions}
-    return Case("flash", sizes, source, schedule, inputs, plain, HALF, 4e-3)
+    name = "flash causal" if causal else "flash"
+    return Case(name, sizes, source, schedule, inputs, plain, HALF, 4e-3)

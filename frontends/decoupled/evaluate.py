@@ -8,7 +8,7 @@ from tileir.builder import Expr
 from tileir.frontends.decoupled import online, values
 from tileir.frontends.decoupled.elements import Kind, accumulator, factors
 from tileir.frontends.decoupled.errors import wrong
-from tileir.frontends.decoupled.kernel import Env, Kernel, reads_member
+from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
 from tileir.frontends.decoupled.nodes import (
     Access,
     Binary,
@@ -23,7 +23,7 @@ from tileir.frontends.decoupled.nodes import (
     ScalarInput,
     Unary,
 )
-from tileir.frontends.decoupled.ranges import Range, at_once, positions
+from tileir.frontends.decoupled.ranges import at_once, positions
 from tileir.frontends.decoupled.shapes import moves
 from tileir.frontends.decoupled.values import Tile, aligned, element, spread, widened
 from tileir.types import Scalar, tile
@@ -90,12 +90,6 @@ def _below(k: Kernel, node: Node, env: Env) -> Env:
     if node.part is None and k.is_whole(node.label) and not k.online(node.label):
         rest[node.label] = k.whole(node.label)
     return rest
-
-
-def inner_env(node: Access, labels: tuple[str, ...], env: Env) -> dict[str, Range]:
-    """Positions of the labels that a fused Func is defined with, as far as they are known."""
-    pairs = zip(labels, node.labels, strict=True)
-    return {inner: env[outer] for inner, outer in pairs if outer in env}
 
 
 # Rules --------------------------------------------------------------------------------------------

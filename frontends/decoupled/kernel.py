@@ -199,3 +199,9 @@ def _beside(at: int, rank: int, extent: int) -> tuple[int, ...]:
 def reads_member(kernel: Kernel, node: Node) -> Func | None:
     """The inlined Func that `node` reads."""
     return kernel.inlined(node.name) if isinstance(node, Access) else None
+
+
+def inner_env(node: Access, labels: tuple[str, ...], env: Env) -> dict[str, Range]:
+    """Positions of the labels that a fused Func is defined with, as far as they are known."""
+    pairs = zip(labels, node.labels, strict=True)
+    return {inner: env[outer] for inner, outer in pairs if outer in env}

@@ -13,7 +13,7 @@ import attrs
 from tileir.frontends.decoupled import evaluate as rules, values
 from tileir.frontends.decoupled.elements import accumulator
 from tileir.frontends.decoupled.errors import wrong
-from tileir.frontends.decoupled.kernel import Env, Kernel, reads_member
+from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
 from tileir.frontends.decoupled.nodes import (
     Access,
     Binary,
@@ -25,6 +25,7 @@ from tileir.frontends.decoupled.nodes import (
     Unary,
 )
 from tileir.frontends.decoupled.ranges import positions
+from tileir.frontends.decoupled.skipping import needed
 from tileir.frontends.decoupled.values import Tile, aligned, spread
 from tileir.types import Scalar, tile
 
@@ -56,7 +57,8 @@ def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
         first = _first(member)
         constant = k.b.constant(tile(member.into, shape), first)
         member.total = k.b.var(constant, name=member.node.op)
-    walk = k.walk(node.label, env, node)
+    end = needed(k, [(member.node, member.env) for member in members])
+    walk = attrs.evolve(k.walk(node.label, env, node), end=end)
     with positions(k.b, walk, k.stages) as place, k.scope():
         for member in members:
             _advance(k, members, member, {**member.env, node.label: place})
@@ -82,7 +84,7 @@ def _gathered(k: Kernel, node: Reduction, env: Env) -> list[_Member]:
         func = reads_member(k, at)
         if func:
             assert isinstance(at, Access)
-            visit(func.value, rules.inner_env(at, func.labels, inner))
+            visit(func.value, inner_env(at, func.labels, inner))
             return
         for operand in at.operands:
             visit(operand, inner)
@@ -123,7 +125,7 @@ def _mentions(k: Kernel, node: Node, env: Env, member: _Member) -> bool:
     func = reads_member(k, node)
     if func:
         assert isinstance(node, Access)
-        return _mentions(k, func.value, rules.inner_env(node, func.labels, env), member)
+        return _mentions(k, func.value, inner_env(node, func.labels, env), member)
     return any(_mentions(k, n, env, member) for n in node.operands)
 
 
@@ -209,7 +211,7 @@ class _Scaling:
             return None
         assert isinstance(node, Access)
         names = dict(zip(func.labels, node.labels, strict=True))
-        return (func.value, rules.inner_env(node, func.labels, env)), names
+        return (func.value, inner_env(node, func.labels, env)), names
 
     def factor(self, node: Node, env: Env) -> Tile | None:
         """By what `node` is multiplied; None for nothing."""

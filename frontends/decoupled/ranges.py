@@ -14,22 +14,24 @@ from tileir.builder import Builder, Expr
 @attrs.frozen(eq=False)
 class Range:
     """Positions along a dimension. `extent` is 0 for one, whose `index` is a scalar; `mask` tells
-    those within the tensor, None where all are."""
+    those within the tensor, None where all are; none lies behind `last`."""
 
     index: Expr | int
     extent: int = 0
     mask: Expr | None = None
+    last: Expr | int | None = None
 
 
 @attrs.frozen
 class Walk:
     """How a dimension is worked through: from `start`, at most `block` positions and none beyond
-    `size`, `tensor` (0: all) at a time."""
+    `size`, `tensor` (0: all) at a time; those from `end` on need not be."""
 
     size: int
     block: int
     tensor: int
     start: Expr | int = 0
+    end: Expr | int | None = None
 
     @property
     def step(self) -> int:
@@ -59,23 +61,26 @@ def positions(b: Builder, walk: Walk, stages: int | None) -> Generator[Range]:
         yield at_once(b, walk)
         return
     limit = _limit(b, walk)
+    most = limit if walk.end is None else b.minimum(walk.end, limit)
     options: dict[str, Any] = {} if stages is None else {"stages": stages}
-    with b.for_(0, limit, walk.step, **options) as place:
+    with b.for_(0, most, walk.step, **options) as place:
         first = place + walk.start
         if walk.step == 1:
-            yield Range(first)
+            yield Range(first, last=first)
         else:
             index = first + b.arange(walk.step)
             exact = not walk.ragged and walk.block % walk.step == 0
-            yield Range(index, walk.step, None if exact else _inside(index, walk, limit))
+            mask = None if exact else _inside(index, walk, limit)
+            yield Range(index, walk.step, mask, first + (walk.step - 1))
 
 
 def at_once(b: Builder, walk: Walk) -> Range:
     """All positions of a block."""
     if walk.block == 1:
-        return Range(walk.start)
+        return Range(walk.start, last=walk.start)
     index = walk.start + b.arange(walk.block)
-    return Range(index, walk.block, index < walk.size if walk.ragged else None)
+    last = walk.start + (walk.block - 1)
+    return Range(index, walk.block, index < walk.size if walk.ragged else None, last)
 
 
 def _limit(b: Builder, walk: Walk) -> Expr | int:

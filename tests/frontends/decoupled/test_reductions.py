@@ -116,14 +116,40 @@ def test_flash_attention(on: str) -> None:
     )
 
 
-def test_causal_attention_hides_what_is_to_come() -> None:
-    source = d.FLASH.replace(
-        "rdot(Q[h, m, k], K[h, k, l], k) * scale",
-        "where(l <= reshape(m, m, 1), rdot(Q[h, m, k], K[h, k, l], k) * scale, -inf)",
-    )
+CAUSAL = d.FLASH.replace(
+    "rdot(Q[h, m, k], K[h, k, l], k) * scale",
+    "where(l <= reshape(m, m, 1), rdot(Q[h, m, k], K[h, k, l], k) * scale, -inf)",
+)
+
+
+@ON
+def test_causal_attention_ends_where_nothing_more_is_seen(on: str) -> None:
+    given = normal(1, 70, 16), normal(1, 16, 70), normal(1, 70, 16), 0.25
+    for source in (CAUSAL, CAUSAL.replace("l <= reshape(m, m, 1)", "reshape(m, m, 1) >= l")):
+        function = parse(source).scheduled(d.FLASH_SCHEDULE).function()
+        found, expected = function(*given, on=on), function.reference(*given)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        assert ends_early(function, *given)
+
+
+def ends_early(function: Any, *given: Any) -> bool:
+    (kernel,) = function.plan(*given).module.functions.values()
+    return any(op.mnemonic == "smin" for op in kernel.ops)
+
+
+def test_a_pass_that_is_needed_goes_to_its_end() -> None:
     given = normal(1, 40, 16), normal(1, 16, 40), normal(1, 40, 16), 0.25
-    function = parse(source).scheduled(d.FLASH_SCHEDULE).function()
-    np.testing.assert_allclose(function(*given), function.reference(*given), rtol=1e-4, atol=1e-5)
+    for old, new in (
+        ("rsum(p[h, m, l], l)", "rsum(p[h, m, l], l) + rsum(1 + 0 * s[h, m, l], l) * 0"),
+        ("-inf", "-100"),
+        ("l <= reshape", "l != reshape"),
+    ):
+        source = CAUSAL.replace(old, new)
+        function = parse(source).scheduled(d.FLASH_SCHEDULE).function()
+        assert not ends_early(function, *given)
+        if "0 * s" not in new:
+            found, expected = function(*given), function.reference(*given)
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_half_precision_goes_to_the_matrix_product_as_it_is() -> None:

@@ -1,0 +1,104 @@
+"""Where a pass over a label may end early: a causal mask hides everything behind.
+
+    s[m, l] = where(l <= reshape(m, m, 1), ..., -inf)
+
+contributes nothing to a maximum where the condition is false, nor do terms with a factor
+`exp(s[m, l] - ...)` to a sum. If that holds of all reductions of a pass, it ends with the last
+position of `m` at hand.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+from tileir.builder import Expr
+from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
+from tileir.frontends.decoupled.nodes import (
+    Access,
+    Binary,
+    Call,
+    Label,
+    Node,
+    Number,
+    Reduction,
+    Reshape,
+    Unary,
+)
+from tileir.frontends.decoupled.ranges import Range
+
+Place: TypeAlias = tuple[Node, Env]
+"""An expression, and the positions at which it stands."""
+
+
+def needed(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> Expr | int | None:
+    """How many positions of their label all `reductions` need; None where that is not known."""
+    probe = Range(0)
+    places = [(node, {**env, node.label: probe}) for node, env in reductions]
+    first = next((p for p in places if p[0].op == "rmax"), None)
+    hidden = _resolved(k, first[0].values[0], first[1]) if first else None
+    if hidden is None or not all(_vanishes_all(k, *place, hidden) for place in places):
+        return None
+    return _end(k, hidden, probe)
+
+
+def _resolved(k: Kernel, node: Node, env: Env) -> Place:
+    """What is behind accesses to fused Funcs and changes of shape."""
+    func = reads_member(k, node)
+    if func:
+        assert isinstance(node, Access)
+        return _resolved(k, func.value, inner_env(node, func.labels, env))
+    return _resolved(k, node.value, env) if isinstance(node, Reshape) else (node, env)
+
+
+def _end(k: Kernel, hidden: Place, probe: Range) -> Expr | int | None:
+    """The end of what the condition of `where(l <= m, ..., -inf)` lets through."""
+    node, env = hidden
+    if not isinstance(node, Call) or node.name != "where" or not _lowest(node.arguments[2]):
+        return None
+    test = node.arguments[0]
+    if not isinstance(test, Binary) or test.op not in ("<", "<=", ">", ">="):
+        return None
+    sides = (test.left, test.right) if test.op in ("<", "<=") else (test.right, test.left)
+    (low, low_env), (high, high_env) = (_resolved(k, side, env) for side in sides)
+    if not isinstance(low, Label) or low_env[low.name] is not probe or not isinstance(high, Label):
+        return None
+    last = high_env[high.name].last
+    return None if last is None else last + (1 if test.op in ("<=", ">=") else 0)
+
+
+def _lowest(node: Node) -> bool:
+    return isinstance(node, Unary) and node.op == "-" and node.value == Number(math.inf)
+
+
+def _vanishes_all(k: Kernel, node: Reduction, env: Env, hidden: Place) -> bool:
+    """Whether a reduction gets nothing where `hidden` is -inf."""
+    if node.op == "rmax":
+        return _same(k, _resolved(k, node.values[0], env), hidden)
+    return node.op in ("rsum", "rdot") and any(_vanishes(k, v, env, hidden) for v in node.values)
+
+
+def _vanishes(k: Kernel, node: Node, env: Env, hidden: Place) -> bool:
+    """Whether `node` is 0 where `hidden` is -inf."""
+    node, env = _resolved(k, node, env)
+    if isinstance(node, Call) and node.name in ("exp", "exp2"):
+        return _falls(k, node.arguments[0], env, hidden)
+    if isinstance(node, Binary) and node.op in "*/":
+        sides = node.operands if node.op == "*" else (node.left,)
+        return any(_vanishes(k, side, env, hidden) for side in sides)
+    return isinstance(node, Unary) and _vanishes(k, node.value, env, hidden)
+
+
+def _falls(k: Kernel, node: Node, env: Env, hidden: Place) -> bool:
+    """Whether `node` is -inf where `hidden` is."""
+    node, env = _resolved(k, node, env)
+    if _same(k, (node, env), hidden):
+        return True
+    if isinstance(node, Binary) and node.op in "+-":
+        sides = node.operands if node.op == "+" else (node.left,)
+        return any(_falls(k, side, env, hidden) for side in sides)
+    return False
+
+
+def _same(k: Kernel, one: Place, other: Place) -> bool:
+    return k.key(*one) == k.key(*other)
