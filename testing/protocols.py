@@ -63,10 +63,11 @@ class Case:
     def expected(self) -> Array:
         """What the interpreter makes of it."""
         found = np.full_like(self.arguments[self.place], np.nan)
-        interpret(self.module, None, self.grid, self._given(found))
+        interpret(self.module, None, self.grid, self.given(found))
         return found
 
-    def _given(self, result: Array) -> list[Any]:
+    def given(self, result: Array) -> list[Any]:
+        """The arguments, with `result` for what is written."""
         return [*self.arguments[: self.place], result, *self.arguments[self.place + 1 :]]
 
 
@@ -91,7 +92,7 @@ class Runner:
         """Run in the order drawn from `seed`. Raises AssertionError for what is wrong."""
         found = np.full_like(self.expected, np.nan)
         done, machine = self.staged, target("sm_90a")
-        given = self.case._given(found)
+        given = self.case.given(found)
         simt.run(
             module or self.module, done.kernel, self.case.grid, given, machine, done.memory,
             done.num_warps, seed=seed,
@@ -174,7 +175,7 @@ def _case(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; 1 where anything is wrong or survives."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--schedules", type=int, default=20, help="orders of every kernel")
     parser.add_argument("--only", default="", help="part of the names of kernels")
     chosen = parser.parse_args(argv)

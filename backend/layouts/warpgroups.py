@@ -36,6 +36,10 @@ ROWS, COLUMNS, DEPTH = 64, 8, 32
 _WIDEST = 256
 _NAMES = {F16: "f16", BF16: "bf16", F32: "tf32", F8E4M3: "e4m3", F8E5M2: "e5m2"}
 _SUMS = {F16: "f16", F32: "f32", I32: "s32"}
+_ADDED: dict[Element, tuple[Element, ...]] = {
+    F16: (F16, F32), BF16: (F32,), F32: (F32,), F8E4M3: (F16, F32), F8E5M2: (F16, F32), I8: (I32,),
+}  # fmt: skip
+"""The sums of products of each factor."""
 
 
 @attrs.frozen
@@ -88,16 +92,18 @@ def warpgroup(op: Any, num_warps: int) -> Warpgroup:
     """The instruction of `op`, a `gpu.wgmma` by `num_warps` warps. Raises CompileError (TIR0706)
     where there is none."""
     a, b = element_of(op.a.type), element_of(op.b.type)
-    left, right = (getattr(x, "pointee", x) for x in (a, b))
-    if left in (F32, I8) and right is not left:
-        raise _refused(op, f"no product of {left} and {right}")
+    left, right = (cast(Element, getattr(x, "pointee", x)) for x in (a, b))
+    total = cast(Element, element_of(op.c.type))
+    alike = left is right or {left, right} == {F8E4M3, F8E5M2}
+    if total not in _ADDED.get(left, ()) or not alike:
+        raise _refused(op, f"no product of {left} and {right} in {total}")
     names = _name(left, op.lhs_signed), _name(right, op.rhs_signed)
     turned = (op.trans_a and not isinstance(op.a.type, Tile), not op.trans_b)
     if left.bits != 16 and any(turned):
         raise _refused(op, f"{left} must lie in shared memory with K contiguous")
     _, wide = shares(op, num_warps)
     n = _columns(op, shape_of(op.c.type)[1] // wide, left)
-    return Warpgroup(n, *names, cast(Element, element_of(op.c.type)), turned)
+    return Warpgroup(n, *names, total, turned)
 
 
 def shares(op: Any, num_warps: int) -> tuple[int, int]:

@@ -43,9 +43,6 @@ class LlvmKernel(LlvmThread):
         self.line(f"br label %{inside.labels}after")
         self.start(f"{inside.labels}after")
 
-    def join(self) -> None:
-        self.barrier()
-
     def _enter(self, op: Any, inside: _RoleThread) -> None:
         """Into the role, those that are of it, with the registers they need."""
         last = self.binary("sub", I32, self.uniform_warp(), self.integer(op.first))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tileir.backend.llvm.folding import folded, is_literal
 from tileir.backend.llvm.hopper import LlvmHopper
@@ -123,6 +124,13 @@ class LlvmThread(LlvmMatrices, LlvmHopper, LlvmOutside):
     def _register(self, name: str) -> Handle:
         self.declare(f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()")
         return self.emit(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()")
+
+    def role(self, lowering: Any, op: Any) -> None:
+        """Only kernels start roles (`tileir.backend.llvm.roles`)."""
+        raise lowering.refuse(op, "only a kernel starts roles")
+
+    def join(self) -> None:
+        self.barrier()
 
     # Where threads meet -------------------------------------------------------------------
 

@@ -227,9 +227,6 @@ class BesideThreads:
         count = kind.sums * sum(p.first for p in products)
         return [Flying(group, i) for i in range(count)]
 
-    def order(self, value: Any) -> None:
-        """Threads are in order here."""
-
     def wgmma_wait(self, element: Element, values: Sequence[Any], pending: int) -> list[Any]:
         groups = self.crewman.products
         while len(groups) > pending:

@@ -8,6 +8,7 @@ from the launch's seed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import attrs
@@ -83,6 +84,7 @@ class HopperMixin(SharedMixin):
     """The role that runs; None for the instance itself."""
     spawned: list[tuple[int, Steps]]
     """Coroutines to be started, with the numbers of their instances."""
+    block: Callable[..., Any]
     num_warps: int | None
     """Warps of a program instance, where the kernel says so."""
 
