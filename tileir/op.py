@@ -22,7 +22,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from inspect import get_annotations
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
@@ -62,6 +61,7 @@ from tileir.field import (
     type_reader,
     variadic,
 )
+from tileir.framing import framed
 from tileir.signature import Bindings, Pattern
 from tileir.types import I1, Tile, Type, shape_of
 from tileir.values import Constant, Operand, Undef, Value
@@ -74,8 +74,7 @@ __all__ = [
     "successor", "symbol", "ulp", "variadic",
 ]  # fmt: skip
 
-_new_value = Value
-_setattr = object.__setattr__
+_new_value, _setattr = Value, object.__setattr__
 _MEMO_LIMIT = 4096
 
 
@@ -334,19 +333,7 @@ _C = TypeVar("_C", bound=type[Op])
 def family(cls: _C) -> _C:
     """Class decorator of a base that several ops share: its fields come before theirs. It has no
     mnemonic and is not registered."""
-    return _framed(cls)
-
-
-def _framed(cls: Any) -> Any:
-    """`cls` frozen, with slots. What declares no field has its base's constructor, so that making
-    most ops costs no code to be generated, which takes a process longer than all else in them."""
-    kinds = get_annotations(cls).values()
-    if all(str(kind).startswith("ClassVar") for kind in kinds):
-        space = {k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__")}
-        made = type(cls)(cls.__name__, cls.__bases__, {**space, "__slots__": ()})
-        made.__qualname__ = cls.__qualname__
-        return made
-    return attrs.frozen(eq=False, slots=True, weakref_slot=False, repr=False)(cls)
+    return framed(cls)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
@@ -354,7 +341,7 @@ def op(mnemonic: str, *, since: tuple[int, int] = (1, 0)) -> Callable[[_C], _C]:
     """Class decorator: make a frozen op class of the fields declared and register it."""
 
     def define(cls: _C) -> _C:
-        made = _framed(cls)
+        made = framed(cls)
         if not made.__doc__ or mnemonic in OPS:
             raise TypeError(f"op {mnemonic} needs a docstring and a mnemonic of its own")
         made.mnemonic, made.since = mnemonic, since
