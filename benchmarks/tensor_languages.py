@@ -233,7 +233,8 @@ def row(task: str) -> dict[str, Any]:
     calls = {**ours(task), "torch": peer(task)}
     expected = exact(task, a, b)
     failed = {n: w for n, c in calls.items() if (w := wrong(task, c, data, expected)) is not None}
-    times = measured({n: c for n, c in calls.items() if n not in failed}, data)
+    right = {n: c for n, c in calls.items() if n not in failed or n == "torch"}
+    times = measured(right, data)
     shown = ", ".join(
         f"{name} {us:.1f} us {FLOPS[task] / us / 1e6:.0f} TFLOP/s {times['torch'] / us:.3f}"
         for name, us in times.items()
@@ -262,7 +263,7 @@ def main() -> int:
         commit = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
         made = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "commit": commit}
         Path(options.out).write_text(json.dumps({**made, "rows": rows}, indent=1) + "\n")
-    return int(any(line["wrong"] for line in rows))
+    return int(any(n != "torch" for line in rows for n in line["wrong"]))
 
 
 if __name__ == "__main__":
