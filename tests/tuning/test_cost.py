@@ -171,3 +171,19 @@ def test_arrays_come_from_memory_once():
     assert alone.bound == "memory"
     assert alone.seconds == pytest.approx(100_000 * 128e3 / MACHINE.memory, rel=0.01)
     assert estimate(stream, use, 100_000, MACHINE, 1e6).parts["memory"] == 1e6 / MACHINE.memory
+
+
+def test_products_by_warpgroups_are_ranked_as_they_were_measured():
+    """Microseconds at 4096 of f16 products with roles, on one H200 (benchmarks/products.py)."""
+    measured = {
+        (128, 256, 64): 192.6, (128, 128, 64): 209.4, (64, 256, 64): 212.6, (128, 192, 64): 223.2,
+        (64, 128, 64): 251.0, (64, 64, 64): 357.8,
+    }  # fmt: skip
+    meter, numbers = GpuMeter("sm_90a"), numbers_in(inputs(4096))
+    wanted = problem(4096, problem(4096).space.with_choices(num_warps=(None,), stages=(None,)))
+    expected = {}
+    for m, n, k in measured:
+        chosen = {"M": m, "N": n, "K": k, "num_warps": None, "stages": None}
+        expected[m, n, k] = meter.survey(wanted.job(chosen), numbers).seconds
+    assert min(expected, key=lambda t: expected[t]) == (128, 256, 64)
+    assert all(0.7 < expected[t] * 1e6 / measured[t] < 1.4 for t in measured)
