@@ -10,7 +10,9 @@ import pytest
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.errors import CompileError
+from tileir.machine import dtype_of
 from tileir.textual import parse
+from tileir.types import BF16
 
 from .programs import corpus
 
@@ -97,3 +99,20 @@ def test_nothing_can_be_left_out(name: str) -> None:
             multiply(RING.replace(line, instead), seed)
         found += 1
     assert found == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "kind"),
+    [("product", (128, 64, 96), np.float16), ("registers", (64, 32, 128), "bfloat16")],
+)
+def test_programs_of_the_corpus(name: str, shape: tuple[int, int, int], kind: Any) -> None:
+    m, n, k = shape
+    dtype = dtype_of(BF16) if kind == "bfloat16" else np.dtype(kind)
+    random = np.random.default_rng(m)
+    a, b = random.integers(-3, 4, (m, k)), random.integers(-3, 4, (k, n))
+    found = np.zeros((m, n), np.float32)
+    arguments = [*(x.astype(np.float32).astype(dtype) for x in (a, b)), found, k]
+    for seed in range(4):
+        found[:] = np.nan
+        SimtExecutor().launch(parse(corpus(name)), None, 1, arguments, target="sm_90a", seed=seed)
+        assert np.array_equal(found, a @ b)
