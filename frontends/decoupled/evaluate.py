@@ -211,7 +211,7 @@ def term(k: Kernel, node: Reduction, env: Env, into: Scalar) -> tuple[Tile, bool
     place = env[node.label]
     if node.op == "rdot":
         sides = [values.widened(aligned(evaluate(k, v, env), axes)) for v in node.values]
-        found = Tile(values.binary(k.b, "*", *sides), axes)
+        found = Tile(values.binary(k.b, "*", sides[0], sides[1]), axes)
     else:
         found = evaluate(k, node.values[0], env)
     expr = spread(Tile(widened(found.item), found.axes), axes, shape, k.b).to(into)
