@@ -137,12 +137,20 @@ class Cache:
             return found
 
     def _write(self, key: str, found: Compiled) -> None:
-        if found.cubin and self.store is not None:
-            data = dumps(found, _KEPT)
-            with suppress(CompileError):
-                self.store.put(key, data)
-            if key.startswith("00"):  # now and then
-                self.store.trim(int(os.environ.get("TILEIR_CACHE_BYTES", _BYTES)))
+        """Assemble, and store; without an assembler the driver takes the PTX, and nothing is
+        stored."""
+        try:
+            found.cubin  # noqa: B018 - made here, where others wait for it
+        except CompileError as error:
+            if error.code == "TIR0704":
+                return
+            raise
+        if self.store is None:
+            return
+        with suppress(CompileError):  # a folder that cannot be written to
+            self.store.put(key, dumps(found, _KEPT))
+        if key.startswith("00"):  # now and then
+            self.store.trim(int(os.environ.get("TILEIR_CACHE_BYTES", _BYTES)))
 
 
 @attrs.define(eq=False)

@@ -136,11 +136,9 @@ class Launcher:
         self._held: list[Any] = [slow]
         self._entries: list[_Entry] = []
         self._state = _State(None, id(slow), launch)
-        self._method = _Method(b"launch", _code()[0], _FASTCALL_KEYWORDS, None)
         new = ctypes.pythonapi.PyCFunction_NewEx
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, *[ctypes.py_object] * 2]
-        address = ctypes.addressof(self._method)
-        self.function: Callable[..., Any] = new(address, ctypes.addressof(self._state), self)
+        self.function: Callable[..., Any] = new(_method(), ctypes.addressof(self._state), self)
 
     def add(self, entry: Entry) -> Any:
         """Look for `entry` first from now on; what `first` takes, None where it has too many
@@ -205,6 +203,15 @@ _OBJECTS: dict[str, Any] = {
     "PyLong_Type": int, "PyFloat_Type": float, "PyBool_Type": bool, "PyTuple_Type": tuple,
     "True": True, **{f'"{name}"': sys.intern(name) for name in _NAMES},
 }  # fmt: skip
+
+
+@cache
+def _method() -> int:
+    """The address of what Python knows functions of the machine code by; they read it when they
+    go, at the end of the process too, so that it stays."""
+    made = _Method(b"launch", _code()[0], _FASTCALL_KEYWORDS, None)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return ctypes.addressof(made)
 
 
 @cache

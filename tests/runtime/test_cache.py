@@ -8,12 +8,13 @@ from multiprocessing import get_context
 
 import pytest
 
+from tileir.backend import compiled as compiled_module
 from tileir.backend.compile import compile as compile_module
 from tileir.backend.options import Options
 from tileir.backend.runtime import cache as cache_module
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.store import Store, cache_folder
-from tileir.errors import CompileError, UnsupportedError
+from tileir.errors import CompileError, Diagnostic, UnsupportedError
 from tileir.testing.cache_stress import Plan, kernel, run
 from tileir.textual import print_module
 
@@ -179,3 +180,13 @@ def test_processes_that_are_killed_harm_nobody(tmp_path):
     report = run(Plan(tmp_path, kernels=12, processes=4, kills=6, seed=1, target=TARGET))
     assert not report.wrong, report.wrong
     assert report.killed == 6 and report.checked >= 4 * 12
+
+
+def test_without_an_assembler_the_driver_gets_the_text(made, monkeypatch):
+    def missing(*_):
+        raise CompileError(Diagnostic("TIR0704", "no nvJitLink"))
+
+    monkeypatch.setattr(compiled_module, "assemble", missing)
+    new, _ = made
+    assert ".entry k(" in new().compile(kernel(3), TARGET).ptx
+    assert not list(new().store.keys())

@@ -331,3 +331,19 @@ def test_the_public_names_are_those_of_the_backend(machine):
     assert machine.launches[0].threads == 64
     with pytest.raises(AttributeError, match="no attribute 'launch'"):
         _ = tileir.backend.launch
+
+
+def test_launchers_go_with_their_kernels(machine):
+    """No kernel is kept alive by the functions that launch it, and none of them reads what went."""
+    import gc
+    import weakref
+
+    alive = []
+    for _ in range(5):
+        kernel = made(machine)
+        for _ in range(4):
+            kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
+        alive.append(weakref.ref(kernel))
+    del kernel
+    gc.collect()
+    assert not any(each() for each in alive)
