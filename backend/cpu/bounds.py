@@ -17,6 +17,7 @@ from tileir.backend.cpu.atomics import Atomics
 from tileir.backend.cpu.host import SLOT, Array, Calls, Hosted, Site, instance_of
 from tileir.backend.cpu.lanes import WIDTH, Lanes, Linear, Wide, scalar_type, vector_type
 from tileir.backend.lower.thread import Access, Order
+from tileir.errors import Location
 from tileir.types import I1, I8, I64, AddressSpace, Element, Pointer
 
 _BYTES = Pointer(I8, AddressSpace.GLOBAL)
@@ -31,7 +32,7 @@ class Guard:
     end: str
     op: str
     array: str
-    place: str
+    location: Location | None
 
 
 class Bounded(Atomics, Hosted):
@@ -134,8 +135,8 @@ def _site(guard: Guard, size: int) -> Site:
         start, end = (int(given[i][0]) for i in (1, 2))
         at = int(given[0][held[0]]) - start
         calls.fail(
-            f"{instance_of(given[3:])} {guard.place}{guard.op} of {size} bytes at byte {at} of "
-            f"{guard.array}, which has {end - start}", "TIR0501",
+            f"{instance_of(given[3:])} {guard.op} of {size} bytes at byte {at} of {guard.array}, "
+            f"which has {end - start}", "TIR0501", guard.location,
         )  # fmt: skip
 
     return Site((*["int64"] * 3, *["int32"] * 3), answer)

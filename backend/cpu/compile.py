@@ -104,7 +104,7 @@ class CpuKernel:
             _spread(part, total, workers)
         failure = calls.first_failure()
         if failure is not None:
-            raise LaunchError(Diagnostic(failure[1], failure[0]))
+            raise LaunchError(failure)
         return calls.in_order()
 
     def _limits(self, ends: Mapping[int, tuple[int, int]]) -> list[int]:

@@ -22,7 +22,7 @@ from tileir.backend.cpu.numbers import Numbers
 from tileir.backend.functions.formula import Term
 from tileir.backend.lower.thread import Number
 from tileir.backend.simt.numbers import DTYPES, ptx
-from tileir.errors import CompileError, Diagnostic
+from tileir.errors import CompileError, Diagnostic, Location
 from tileir.types import F32, I1, I8, I32, I64, Element, Pointer
 
 SLOT = 256
@@ -35,8 +35,7 @@ class Calls:
     """What was said and what failed during a launch."""
 
     printed: list[str] = attrs.field(factory=list)
-    failures: list[tuple[str, str]] = attrs.field(factory=list)
-    """Messages, with their codes."""
+    failures: list[Diagnostic] = attrs.field(factory=list)
     _lock: Any = attrs.field(factory=threading.Lock)
 
     def say(self, lines: list[str]) -> None:
@@ -48,14 +47,16 @@ class Calls:
         """What was printed, instance by instance, as if each ran after the one before."""
         return sorted(self.printed, key=_instance)
 
-    def first_failure(self) -> tuple[str, str] | None:
-        """What failed in the first of the instances in which something did, and its code."""
-        return min(self.failures, key=lambda f: _instance(f[0]), default=None)
+    def first_failure(self) -> Diagnostic | None:
+        """What failed in the first of the instances in which something did."""
+        return min(self.failures, key=lambda found: _instance(found.message), default=None)
 
-    def fail(self, message: str, code: str = "TIR0713") -> None:
+    def fail(
+        self, message: str, code: str = "TIR0713", location: Location | None = None
+    ) -> None:  # fmt: skip
         """Note a failure."""
         with self._lock:
-            self.failures.append((message, code))
+            self.failures.append(Diagnostic(code, message, location))
 
 
 @attrs.frozen(eq=False)

@@ -46,8 +46,7 @@ class CpuLowering(Lowering):
         root = roots(self.function).get(op.inputs[0])  # type: ignore[arg-type]
         for i, parameter in enumerate(self.function.parameters):
             if parameter.value is root:
-                place = f"{op.location.file}:{op.location.line}: " if op.location else ""
-                return Guard(*ends_of(i), op.mnemonic, parameter.name or str(i), place)
+                return Guard(*ends_of(i), op.mnemonic, parameter.name or str(i), op.location)
         return None
 
     def body(self) -> None:
