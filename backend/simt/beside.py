@@ -103,7 +103,7 @@ class BesideThreads:
     def mbarrier_expect(self, offset: Any, size: int, chosen: Any) -> None:
         if self._doing(chosen):
             found = self.yard.barrier(self._agreed(offset))
-            found.bytes += size
+            found.expect(size)
             self._arrive(found, 1)
 
     def mbarrier_arrive(self, offset: Any, when: Any) -> None:

@@ -22,6 +22,10 @@ _PACES = (0.02, 0.2, 0.6)
 """How likely a copy lands before anyone else goes on, in one block or another."""
 
 
+MOST_BYTES = (1 << 20) - 1
+"""Bytes that a barrier counts (PTX ISA, "mbarrier: Phase Completion, tx-count")."""
+
+
 class DeadlockError(AssertionError):
     """Nobody can go on."""
 
@@ -59,6 +63,12 @@ class Barrier:
             )
         self.left -= count
         self.settle()
+
+    def expect(self, size: int) -> None:
+        """Raises AssertionError where more bytes are pending than a barrier counts."""
+        self.bytes += size
+        if self.bytes > MOST_BYTES:
+            raise AssertionError(f"the barrier at byte {self.at} counts {self.bytes} bytes")
 
     def settle(self) -> None:
         """Begin the next phase if this one is at its end."""
