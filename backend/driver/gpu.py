@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import attrs
@@ -58,12 +58,17 @@ class Gpu:
 
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
-    ) -> int:
-        """Launch a `tileir.backend.driver.launch.Kernel`; its handle on that GPU, 0
-        where that alone does not launch it again. Raises LaunchError (TIR0711)."""
+    ) -> int | Callable[[int], None]:
+        """Launch a `tileir.backend.driver.launch.Kernel`; its handle on that GPU, or what launches
+        it again for these words, on a stream. Raises LaunchError (TIR0711)."""
         kinds = [kind for p in kernel.compiled.plan.parameters for kind in p.words]
         with self.on(device):
-            return kernel.start(self.cuda, grid, c_values(kinds, words), stream)
+            found = kernel.start(self.cuda, grid, c_values(kinds, words), stream)
+        return found if isinstance(found, int) else partial(self._again, device, found)
+
+    def _again(self, device: int, start: Callable[[int], None], stream: int) -> None:
+        with self.on(device):
+            start(stream)
 
     @contextmanager
     def on(self, device: int) -> Generator[None, None, None]:

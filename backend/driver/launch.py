@@ -119,22 +119,36 @@ class Kernel:
             found = self._maps[values] = encoded(cuda, values)
         return found
 
-    def start(self, cuda: Driver, grid: Sequence[int], values: list[Any], stream: int) -> int:
-        """Launch with C values in the current context; the handle, or 0 for a kernel with a host
-        plan, whose values another launch cannot take over. Raises `LaunchError` (TIR0711)."""
+    def start(
+        self, cuda: Driver, grid: Sequence[int], values: list[Any], stream: int
+    ) -> int | Callable[[int], None]:
+        """Launch with C values in the current context; the handle, or, for a kernel with a host
+        plan, what launches it again for these values, on a stream. Raises `LaunchError` (TIR0711).
+        """
         plan, host = self.compiled.plan, self.compiled.host
         if host is not None:
             numbers = [as_number(value) for value in values]
             found = arranged(host, (*grid, 1, 1)[:3], numbers, self.blocks(cuda))
             if found is None:
-                self.plain.start(cuda, grid, values, stream)
-                return 0
+                return self.plain.repeatable(cuda, grid, values, stream)
             grid = found.grid
             values = [*values, *(ctypes.c_int32(n) for n in found.extents)]
             values += [self.map(cuda, each) for each in found.maps]
+            return self.repeatable(cuda, grid, values, stream)
         function, shared = self.function(cuda), plan.shared if plan.dynamic else 0
         cuda.launch(function, grid, plan.threads, shared, stream, values)
-        return int(function) if host is None else 0
+        return int(function)
+
+    def repeatable(
+        self, cuda: Driver, grid: Sequence[int], values: list[Any], stream: int
+    ) -> Callable[[int], None]:
+        """Launch with C values, and what does so again."""
+        plan, function = self.compiled.plan, self.function(cuda)
+        again = cuda.prepared(
+            function, grid, plan.threads, plan.shared if plan.dynamic else 0, values
+        )
+        again(stream)
+        return again
 
     def _load(self, cuda: Driver) -> Any:
         plan = self.compiled.plan

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import index
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ import attrs
 
 from tileir.backend.metadata import Argument, Metadata
 from tileir.backend.runtime import native
+from tileir.backend.runtime.again import Again, Remembered, key_of
 from tileir.backend.runtime.native import Arg, Entry, Kind
 from tileir.backend.runtime.packing import Passed, Policy, passed
 from tileir.backend.runtime.reading import refused
@@ -54,9 +56,10 @@ class Machine(Protocol):
 
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
-    ) -> int:
-        """Launch a loaded kernel; its handle on that GPU, 0 where that alone does not launch it
-        again. Raises LaunchError (TIR0711)."""
+    ) -> int | Callable[[int], None]:
+        """Launch a loaded kernel; its handle on that GPU, or, where that does not launch it again
+        for other numbers, what launches it again for these, on a stream. Raises LaunchError
+        (TIR0711)."""
         ...
 
 
@@ -92,7 +95,16 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._launcher: native.Launcher | None = None
         self._seen: dict[Any, Any] = {}
+        self._remembered = Remembered()
         self._calls = 0
+
+    def _known(self, grid: Any, *arguments: Any, **named: Any) -> Any:
+        """A call of a kernel that is launched again as it was."""
+        found = self._remembered.find(key_of(grid, arguments, named))
+        if found is None:
+            return self._slow(grid, *arguments, **named)
+        found.launch(found.stream())
+        return found.result
 
     def _slow(self, grid: Any, *arguments: Any, **named: Any) -> Any:
         """A call in Python, remembered for others."""
@@ -106,7 +118,12 @@ class Dispatcher:
             return found.result
         handle = call.launch(extents)
         self._calls += 1
-        if handle and self._calls >= _FIRST and native.supported():
+        if not isinstance(handle, int):
+            again = Again(handle, call.source(), found.result)
+            self._remembered.keep(key_of(grid, arguments, named), again)
+            if self._launcher is None:
+                self.call = self._known
+        elif handle and self._calls >= _FIRST and native.supported():
             given = dict(zip(self.positional, arguments, strict=False)) | named
             self._remember(call, handle, len(arguments), given, tuple(named))
         return found.result
@@ -121,7 +138,7 @@ class Dispatcher:
         shape = (positional, keywords, handle, tuple(_identity(a) for a in args))
         with self._lock:
             if self._launcher is None:
-                self._launcher = native.Launcher(self._slow, self.machine.launch_address)
+                self._launcher = native.Launcher(self._known, self.machine.launch_address)
             if shape in self._seen:
                 self._launcher.first(self._seen[shape])
             else:
@@ -166,16 +183,19 @@ class _Call:
         owners = (self.machine.owner(p.array.address) for p in self.passed if p.array is not None)
         return next((o for o in owners if o is not None), self.machine.current())
 
-    def launch(self, extents: Sequence[int]) -> int:
-        """Launch; the handle of the loaded kernel."""
-        stream = self.given
-        if stream is None:
-            source = next((a for a in self.arrays if a.stream_of), None)
-            if source is not None and source.stream_of is not None:
-                stream = source.stream_of(self.device)
-            else:
-                stream = next((a.stream for a in self.arrays if a.stream), 0)
-        return self.machine.launch(self.bound.kernel, self.device, extents, stream, self.words)
+    def source(self) -> Callable[[], int]:
+        """What gives the stream to launch on: as asked for, or that of the arrays' library then. It
+        keeps no array alive."""
+        given, found = self.given, next((a.stream_of for a in self.arrays if a.stream_of), None)
+        if given is None and found is not None:
+            return partial(found, self.device)
+        stream = next((a.stream for a in self.arrays if a.stream), 0) if given is None else given
+        return lambda: stream
+
+    def launch(self, extents: Sequence[int]) -> int | Callable[[int], None]:
+        """Launch; what `Machine.launch` says of doing so again."""
+        kernel, device = self.bound.kernel, self.device
+        return self.machine.launch(kernel, device, extents, self.source()(), self.words)
 
     def args(self, given: Mapping[str, Any]) -> list[Arg] | None:
         """What each argument of the call has to be for another call to be like this one; None
