@@ -199,12 +199,13 @@ def _extents(shape: Sequence[int] | int) -> tuple[int, ...]:
 
 def _whole(item: Any) -> int:
     """A known integer. Raises TensorExpressionError."""
-    found: Any = item.found if isinstance(item, PrimExpr) else item
-    if isinstance(found, Affine) and not found.terms:
-        return found.constant
-    if isinstance(found, bool) or not hasattr(found, "__index__"):
-        raise wrong("TIR1502", f"an extent is a whole number, known before, not {item!r}")
-    return int(found)
+    if isinstance(item, PrimExpr):
+        found = item.found
+        if isinstance(found, Affine) and not found.terms:
+            return found.constant
+    elif not isinstance(item, bool) and hasattr(item, "__index__"):
+        return int(item)
+    raise wrong("TIR1502", f"an extent is a whole number, known before, not {item!r}")
 
 
 def _position(tensor: Tensor, item: Any) -> Affine | Term:
