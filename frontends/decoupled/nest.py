@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -105,65 +106,73 @@ def _walk(k: Kernel, label: str, blocks: Mapping[str, Expr]) -> Walk:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-def _levels(k: Kernel) -> tuple[list[tuple[str, str | None, int, int]], int]:
-    """Levels of the launch grid, the outermost first: label, what its inner part is called, the
-    factor, and how many positions it has; and the number of program instances."""
+@attrs.frozen
+class _Level:
+    """A level of the launch grid: a loop of `count` over `label`, of which `inner`, a level of its
+    own, counts `factor` positions each. `total` is how many positions there are in all."""
+
+    label: str
+    inner: str | None
+    factor: int
+    total: int
+
+    @property
+    def count(self) -> int:
+        """Rounds of the loop."""
+        return -(-self.total // self.factor)
+
+
+def _levels(k: Kernel) -> tuple[list[_Level], int]:
+    """The launch grid, the outermost level first, and the number of program instances."""
     schedule = k.group.root.schedule
-    counts = {n: -(-k.sizes[n] // k.block(n)) for n in schedule.blocks}
-    order = [(s.label, s.inner, s.factor) for s in schedule.order]
-    mapped = {label for label, _, _ in order}
-    others = [(n, None, 1) for n in reversed(list(schedule.blocks)) if n not in mapped]
-    found: list[tuple[str, str | None, int, int]] = []
-    instances = 1
-    for label, inner, factor in (*others, *order):
-        count = -(-counts[label] // factor)
-        if inner is not None:
-            counts[inner] = factor
-        found.append((label, inner, factor, count))
-        instances *= count
-    return found, instances
+    totals = {n: -(-k.sizes[n] // k.block(n)) for n in schedule.blocks}
+    mapped = {split.label for split in schedule.order}
+    found = [_Level(n, None, 1, totals[n]) for n in reversed(list(totals)) if n not in mapped]
+    for split in schedule.order:
+        found.append(_Level(split.label, split.inner, split.factor, totals[split.label]))
+        if split.inner is not None:
+            totals[split.inner] = split.factor
+    return found, math.prod(level.count for level in found)
 
 
 @contextmanager
-def _blocks(
-    k: Kernel, levels: list[tuple[str, str | None, int, int]]
-) -> Generator[dict[str, Expr]]:
+def _blocks(k: Kernel, levels: list[_Level]) -> Generator[dict[str, Expr]]:
     """Which block of each label this program instance computes; those that have none end."""
-    b, found = k.b, dict[str, Expr]()
-    open_levels = [level for level in levels if level[3] > 1]
-    rest = b.program_id(axis=0) if open_levels else None
-    for i, (label, _, _, count) in reversed(list(enumerate(levels))):
-        if count > 1 and rest is not None:
-            first = all(level[3] == 1 for level in levels[:i])
-            found[label] = rest if first else rest.urem(count)
-            rest = rest if first else rest.udiv(count)
-    outside: Expr | None = None
-    for label, inner, factor, count in reversed(levels):
-        if inner is None:
-            continue
-        held, low = found.get(label), found.pop(inner, None)
-        joined = low if held is None else held * factor
-        found_all = joined if low is None or held is None else joined + low  # type: ignore[operator]
-        if found_all is not None:
-            found[label] = found_all
-            total = _count_of(k, levels, label)
-            if total % factor:
-                beyond = found_all >= total
-                outside = beyond if outside is None else outside | beyond
-        assert count
-    if outside is None:
+    found = _digits(k.b, [level for level in levels if level.count > 1])
+    beyond = [test for level in reversed(levels) if (test := _join(found, level)) is not None]
+    if not beyond:
         yield found
-    else:
-        with b.if_(~outside):
-            yield found
+        return
+    outside = beyond[0]
+    for test in beyond[1:]:
+        outside = outside | test
+    with k.b.if_(~outside):
+        yield found
 
 
-def _count_of(k: Kernel, levels: list[tuple[str, str | None, int, int]], label: str) -> int:
-    """How many positions a label of the grid has, before it is split."""
-    for _, inner, factor, _ in levels:
-        if inner == label:
-            return factor
-    return -(-k.sizes[label] // k.block(label))
+def _digits(b: Builder, levels: list[_Level]) -> dict[str, Expr]:
+    """The number of the program instance, taken apart into rounds of the levels' loops."""
+    found: dict[str, Expr] = {}
+    rest = b.program_id(axis=0) if levels else None
+    for i, level in reversed(list(enumerate(levels))):
+        assert rest is not None
+        found[level.label] = rest.urem(level.count) if i else rest
+        rest = rest.udiv(level.count) if i else rest
+    return found
+
+
+def _join(found: dict[str, Expr], level: _Level) -> Expr | None:
+    """Put a label together from both levels it is split into; whether it is beyond the last
+    block, None where it cannot be."""
+    if level.inner is None:
+        return None
+    outer, inner = found.get(level.label), found.pop(level.inner, None)
+    scaled = None if outer is None else outer * level.factor
+    whole = inner if scaled is None else scaled if inner is None else scaled + inner
+    if whole is None:
+        return None
+    found[level.label] = whole
+    return whole >= level.total if level.total % level.factor else None
 
 
 # Loops --------------------------------------------------------------------------------------------
