@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileir.backend.lower.lowering import Fragment, Lowering
@@ -16,7 +16,7 @@ from tileir.backend.memory.shared import (
     vector_width,
 )
 from tileir.layout import Layout, Vector, layout
-from tileir.types import I32, Tile
+from tileir.types import I1, I32, Tile
 
 
 def load_window(lowering: Lowering, window: Window, tile: Tile) -> Fragment:
@@ -57,10 +57,10 @@ def _fast_first(it: Layout, fast: int) -> Layout:
 
 def store_window(
     lowering: Lowering, window: Window, tile: Tile, fragment: Fragment,
-    registers: Container[int] | None = None,
+    registers: Mapping[int, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Write `tile`, leaving padding out, or what `registers` hold of it alone; of threads that hold
-    the same element all write it."""
+    """Write `tile`, leaving padding out, or what `registers` hold of it alone, in the threads that
+    they map to (an i1, None for all); of threads that hold the same element all write it."""
     thread, width = lowering.thread, vector_width(window, tile)
     where = addresses(lowering, window, tile.layout)
     for register in range(0, tile.layout.size("register"), width):
@@ -71,6 +71,9 @@ def store_window(
             continue
         vector = tile.layout.registers[register]
         write = _writer(lowering, window, where, vector, tile, fragment[register:][:width])
+        held = None if registers is None else registers[register]
+        if held is not None:
+            inside = held if inside is None else thread.binary("and", I1, inside, held)
         if inside is None:
             write()
         else:

@@ -150,17 +150,21 @@ def _local_store(lowering: Lowering, op: Any) -> list[Fragment]:
     return []
 
 
-def _of_columns(lowering: Lowering, op: Any) -> set[int]:
-    """The registers that hold the columns that are asked for."""
+def _of_columns(lowering: Lowering, op: Any) -> dict[int, Any]:
+    """The registers that hold columns that are asked for, and in which threads they do: an i1,
+    None for all."""
     layout, (first, count) = op.value.type.layout, op.columns
-    reach = thread_span(layout, 1)
-    found: set[int] = set()
+    reach, thread = thread_span(layout, 1), lowering.thread
+    found: dict[int, Any] = {}
     for register, vector in enumerate(layout.registers):
         least, most = vector[1] - first, vector[1] + reach - first
-        if least < count and most >= 0:
-            if least < 0 or most >= count:
-                raise lowering.refuse(op, "a register holds columns that are asked for and others")
-            found.add(register)
+        if least >= count or most < 0:
+            continue
+        found[register] = None
+        if least < 0 or most >= count:
+            column = lowering.coordinate(layout, register, 1)
+            at = thread.binary("sub", I32, column, thread.integer(first))
+            found[register] = thread.compare("ult", I32, at, thread.integer(count))
     return found
 
 

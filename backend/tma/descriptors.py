@@ -16,6 +16,7 @@ from tileir.analysis.uses import homes, uses
 from tileir.backend.tma.counters import with_counters
 from tileir.backend.tma.description import Description, Dimension, Facts, described
 from tileir.backend.tma.host import host_values
+from tileir.backend.tma.parameters import taken_apart
 from tileir.backend.tma.reach import before
 from tileir.backend.windows.numbers import Numbers, writable
 from tileir.errors import Diagnostic
@@ -55,7 +56,8 @@ def descriptors(module: Module) -> Outcome:
     Parameters that are extents are assumed to be in 1 to 2^28 - 1, others that masks add to
     indices in 0 to 2^28 - 1, which the launcher has to look at, and arithmetic of indices not to wrap: an access within its array does not. A start
     that could be negative, for all that is known, is checked: an element before the first of its
-    row is read by pointers, not by a tensor.
+    row is read by pointers, not by a tensor. Parameters that are descriptors become a base,
+    extents and strides.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i32 %s) {
@@ -113,7 +115,7 @@ def descriptors(module: Module) -> Outcome:
     found = {name: through_descriptors(f) for name, f in module.functions.items() if f.blocks}
     remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
     count = sum(outcome.statistics.get("descriptors", 0) for outcome in found.values())
-    if not count:
+    if all(outcome.ir is module.functions[name] for name, outcome in found.items()):
         return Outcome(module, remarks)
     functions = {**module.functions, **{n: cast(Function, o.ir) for n, o in found.items()}}
     changed = module.evolve(functions=functions, stage=module.stage or "descriptors")
@@ -122,6 +124,7 @@ def descriptors(module: Module) -> Outcome:
 
 def through_descriptors(function: Function) -> Outcome:
     """The same for one function."""
+    function = taken_apart(function)
     found = list(_candidates(function))
     if not found:
         return Outcome(function)

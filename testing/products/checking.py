@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tileir.backend.executor import expanded
 from tileir.errors import InterpretError
 from tileir.interp import interpret
 from tileir.ir import Module
 from tileir.passmanager import run as optimise
 from tileir.testing.executors import Found, interpreter, violation
 from tileir.testing.program import Program
+from tileir.types import Descriptor
 
 SIMT = "roles-simt"
 """The whole backend, on the machine of threads."""
@@ -56,7 +58,10 @@ def compared(name: str, made: Program, seed: int) -> tuple[bool, str | None, boo
 def different(made: Program, changed: Module, wanted: Found, seed: int) -> str | None:
     """How a module, made of the program's by passes, differs from what is wanted."""
     arguments = made.arguments(seed)
-    given = [arguments[p.name] for p in made.module.functions[made.kernel].parameters]
+    first, taken = made.module.functions[made.kernel], changed.functions[made.kernel]
+    given = [arguments[p.name] for p in first.parameters]
+    if not any(isinstance(p.type, Descriptor) for p in taken.parameters):
+        given = expanded(first, given)
     from tileir.backend.tma.plan import HostPlan
 
     kernel = changed.functions[made.kernel]

@@ -14,11 +14,13 @@ from tileir.testing.products.sources import Axis, Moving
 from tileir.testing.products.traits import Traits
 from tileir.testing.products.writing import (
     ELEMENTS,
+    FAMILIES,
     LEAD,
     ROOM,
     Writing,
     axes,
     given,
+    is_chain,
     source,
     turned,
 )
@@ -64,7 +66,7 @@ def _kinds(w: Writing, stored: Any) -> dict[str, Any]:
     ):  # fmt: skip
         kinds[name] = arg(pointer(element), aligned=16, noalias=noalias)
         if name in "xy" and given(w.traits, name):
-            shape = {"x": (w.bm, w.bk), "y": (w.bk, w.bn)}[name]
+            shape = (w.bm, w.bk) if name == "x" else (w.bk, w.bk if is_chain(w.traits) else w.bn)
             block = shape[::-1] if turned(w.traits, name) else shape
             kinds[name] = Descriptor(Tile(element, block))
     return kinds | dict.fromkeys(("m", "n", "k", "first", "ldx", "ldy", "ldv", "ldz"), I32)
@@ -96,7 +98,7 @@ def _body(w: Writing) -> None:
         with b.if_(i * w.bm >= w["m"] - 8):
             b.ret()
     w.values.update({"i": i * w.bm, "j": j * w.bn, "batch": b.program_id(axis=1)})
-    family = traits["family"][0] % 6
+    family = traits["family"][0] % FAMILIES
     (_product, _product, _gated, _chain, _layers, _tiles)[family](w)
 
 

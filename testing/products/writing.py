@@ -18,6 +18,8 @@ LEAD = 64
 ROOM = 24 * 1024
 """Elements of a matrix's buffer."""
 _CLAMP = 4
+FAMILIES, _CHAIN = 6, 3
+"""Kinds of kernels, and the one whose first product is a factor of the second."""
 
 
 @attrs.frozen(eq=False)
@@ -58,6 +60,11 @@ class Writing:
 def given(traits: Traits, name: str) -> bool:
     """Whether a factor is a parameter that is a descriptor."""
     return traits["made"]["xy".index(name)] % 6 == 4
+
+
+def is_chain(traits: Traits) -> bool:
+    """Whether a product is a factor of another, round by round."""
+    return traits["family"][0] % FAMILIES == _CHAIN
 
 
 def turned(traits: Traits, name: str) -> bool:

@@ -11,7 +11,7 @@ from tileir.backend.executor import SimtExecutor
 from tileir.passmanager import run
 from tileir.testing import difference
 from tileir.textual import parse
-from tileir.types import Pointer
+from tileir.types import Descriptor, Pointer
 
 FILES = sorted((Path(__file__).parent / "found").glob("*.tir"))
 COUNT, GRID = 4096, 3
@@ -28,12 +28,16 @@ DTYPES = {
 
 
 def arguments(module):
-    """Small numbers for every pointer, 5 for every scalar."""
+    """Small numbers for every pointer and descriptor, 5 for every scalar."""
     chance = np.random.default_rng(0)
     found = {}
     for parameter in module.kernel().parameters:
         if isinstance(parameter.type, Pointer):
             made = chance.integers(-2, 9, COUNT).astype(DTYPES[str(parameter.type.pointee)])
+            found[parameter.name] = made
+        elif isinstance(parameter.type, Descriptor):
+            block = parameter.type.block
+            made = chance.integers(-2, 9, block.shape).astype(DTYPES[str(block.element)])
             found[parameter.name] = made
         else:
             found[parameter.name] = 5
@@ -62,3 +66,16 @@ def test_all_agree(path):
         found = arguments(module)
         SimtExecutor().launch(module, None, GRID, found, num_warps=warps)
         assert differ(found, wanted) is None, warps
+
+
+MULTIPLYING = [path for path in FILES if " = dot " in path.read_text()]
+
+
+@pytest.mark.parametrize("seed", (0, 1))
+@pytest.mark.parametrize("path", MULTIPLYING, ids=lambda p: p.stem)
+def test_roles_agree(path, seed):
+    module = parse(path.read_text(), path.name)
+    wanted, found = arguments(module), arguments(module)
+    tileir.interpret(module, None, GRID, wanted, allow_races=True)
+    SimtExecutor().launch(module, None, GRID, found, target="sm_90a", seed=seed)
+    assert differ(found, wanted) is None
