@@ -48,9 +48,9 @@ class Remembered:
 def key_of(grid: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Key | None:
     """What calls have in common that launch the same: equal numbers, arrays of one type at one
     address. None where that cannot be told, as of a grid that is a function."""
-    if callable(grid):
+    if not isinstance(grid, (int, tuple, list)):
         return None
-    words: list[Any] = [grid if type(grid) is int else tuple(grid), *named]
+    words: list[Any] = [grid if isinstance(grid, int) else tuple(grid), *named]
     for value in (*arguments, *named.values()):
         kind = type(value)
         if kind in _NUMBERS:
