@@ -54,9 +54,14 @@ class LlvmKernel(LlvmThread):
             self.together(f"setmaxnreg.{way}.sync.aligned.u32 {op.registers};", [])
 
     def _one(self, inside: _RoleThread) -> None:
-        """On, the first thread of the role."""
-        first = self.integer(32 * inside.first)
-        chosen = self.compare("eq", I32, self.thread(), first)
+        """On, one thread of the role's first warp: the one that `elect.sync` says, behind which the
+        assembler knows that it is alone."""
+        first = self.compare("eq", I32, self.uniform_warp(), self.integer(inside.first))
+        self.line(f"br i1 {first}, label %{inside.labels}warp, label %{inside.labels}end")
+        self.start(f"{inside.labels}warp")
+        self.declare("declare {i32, i1} @llvm.nvvm.elect.sync(i32)")
+        elected = self.emit("call {i32, i1} @llvm.nvvm.elect.sync(i32 -1)")
+        chosen = self.emit(f"extractvalue {{i32, i1}} {elected}, 1")
         self.line(f"br i1 {chosen}, label %{inside.labels}one, label %{inside.labels}end")
         self.start(f"{inside.labels}one")
 

@@ -14,9 +14,12 @@ from tileir.types import Tile
 
 _BY_ONE = frozenset(
     {"gpu.mbarrier_expect", "gpu.mbarrier_wait", "gpu.tma_load", "gpu.tma_store", "gpu.tma_wait",
-     "gpu.async_fence"}
+     "gpu.async_fence", "gpu.check", "assume"}
 )  # fmt: skip
 """Ops that mean the same where one thread alone comes to them, though they have effects."""
+
+_ALONE = Effects.READ | Effects.CONTROL | Effects.TRAP
+"""Effects that one thread's ops may have."""
 
 MOST_BARRIERS = 15
 """Barriers of a block that roles may use (PTX ISA, "bar": 16, of which the block has one)."""
@@ -58,7 +61,7 @@ def by_one(function: Function) -> bool:
 def _by_one(op: Op) -> bool:
     if any(isinstance(v.type, Tile) for v in (*op.operands, *op.results)):
         return False
-    return op.mnemonic in _BY_ONE or not op.effects & ~(Effects.READ | Effects.CONTROL)
+    return op.mnemonic in _BY_ONE or not op.effects & ~_ALONE
 
 
 def role_functions(functions: Any, kernel: Function) -> dict[str, Op]:

@@ -69,3 +69,12 @@ def test_convolution() -> None:
     result = np.zeros((1, h, w, k), np.float16)
     grid = (-(-h // 4) * -(-w // 16), -(-k // 64), 1)
     check(module, "convolution", grid, [x, taps, result, h, w, c, k], 2)
+
+
+def test_one_thread_loads() -> None:
+    """Behind `elect.sync` the assembler knows that a thread is alone, and copies need no loop over
+    the threads that might differ in their operands."""
+    made = compile_kernel(run(matmul(128, 128, 64), PERSISTENT).module, "sm_90a")
+    loads = [line for line in made.ptx.splitlines() if "cp.async.bulk.tensor.2d.shared" in line]
+    assert len(loads) == 3 and not any("@" in line for line in loads)
+    assert made.ptx.count("elect.sync") == 1
