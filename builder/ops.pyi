@@ -1075,14 +1075,14 @@ class DerivedOps:
         self,
         barrier: Item,
         index: Item,
-        when: Item | None = None,
+        held: Item | None = None,
         *,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
         """Every warp arrives once at barrier `index`, after all its lanes came here; what they
-        did before, those see that wait for the phase. Nothing happens where `when` is false."""
+        did before, those see that wait for the phase. Nothing happens where `held` is false."""
 
     def gpu_mbarrier_expect(
         self,

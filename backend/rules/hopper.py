@@ -70,8 +70,8 @@ def _mbarrier_expect(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _mbarrier_arrive(lowering: Lowering, op: Any) -> list[Fragment]:
     where = _barrier_of(lowering, op, op.barrier, op.index)
-    when = None if op.when is None else lowering.scalar(op.when)
-    lowering.thread.mbarrier_arrive(where, when)
+    held = None if op.held is None else lowering.scalar(op.held)
+    lowering.thread.mbarrier_arrive(where, held)
     return []
 
 

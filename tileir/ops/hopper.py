@@ -122,19 +122,19 @@ class MBarrierExpect(Op):
 @op("gpu.mbarrier_arrive")
 class MBarrierArrive(Op):
     """Every warp arrives once at barrier `index`, after all its lanes came here; what they did
-    before, those see that wait for the phase. Nothing happens where `when` is false.
+    before, those see that wait for the phase. Nothing happens where `held` is false.
 
     `gpu.mbarrier_arrive %b, %i, %w`, given `i64 addrspace(3)* %b, i32 %i, i1 %w`
     """
 
     barrier: Operand = operand(BARRIER)
     index: Operand = operand(INDEX)
-    when: Operand | None = optional(Exactly(I1))
+    held: Operand | None = optional(Exactly(I1))
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
 
-    def evaluate(self, machine: Any, barrier: Any, index: Any, when: Any) -> Any:
-        return machine.mbarrier_arrive(self, barrier, index, when)
+    def evaluate(self, machine: Any, barrier: Any, index: Any, held: Any) -> Any:
+        return machine.mbarrier_arrive(self, barrier, index, held)
 
 
 @op("gpu.mbarrier_wait")
