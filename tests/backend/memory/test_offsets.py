@@ -209,3 +209,11 @@ declare f32 @elsewhere(f32 %x)
     assert made.functions["total"] is module.functions["total"]
     assert made.functions["elsewhere"] is module.functions["elsewhere"]
     assert made.kernel().attributes["shared"] == 256
+
+
+def test_one_of_two_kernels_needs_rooms() -> None:
+    idle = "define kernel void @idle(f32* %x) {\nentry:\n  ret\n}\n"
+    module = parse(kernel_text(f"  %a = {PASS}\n") + idle)
+    made = run(module, "allocate").module
+    assert made.functions["k"].attributes["shared"] == 256
+    assert made.functions["idle"] is module.functions["idle"]
