@@ -91,7 +91,7 @@ class Dispatcher:
 
     def __init__(self, machine: Machine, resolve: Resolve, positional: Sequence[str]) -> None:
         self.machine, self.resolve, self.positional = machine, resolve, tuple(positional)
-        self.call: Callable[..., Any] = self._slow
+        self.call: Callable[..., Any] = self._first
         self._lock = threading.Lock()
         self._launcher: native.Launcher | None = None
         self._seen: dict[Any, Any] = {}
@@ -105,6 +105,11 @@ class Dispatcher:
             return self._slow(grid, *arguments, **named)
         found.launch(found.stream())
         return found.result
+
+    def _first(self, *arguments: Any, **named: Any) -> Any:
+        """A call while there is no machine code, or by who took `call` then."""
+        launcher = self._launcher
+        return (self._known if launcher is None else launcher.function)(*arguments, **named)
 
     def _slow(self, grid: Any, *arguments: Any, **named: Any) -> Any:
         """A call in Python, remembered for others."""

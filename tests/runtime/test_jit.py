@@ -347,3 +347,10 @@ def test_launchers_go_with_their_kernels(machine):
     del kernel
     gc.collect()
     assert not any(each() for each in alive)
+
+
+def test_a_launcher_that_is_kept_becomes_quick_too(kernel, machine):
+    launch = kernel[1]
+    for _ in range(5):
+        launch(TorchLike(), TorchLike(), 50, 7, 0.5)
+    assert [found.native for found in machine.launches[2:]] == [native.supported()] * 3
