@@ -82,6 +82,7 @@ def _stored(op: DescriptorStore, outlet: Outlet) -> list[Op]:
     ops: list[Op] = []
     value, width = _flat(op.value, ops), outlet.staged.panel
     buffer, count = outlet.buffer.result, outlet.buffer.shape[0]
+    again = outlet.staged.columns // width % count != 0  # the last slot is the next round's first
     for index, first in enumerate(range(0, outlet.staged.columns, width)):
         slot, last = constant(I32, index % count), op.indices[-1]
         if first:
@@ -90,7 +91,7 @@ def _stored(op: DescriptorStore, outlet: Outlet) -> list[Op]:
             last = moved.result
         indices = (*op.indices[:-1], last)
         ops += [
-            TmaWait(pending=count - 1),
+            TmaWait(pending=count - 1 if index or not again else 0),
             Barrier(),
             LocalStore(value, buffer, slot, columns=(first, width), location=op.location),
             AsyncFence(),
