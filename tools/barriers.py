@@ -27,6 +27,7 @@ import numpy as np
 
 from tileir import ir
 from tileir.backend.compile import Options, staged
+from tileir.backend.executor import expanded
 from tileir.backend.simt import machine as simt
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.simt.watch import Barriers, Site
@@ -123,9 +124,9 @@ def survey(
     """Leave out each barrier that `kernel` waits at on any of the `inputs`. Raises
     AssertionError where the kernel as it is has a defect, and `CompileError`."""
     done = staged(module, target("sm_90"), Options(num_warps=num_warps), kernel)
-    parameters = module.functions[done.kernel].parameters
-    names = [p.name or str(i) for i, p in enumerate(parameters)]
-    taken = [[values[name] for name in names] for values in inputs]
+    function = module.functions[done.kernel]
+    names = [p.name or str(i) for i, p in enumerate(function.parameters)]
+    taken = [expanded(function, [values[name] for name in names]) for values in inputs]
     lowered = done.stages["barriers"]
     whole = _Kernel(lowered, done.kernel, grid, done.memory, done.num_warps)
     sites = {site: None for values in taken for site in whole.run(values).sites}
@@ -170,15 +171,18 @@ def of_program(seed: int, num_warps: int | None = None) -> Survey:
 
 
 def _small_numbers(kernel: ir.Function, seed: int) -> dict[str, Any]:
-    """4096 elements for every pointer, 5 for every scalar."""
+    """4096 elements for every pointer, a block for every descriptor, 5 for every scalar."""
     from tileir.tools.arrays import dtype_of
-    from tileir.types import Pointer, Scalar
+    from tileir.types import Descriptor, Pointer, Scalar
 
     chance, found = np.random.default_rng(seed), dict[str, Any]()
     for index, parameter in enumerate(kernel.parameters):
         kind, name = parameter.type, parameter.name or str(index)
         if isinstance(kind, Pointer) and isinstance(kind.pointee, Scalar):
             found[name] = chance.integers(0, 2, 4096).astype(dtype_of(kind.pointee))
+        elif isinstance(kind, Descriptor):
+            numbers = chance.integers(0, 2, kind.block.shape)
+            found[name] = numbers.astype(dtype_of(kind.block.element))
         else:
             found[name] = 5
     return found
