@@ -30,10 +30,16 @@ def pipeline_of(name: str, seed: int) -> str:
     if name == "persist" or seed % 2:
         passes.append("persist")
     if name != "persist":
-        passes.append("roles")
+        slots = _slots(seed)
+        passes.append(f"roles{{slots={slots}}}" if slots else "roles")
     if name == "overlap" or (name == "delay" and seed % 4 < 2):
         passes.append("overlap")
     return ",".join([*passes, "delay"] if name == "delay" else passes)
+
+
+def _slots(seed: int) -> int:
+    """Few slots, so that short loops use each again and again; 0 for as many as fit."""
+    return (0, 2, 3)[seed // 4 % 3]
 
 
 def compared(name: str, made: Program, seed: int) -> tuple[bool, str | None, bool]:
@@ -94,7 +100,8 @@ def _on_threads(made: Program, seed: int) -> tuple[bool, str | None, bool]:
     except InterpretError:
         return True, None, True
     arguments = made.arguments(seed)
-    options = {"target": "sm_90a", "seed": seed, "blocks": 1 + seed // 2 % 2}
+    options: dict[str, Any] = {"target": "sm_90a", "seed": seed, "blocks": 1 + seed // 2 % 2}
+    options["stages"] = _slots(seed) or None
     if seed % 2:
         options["persistent"] = False
     try:

@@ -27,14 +27,14 @@ from tileir.testing.products.writing import (
 from tileir.testing.program import Buffer, Program
 from tileir.types import Descriptor, Tile
 
-ROWS, COLUMNS, DEPTH = (72, 64, 1, 130, 40), (24, 16, 40, 8, 13), (40, 16, 48, 8, 33, 0)
+ROWS, COLUMNS, DEPTH = (72, 64, 1, 130, 40), (24, 16, 40, 8, 13, 60), (40, 16, 48, 8, 33, 0)
 
 
 def program(traits: Traits) -> Program:
     """The kernel of `traits`, with what it is run on."""
     factor, total = ELEMENTS[traits["element"][0] % len(ELEMENTS)]
     bm = (64, 64, 128, 192)[traits["tile"][0] % 4]
-    bn, bk = (16, 32, 8, 64)[traits["tile"][1] % 4], (16, 32, 64)[traits["tile"][2] % 3]
+    bn, bk = (16, 32, 8, 64, 96, 48)[traits["tile"][1] % 6], (16, 32, 64)[traits["tile"][2] % 3]
     bk *= {8: 2, 16: 1, 32: 1}[factor.bits]
     m, n, k = (
         sizes[traits["shape"][i] % len(sizes)] for i, sizes in enumerate((ROWS, COLUMNS, DEPTH))
