@@ -28,6 +28,7 @@ class LlvmKernel(LlvmThread):
         from tileir.backend.lower.roles import number_of, within  # which know this file's users
 
         number = number_of(lowering, op)
+        self._check_pool(lowering, op)
         inside = _RoleThread(self, number, op.first, op.warps)
         made = within(lowering, op, inside)
         made.leaving = f"{inside.labels}end"
@@ -42,6 +43,19 @@ class LlvmKernel(LlvmThread):
             self.warp_barrier()
         self.line(f"br label %{inside.labels}after")
         self.start(f"{inside.labels}after")
+
+    def _check_pool(self, lowering: Any, op: Any) -> None:
+        """Roles may not take more registers than the block was launched with: they would wait for
+        ever. Raises CompileError (TIR0706)."""
+        held = dict.fromkeys(range(self.threads // 32), self.launched)
+        for role in lowering.function.ops:
+            if role.mnemonic == op.mnemonic and role.registers:
+                held.update(
+                    dict.fromkeys(range(role.first, role.first + role.warps), role.registers)
+                )
+        taken, pool = 32 * sum(held.values()), self.threads * self.launched
+        if taken > pool:
+            raise lowering.refuse(op, f"roles take {taken} registers, and there are {pool}")
 
     def _enter(self, op: Any, inside: _RoleThread) -> None:
         """Into the role, those that are of it, with the registers they need."""

@@ -54,6 +54,11 @@ def test_code_of_a_ring() -> None:
     assert watched.assembled.warnings == ()
 
 
+def test_registers_that_there_are_not() -> None:
+    with pytest.raises(CompileError, match="roles take 66560 registers, and there are 64512"):
+        compile_kernel(parse(RING.replace("registers = 232", "registers = 240")), "sm_90a")
+
+
 BUGS: dict[str, tuple[str, str, str]] = {
     "slots are filled before they were read": (
         "gpu.mbarrier_wait %empty, %slot, %before", "", "race|deadlock|arrive"),
