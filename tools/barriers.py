@@ -180,7 +180,7 @@ def _small_numbers(kernel: ir.Function, seed: int) -> dict[str, Any]:
         kind, name = parameter.type, parameter.name or str(index)
         if isinstance(kind, Pointer) and isinstance(kind.pointee, Scalar):
             found[name] = chance.integers(0, 2, 4096).astype(dtype_of(kind.pointee))
-        elif isinstance(kind, Descriptor):
+        elif isinstance(kind, Descriptor) and isinstance(kind.block.element, Scalar):
             numbers = chance.integers(0, 2, kind.block.shape)
             found[name] = numbers.astype(dtype_of(kind.block.element))
         else:

@@ -38,7 +38,6 @@ class LlvmHopper(LlvmMemory):
     binary: Callable[..., Handle]
     compare: Callable[..., Handle]
     select: Callable[..., Handle]
-    constant: Callable[[Element, int], Handle]
 
     def tensor_map(
         self, map: Map, base: Handle, extents: Sequence[Handle], strides: Sequence[Handle],
