@@ -283,6 +283,9 @@ class _Solving:
         self, address: Affine, host: Polynomial, dimensions: list[Dimension]
     ) -> Description | str:
         fast = [d for d in dimensions if d.along is not None and d.stride == number(1)]
+        if not fast:  # a last one whose stride is a parameter, which the launcher finds to be 1
+            last = (d for d in dimensions if d.along == len(self.strides) - 1)
+            fast = [d for d in last if d.stride.constant is None]
         if len(fast) != 1:
             return "no dimension of the tile, or more than one, has neighbours in memory"
         if len(dimensions) > _MOST:

@@ -46,7 +46,7 @@ def program(traits: Traits) -> Program:
         w.values.update(zip(kinds, values, strict=True))
         _body(w)
     buffers = _buffers(w, stored)
-    numbers = {"m": m, "n": n, "k": k, "first": w.bk * (traits["begin"][1] % 2)}
+    numbers = {"m": m, "n": n, "k": k, "one": 1, "first": w.bk * (traits["begin"][1] % 2)}
     numbers |= {f"ld{x}": LEAD * (1 + traits["leads"][2] % 2) for x in "xyvz"}
     for name, extents in (("x", (m, k)), ("y", (k, n))):
         if given(traits, name):
@@ -69,7 +69,7 @@ def _kinds(w: Writing, stored: Any) -> dict[str, Any]:
             shape = (w.bm, w.bk) if name == "x" else (w.bk, w.bk if is_chain(w.traits) else w.bn)
             block = shape[::-1] if turned(w.traits, name) else shape
             kinds[name] = Descriptor(Tile(element, block))
-    return kinds | dict.fromkeys(("m", "n", "k", "first", "ldx", "ldy", "ldv", "ldz"), I32)
+    return kinds | dict.fromkeys(("m", "n", "k", "first", "one", "ldx", "ldy", "ldv", "ldz"), I32)
 
 
 def _buffers(w: Writing, stored: Any) -> dict[str, Buffer]:

@@ -115,7 +115,7 @@ def axes(
     inner = second[0] if upright else first[0]
     how = traits["leads"]["xyz".index(name) if name in "xyz" else 0] % 6
     lead: Any = w[inner] if how < 2 else w[f"ld{name}"] if how < 5 else LEAD
-    one = None if traits["promises"][2] % 3 else 1
+    one = (1, None, None, w["one"])[traits["promises"][2] % 4]
     wraps = [name != "z" and traits["wrap"][d] % 4 == 2 for d in range(2)]
     r = Axis(w[first[0]], first[1], lead if upright else one, name == "x" and wraps[0])
     c = Axis(w[second[0]], second[1], one if upright else lead, name == "y" and wraps[1])
