@@ -100,7 +100,7 @@ TARGETS: dict[str, Target] = {
             mma=_HOPPER.mma,
         ),
         _HOPPER,
-        attrs.evolve(_HOPPER, name="sm_90a", wgmma=True),
+        attrs.evolve(_HOPPER, name="sm_90a", ptx=84, wgmma=True),
         attrs.evolve(_HOPPER, name="sm_100", ptx=86),
         attrs.evolve(
             _HOPPER, name="sm_120", ptx=87, shared_bytes=101376, shared_per_processor=102400,

@@ -6,8 +6,6 @@ The module is made by the builder, compiled when the operator first runs, for wh
 are (16-byte alignment, sizes that 16 divides), and launched on torch's current stream.
 """
 
-from __future__ import annotations
-
 import sys
 
 from tileir.backend import Jit, jit
