@@ -48,9 +48,20 @@ def _mbarrier_alloc(lowering: Lowering, op: Any) -> list[Fragment]:
     for number in range(op.count):
         offset = thread.integer(first + _WORD * number)
         thread.mbarrier_init(offset, op.arrivals, lowering.chosen())
-    thread.mbarrier_ready()
-    thread.barrier()
+    if not _more_barriers(lowering, op):
+        thread.mbarrier_ready()
+        thread.barrier()
     return [[thread.integer(first)]]
+
+
+def _more_barriers(lowering: Lowering, op: Any) -> bool:
+    """Whether nothing runs before the next op that allots barriers: it waits for all."""
+    for block in lowering.function.blocks.values():
+        if op in block.ops:
+            rest = block.ops[block.ops.index(op) + 1 :]
+            following = next(x for x in rest if x.mnemonic != "gpu.shared_alloc")
+            return following.mnemonic == op.mnemonic
+    return False
 
 
 def _barrier_of(lowering: Lowering, op: Any, barrier: Any, index: Any) -> Any:
