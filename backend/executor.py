@@ -150,7 +150,9 @@ class SimtExecutor:
         if host is not None:
             found = arranged(host, extents, [_number(i, v) for i, v in enumerate(values)], blocks)
             if found is None:
-                done = staged(module, machine, Options(**{**options, "roles": False}), kernel)
+                done = staged(
+                    module, machine, attrs.evolve(Options(**options), roles=False), kernel
+                )
             else:
                 extents, values = found.grid, [*values, *found.extents]
         lowered = done.stages["barriers"]

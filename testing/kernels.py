@@ -32,8 +32,8 @@ def matmul(
             low = (rows < m).broadcast_to(bm, bk) & inside[None, :].broadcast_to(bm, bk)
             high = (columns < n).broadcast_to(bk, bn) & inside[:, None].broadcast_to(bk, bn)
             factors = left.get().load(low, zero), right.get().load(high, zero)
-            how = {"precision": precision, "max_imprecise": max_imprecise}
-            sums.set(b.dot(*factors, sums.get(), **how))
+            more = b.dot(*factors, sums.get(), precision=precision, max_imprecise=max_imprecise)
+            sums.set(more)
             left.set(left.get() + bk)
             right.set(right.get() + (bk if transposed else n * bk))
         mask = (rows < m).broadcast_to(bm, bn) & (columns < n).broadcast_to(bm, bn)

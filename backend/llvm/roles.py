@@ -48,6 +48,7 @@ class LlvmKernel(LlvmThread):
         """Roles may not take more registers than the block was launched with: they would wait for
         ever. Raises CompileError (TIR0706)."""
         held = dict.fromkeys(range(self.threads // 32), self.launched)
+        role: Any
         for role in lowering.function.ops:
             if role.mnemonic == op.mnemonic and role.registers:
                 held.update(

@@ -335,7 +335,7 @@ def _accesses(function: Function, op: Op, pointers: dict[Access, Operand]) -> tu
 def _room(function: Function, op: Op, memory: Plan) -> Room | None:
     """The shared bytes that `op`, or the buffer it accesses, was allotted."""
     owner = op if op in memory.offsets else _buffer(function, op)
-    if owner not in memory.offsets:
+    if owner is None or owner not in memory.offsets:
         return None
     offset = memory.offsets[owner]
     return offset, offset + memory.sizes[owner], owner

@@ -143,9 +143,10 @@ class _Chain:
 
 
 def _chain(function: Function, loop: Loop) -> _Chain | None:
-    if len(loop.blocks) != 2 or loop.latch in (None, loop.header) or len(loop.exits) != 1:
+    latch = loop.latch
+    if len(loop.blocks) != 2 or latch in (None, loop.header) or len(loop.exits) != 1:
         return None
-    body, header = function.blocks[cast(str, loop.latch)], function.blocks[loop.header]
+    body, header = function.blocks[latch], function.blocks[loop.header]
     ((leaving, target),) = loop.exits
     products = [op for op in body.ops if isinstance(op, Wgmma)]
     if leaving != loop.header or len(products) < 2 or not isinstance(header.terminator, CondBranch):

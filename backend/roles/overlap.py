@@ -130,7 +130,7 @@ def _is_sum(function: Function, chain: _Chain, product: Wgmma) -> bool:
     readers = uses(function)
     before = [op for op in readers.get(chain.carried, ()) if op in inside]
     after = [op for op in readers.get(chain.wait.result, ()) if op in inside]
-    ends = {function.blocks[n].terminator for n in (chain.loop.exits[0][0], chain.loop.latch)}
+    ends = {latch, function.blocks[chain.loop.exits[0][0]].terminator}
     last = chain.loop.exits[0][0]
     outside = any(op not in inside for op in readers.get(chain.carried, ()))
     return (

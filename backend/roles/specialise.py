@@ -328,13 +328,13 @@ class _Making:
 
     def _kernel(self, shared: Sequence[Op], captured: Sequence[Value]) -> Function:
         entry = self.function.entry
-        registers = _REGISTERS[self.groups]
+        registers, given = _REGISTERS[self.groups], tuple(captured)
         name, warps = self.function.name, 4 * self.groups
         ops = [
             *_host_ops(self.function),
             *shared,
-            Role(f"{name}.load", captured, first=warps, warps=_LOADING, registers=registers[0]),
-            Role(f"{name}.math", captured, first=0, warps=warps, registers=registers[1]),
+            Role(f"{name}.load", given, first=warps, warps=_LOADING, registers=registers[0]),
+            Role(f"{name}.math", given, first=0, warps=warps, registers=registers[1]),
             Join(),
             Return(),
         ]

@@ -85,7 +85,8 @@ class HostPlan:
         for step in steps:
             if step.mnemonic not in FORMULAS:
                 raise ValueError(f"no op {step.mnemonic}")
-        plan = HostPlan(**{**_tuples(found), "steps": steps, "maps": maps})
+        whole: dict[str, Any] = {**_tuples(found), "steps": steps, "maps": maps}
+        plan = HostPlan(**whole)
         plan.check_names()
         return plan
 

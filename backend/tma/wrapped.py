@@ -112,21 +112,21 @@ def unwrap(function: Function) -> Function:
     found = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
     if not found:
         return function
-    masked = {load: (wrap, dim) for wrap in found for load, dim in wrap.loads}
-    replaced = {wrap.op: wrap.op.lhs for wrap in found}
+    masked: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in found for x, dim in w.loads}
+    replaced: set[Op] = {wrap.op for wrap in found}
 
     def rule(op: Op, walk: Walk) -> Answer:
         origin = order.get(op.results[0]) if op.results else None
         if origin in replaced:
             return cast(Any, op).lhs
-        if origin in masked and not done[origin]:
-            done[origin] = True
+        if origin is not None and origin in masked and origin not in done:
+            done.add(origin)
             wrap, dim = masked[origin]
             return _masked(cast(Load, op), walk.env.get(wrap.index, wrap.index), wrap, dim)
         return op
 
     order = {v: op for op in function.ops for v in op.results}
-    done = dict.fromkeys(masked, False)
+    done: set[Op] = set()
     return rewrite(function, rule)
 
 

@@ -77,7 +77,8 @@ def function(
 
     Raises LinkError (TIR0338) where there is none.
     """
-    wanted = (results,) if isinstance(results, str) else results and tuple(results)
+    wanted = (results,) if isinstance(results, str) else results
+    wanted = None if wanted is None else tuple(wanted)
     found = _instance(symbol or name, wanted, tuple(parameters), name)
     if found is None:
         types = f"({', '.join(parameters)})"

@@ -26,7 +26,8 @@ def topk(s: Scope, x: Tensor, k: Any, dim: Any = None) -> Tensor:
     rows, count = _Rows(s, x, dim), whole(k, "k")
     if not 0 < count <= rows.extent:
         raise KernelError(f"topk of {count} along {rows.extent} elements")
-    kinds = [tile(e, (rows.keys.shape[0], count)) for e in (element_of(rows.keys.type), I32)]
+    elements: Any = (element_of(rows.keys.type), I32)
+    kinds = [tile(e, (rows.keys.shape[0], count)) for e in elements]
     return rows.back(s.b.library("topk", rows.keys, True, results=kinds)[0])
 
 
