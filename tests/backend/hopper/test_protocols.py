@@ -121,3 +121,11 @@ def test_programs_of_the_corpus(name: str, shape: tuple[int, int, int], kind: An
         found[:] = np.nan
         SimtExecutor().launch(parse(corpus(name)), None, 1, arguments, target="sm_90a", seed=seed)
         assert np.array_equal(found, a @ b)
+
+
+def test_code_without_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvJitLink leaves registers where they are, and says so; the program is right all the same."""
+    monkeypatch.setattr("tileir.backend.assembler.ptxas", lambda: None)
+    found = compile_kernel(parse(RING), "sm_90a").assembled
+    assert found.cubin and found.spills == 0
+    assert all("setmaxnreg" in line for line in found.warnings) and found.warnings
