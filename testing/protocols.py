@@ -191,8 +191,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         left = list(runner.survivors())
         count = len(list(sites(runner.module)))
         wrong += len(left)
-        print(f"{case.name}: right in {chosen.schedules} orders; {count - len(left)} of {count} "
-              "ops noticed where left out", *left, sep="\n  ")  # fmt: skip
+        first = (
+            f"{case.name}: right in {chosen.schedules} orders; {count - len(left)} of {count} "
+            "ops noticed where left out"
+        )
+        sys.stdout.write("\n  ".join((first, *left)) + "\n")
+        sys.stdout.flush()
     return min(wrong, 1)
 
 
