@@ -199,7 +199,7 @@ def _executor(options: argparse.Namespace) -> Generator[Executor]:
         return
     if importlib.util.find_spec("distributed") is None:
         raise ToolError(Diagnostic("TIR0906", "--dask needs Dask: pip install 'tileir[dask]'"))
-    from distributed import Client
+    from distributed import Client  # pyright: ignore
 
     local = options.dask == "local"
     settings: dict[str, Any] = {"n_workers": options.processes, "threads_per_worker": 1}

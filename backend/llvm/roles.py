@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 from tileir.backend.llvm.thread import LlvmThread
 from tileir.types import I32
@@ -48,12 +49,11 @@ class LlvmKernel(LlvmThread):
         """Roles may not take more registers than the block was launched with: they would wait for
         ever. Raises CompileError (TIR0706)."""
         held = dict.fromkeys(range(self.threads // 32), self.launched)
-        role: Any
-        for role in lowering.function.ops:
-            if role.mnemonic == op.mnemonic and role.registers:
-                held.update(
-                    dict.fromkeys(range(role.first, role.first + role.warps), role.registers)
-                )
+        roles = (each for each in lowering.function.ops if each.mnemonic == op.mnemonic)
+        for role in cast("Iterator[Any]", roles):
+            if role.registers:
+                for warp in range(role.first, role.first + role.warps):
+                    held[warp] = role.registers
         taken, pool = 32 * sum(held.values()), self.threads * self.launched
         if taken > pool:
             raise lowering.refuse(op, f"roles take {taken} registers, and there are {pool}")

@@ -115,7 +115,7 @@ def cache_folder() -> Path:
     if stated:
         return Path(stated)
     try:
-        from platformdirs import user_cache_path  # where it is installed
+        from platformdirs import user_cache_path  # pyright: ignore
     except ImportError:
         return _usual_folder()
     return user_cache_path("tileir", appauthor=False)

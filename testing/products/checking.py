@@ -65,7 +65,7 @@ def different(made: Program, changed: Module, wanted: Found, seed: int) -> str |
     """How a module, made of the program's by passes, differs from what is wanted."""
     arguments = made.arguments(seed)
     first, taken = made.module.functions[made.kernel], changed.functions[made.kernel]
-    given = [arguments[p.name] for p in first.parameters]
+    given = [arguments[p.name or ""] for p in first.parameters]
     if not any(isinstance(p.type, Descriptor) for p in taken.parameters):
         given = expanded(first, given)
     from tileir.backend.tma.plan import HostPlan
