@@ -156,6 +156,8 @@ def _chain(function: Function, loop: Loop) -> _Chain | None:
     wait = next((w for w in waits if w.value is last.result), None)
     if first is None or wait is None or not isinstance(last.a.type, Tile) or len(waits) != 2:
         return None
+    if any(last.b_slot in (op.a_slot, op.b_slot) for op in products[:-1]):
+        return None  # the wait for it is one for those before, too
     total = _carrying(header, body, wait.result)
     if total is None or uses(function)[wait.result] != (body.terminator,):
         return None
