@@ -1,0 +1,21 @@
+"""Pictures of rates: a bar for every program, as tall as it is fast, and a roof for every problem."""
+
+import re
+
+from tileir.tools.view.rates import Problem, rates
+
+
+def test_bars_and_roofs():
+    picture = rates("Products", "TFLOP/s", [
+        Problem("512 512 512", {"cuBLAS": 40.0, "tileir": 80.0}, 160.0),
+        Problem("64 64", {"tileir": 20.0}, 20.0),
+    ])  # fmt: skip
+    told = re.findall(r"<title>([^<]*)</title>", picture)
+    assert told.count("512 512 512, tileir: 80 TFLOP/s") == 1
+    assert "64 64, cuBLAS" not in picture and "64 64: at most 20 TFLOP/s" in told
+    heights = {
+        title: float(height)
+        for height, title in re.findall(r'height="([\d.]+)"[^>]*>\s*<title>([^<]*)<', picture)
+    }
+    one, two = (heights[f"512 512 512, {n}"] for n in ("cuBLAS: 40 TFLOP/s", "tileir: 80 TFLOP/s"))
+    assert two == 2 * one
