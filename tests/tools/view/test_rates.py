@@ -1,4 +1,4 @@
-"""Pictures of rates: a bar for every program, as tall as it is fast, and a roof for every problem."""
+"""Pictures of rates: a bar for every program, as tall as it is fast, a roof for every problem."""
 
 import re
 
