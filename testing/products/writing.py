@@ -68,6 +68,7 @@ def is_chain(traits: Traits) -> bool:
 
 
 def turned(traits: Traits, name: str) -> bool:
+    """Whether a matrix lies by columns, as far as its type has products that take it so."""
     place = "xyz".index(name)
     digit = traits["majors"][place]
     halves = ELEMENTS[traits["element"][0] % len(ELEMENTS)][0].bits == 16
