@@ -11,7 +11,7 @@ import numpy as np
 
 from tileir import Module
 from tileir.builder import F32, F64, I32, I64, Builder
-from tileir.executor import executor
+from tileir.executor import executor, on_host
 from tileir.frontends.decoupled.elements import kind_of
 from tileir.frontends.decoupled.errors import refused
 from tileir.frontends.decoupled.fusion import Group, groups
@@ -41,15 +41,16 @@ class Plan:
         """The tensor computed."""
         return self.tensors[self.name]
 
-    def run(self, given: Mapping[str, Any], on: str, out: Any = None, **options: Any) -> Any:
-        """Compute with arrays and numbers by name, on an executor; into `out`, if it is given.
-        Raises LaunchError and what the executor raises."""
+    def run(self, given: Mapping[str, Any], on: str | None, out: Any = None, **options: Any) -> Any:
+        """Compute with arrays and numbers by name, on an executor (None: the host's processors, or
+        the interpreter for what they do not take); into `out`, if it is given. Raises LaunchError
+        and what the executor raises."""
         like = next((v for v in given.values() if hasattr(v, "new_empty")), None)
         values = {n: _allocated(self.tensors[n], like) for n in self.scratch}
         values[self.name] = _allocated(self.result, like) if out is None else out
         values.update(given)
-        machine = executor(on)
         for launch in self.launches:
+            machine = executor(on or on_host(self.module, launch.kernel))
             pairs = zip(launch.parameters, launch.given, strict=True)
             arguments = {n: values[g] for n, g in pairs}
             machine.launch(self.module, launch.kernel, launch.instances, arguments, **options)

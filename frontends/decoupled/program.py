@@ -94,15 +94,15 @@ class Wrapper:
     def __call__(
         self,
         *arguments: Any,
-        on: str = "interpreter",
+        on: str | None = None,
         types: Mapping[str, Any] | None = None,
         out: Any = None,
         options: Mapping[str, Any] | None = None,
         **named: Any,
     ) -> Any:
-        """Compute. `on` names an executor, `types` the elements of Funcs (f32 where it does not),
-        `out` an array for the result, `options` are the executor's. Raises LaunchError,
-        CompilationError and what the executor raises."""
+        """Compute. `on` names an executor (None: the host's processors), `types` the elements of
+        Funcs (f32 where it does not), `out` an array for the result, `options` are the executor's.
+        Raises LaunchError, CompilationError and what the executor raises."""
         given, sizes = self._bound(arguments, named)
         made = self._plan(given, sizes, types or {}, out)
         return made.run(given, on, out, **(options or {}))
@@ -121,7 +121,7 @@ class Wrapper:
         made = self._plan(given, sizes, {}, None)
         return reference(self.program.definitions, self.name, given, made.sizes)
 
-    def test(self, on: str = "interpreter", seed: int = 0, **sizes: int) -> Callable[[], Any]:
+    def test(self, on: str | None = None, seed: int = 0, **sizes: int) -> Callable[[], Any]:
         """The generated test function: it takes no arguments, calls this function with random
         tensors, f32 of the sizes given (64 where they do not say), scalars 0.5, compares with
         `reference`, and gives the result."""
