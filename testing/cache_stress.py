@@ -81,15 +81,17 @@ def kernel(number: int) -> Module:
 
 
 def run(plan: Plan) -> Report:
-    """Run processes until each kernel was checked by as many as there are, and judge."""
+    """Run processes until each kernel was checked by as many as there are and all kills are done,
+    and judge."""
     start, report, rng = time.perf_counter(), Report(), random.Random(plan.seed)
     alive: list[Any] = []
     left, kills, number = plan.processes, plan.kills, 0
-    while left or alive:
+    while left or alive or kills:
+        left = left or int(not alive)
         while left and len(alive) < plan.processes:
             alive.append(_started(plan, number))
             left, number = left - 1, number + 1
-        time.sleep(rng.uniform(0.0, 0.1))
+        time.sleep(rng.uniform(0.0, 0.03))
         if kills and alive and rng.random() < 0.5:
             victim = alive.pop(rng.randrange(len(alive)))
             if _killed(victim):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,17 @@ def test_public_names_are_found_and_others_refused():
     assert callable(tileir.verify) and callable(tileir.interpret)
     with pytest.raises(AttributeError):
         tileir.nothing_of_this_name  # noqa: B018
+
+
+def test_a_checkout_imports_without_being_installed():
+    root = Path(__file__).parents[1]
+    program = (
+        "import tileir, tileir.backend, tileir.tools.opt, tileir.frontends.tile as t; "
+        "print(tileir.__file__, tileir.backend.__file__, tileir.tools.opt.__file__, t.__file__)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    found = [Path(path).relative_to(root).parts[0] for path in run.stdout.split()]
+    assert found == ["tileir", "backend", "tools", "frontends"], run.stderr
 
 
 def test_ops_of_other_distributions_are_found_by_entry_point(tmp_path):

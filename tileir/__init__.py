@@ -37,6 +37,7 @@ writing, without atomics. An `i1` in memory is a byte, 0 or 1.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from tileir.verify import verify  # at once: the package `verify` would hide a lazy function
@@ -111,6 +112,11 @@ _HOMES = {
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = ("backend", "builder", "frontends", "testing", "textual", "tools")
+
+# A Python started in a checkout finds this folder before any installed one, its parts beside it.
+_ABOVE = os.path.dirname(os.path.dirname(__file__))
+if os.path.exists(os.path.join(_ABOVE, "setup.py")):
+    __path__.append(_ABOVE)
 
 
 def __getattr__(name: str) -> Any:

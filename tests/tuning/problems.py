@@ -49,3 +49,7 @@ def problem(space: Space = SPACE, **rest: Any) -> Problem:
 
 def die() -> None:
     os.kill(os.getpid(), 9)
+
+
+def unready() -> None:
+    raise ValueError("there is no device")

@@ -13,7 +13,7 @@ import killed
 import matmuls
 import pytest
 from predicting import Registers
-from problems import SPACE, bowl, die, problem
+from problems import SPACE, bowl, die, problem, unready
 
 from tileir.backend.tuning import Limits, Status, TuneError, Workers, tune
 from tileir.testing.formula_meter import FormulaMeter
@@ -71,10 +71,6 @@ def test_tasks_of_workers_fail_alone():
             workers.submit(die).result()
         assert error.value.code == "TIR1105"
         assert workers.submit(pow, 2, 6).result() == 64
-
-
-def unready():
-    raise ValueError("there is no device")
 
 
 def test_tasks_of_processes_that_cannot_begin_tell_why():
