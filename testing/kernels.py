@@ -89,16 +89,21 @@ def convolution(
     return b.module()
 
 
-def attention(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = False) -> Module:
+def attention(
+    bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = False, keep: bool = False
+) -> Module:
     """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
     ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
     Blocks of keys that every row sees come first, without masks of scores; `causal`, instances
-    with most of them do."""
+    with most of them do. `keep` adds the parameters `sums`, [heads, kept], and `kept`, at least t:
+    what each row's weights add up to, as a logarithm in base 2."""
     b = Builder()
     kinds = {name: _buffer(factor) for name in "qkvo"}
-    with b.kernel("attention", **kinds, t=I32, scale=F32) as (q, k, v, o, t, scale):
+    kept = {"sums": _buffer(F32), "kept": I32} if keep else {}
+    with b.kernel("attention", **kinds, t=I32, scale=F32, **kept) as (q, k, v, o, t, scale, *rest):
         at = _longest_first(b) if causal else (b.program_id(axis=0), b.program_id(axis=1))
-        first, head = at[0] * bm, at[1] * (t * d)
+        first, number = at[0] * bm, at[1]
+        head = number * (t * d)
         rows, keys, dims = (b.arange(bm) + first)[:, None], b.arange(bn), b.arange(d)
         inside = (rows < t).broadcast_to(bm, d)
         place = head + (rows * d + dims[None, :])
@@ -135,6 +140,10 @@ def attention(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = Fal
             block_of_keys(at, masked=False)
         with b.for_(whole, b.smin(t, first + bm) if causal else t, bn) as at:
             block_of_keys(at, masked=True)
+        if keep:
+            row = b.arange(bm) + first
+            total = most.get() + b.log2(sums.get(), fast="approx")
+            (rest[0] + (number * rest[1] + row)).store(total, row < t)
         result = found.get() / sums.get()[:, None].broadcast_to(bm, d)
         (o + place).store(result.to(factor), inside)
     return b.module()

@@ -1,0 +1,92 @@
+"""Attention and its gradient in double precision, and cases for the kernels that compute them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@attrs.frozen(eq=False)
+class Case:
+    """Arrays [heads, t, d] of queries and gradients, [heads / group, t, d] of keys and values."""
+
+    q: Array
+    k: Array
+    v: Array
+    g: Array
+    group: int
+    scale: float
+    causal: bool
+
+    def __str__(self) -> str:
+        return f"t{self.t}h{self.heads}g{self.group}{'c' * self.causal}"
+
+    @property
+    def t(self) -> int:
+        return self.q.shape[1]
+
+    @property
+    def heads(self) -> int:
+        return self.q.shape[0]
+
+    @property
+    def kept(self) -> int:
+        """The distance of rows of sums: a multiple of 4, so that tensor maps reach them."""
+        return -(-self.t // 4) * 4
+
+    def padded(self, rows: Array) -> Array:
+        """`rows` [heads, t] at that distance, with NaN in between."""
+        found = np.full((self.heads, self.kept), np.nan, np.float32)
+        found[:, : self.t] = rows
+        return found
+
+
+@attrs.frozen(eq=False)
+class Gradients:
+    """What the kernels compute: the output, sums of weights and of rows, and the gradients."""
+
+    o: Array
+    sums: Array
+    delta: Array
+    q: Array
+    k: Array
+    v: Array
+
+
+def case(
+    t: int, d: int, *, heads: int = 4, group: int = 1, causal: bool = False, kind: Any = np.float16
+) -> Case:
+    """Numbers of a normal distribution, drawn from t."""
+    random = np.random.default_rng(t)
+    many, few = (heads, t, d), (heads // group, t, d)
+    q, k, v, g = (random.standard_normal(s).astype(kind) for s in (many, few, few, many))
+    return Case(q, k, v, g, group, 1.5 / np.sqrt(d), causal)
+
+
+def gradients(given: Case) -> Gradients:
+    """By the formulas of softmax, in double precision."""
+    q, g = (x.astype(np.float64) for x in (given.q, given.g))
+    k, v = (np.repeat(x.astype(np.float64), given.group, 0) for x in (given.k, given.v))
+    scores = np.einsum("htd,hsd->hts", q, k) * given.scale
+    if given.causal:
+        scores = np.where(np.tril(np.ones(scores.shape[1:], bool)), scores, -np.inf)
+    most = scores.max(-1, keepdims=True)
+    weights = np.exp2(scores - most)
+    total = weights.sum(-1, keepdims=True)
+    weights /= total
+    o = weights @ v
+    delta = (g * o).sum(-1)
+    slopes = weights * (np.einsum("htd,hsd->hts", g, v) - delta[..., None])
+    slopes *= given.scale * np.log(2)
+    of_k, of_v = np.einsum("hts,htd->hsd", slopes, q), np.einsum("hts,htd->hsd", weights, g)
+    sums = (most + np.log2(total))[..., 0]
+    return Gradients(o, sums, delta, slopes @ k, _added(of_k, given), _added(of_v, given))
+
+
+def _added(of: Array, given: Case) -> Array:
+    """The sums over the heads of each group."""
+    return of.reshape(-1, given.group, *of.shape[1:]).sum(1)

@@ -1,0 +1,132 @@
+"""The gradient of attention: the kernels are right, and stay so as roles and by mma."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backend.roles.gradients import Array, Case, Gradients, case, gradients
+from tileir.backend.executor import SimtExecutor
+from tileir.interp import interpret
+from tileir.machine import dtype_of
+from tileir.passmanager import run
+from tileir.testing.kernels import attention
+from tileir.testing.kernels_backward import attention_delta, attention_keys, attention_queries
+from tileir.types import BF16, F16
+
+Launch = Callable[[Any, tuple[int, int], list[Any]], None]
+
+FRONT = "cse,licm,uniform-steps,unwrap,descriptors"
+D = 32
+CASES = (
+    case(1, D), case(64, D), case(150, D, causal=True), case(97, D, group=2),
+    case(130, D, heads=2, group=2, causal=True),
+)  # fmt: skip
+
+
+def by(pipeline: str) -> Launch:
+    """Interpreted after passes; on two blocks where they work for all instances."""
+
+    def launch(module: Any, grid: tuple[int, int], arguments: list[Any]) -> None:
+        changed = run(module, pipeline).module if pipeline else module
+        assert (changed.stage == "roles") is bool(pipeline)
+        more = len(changed.kernel(None).parameters) - len(arguments)
+        extents = [*grid, 1][:more]
+        interpret(changed, None, (2,) if more else grid, [*arguments, *extents])
+
+    return launch
+
+
+def machine(target: str, seed: int) -> Launch:
+    """By the machine of threads, in the order drawn from `seed`."""
+
+    def launch(module: Any, grid: tuple[int, int], arguments: list[Any]) -> None:
+        SimtExecutor().launch(module, None, grid, arguments, target=target, seed=seed)
+
+    return launch
+
+
+def keys(launch: Launch, given: Case, known: Gradients, bm: int, bn: int) -> tuple[Array, Array]:
+    """The gradients of k and v."""
+    kind = BF16 if given.k.dtype == dtype_of(BF16) else F16
+    found = np.full_like(given.k, np.nan), np.full_like(given.k, np.nan)
+    module = attention_keys(bm, bn, given.q.shape[2], kind, causal=given.causal)
+    arrays = [given.q, given.k, given.v, given.g, given.padded(known.sums)]
+    arrays += [given.padded(known.delta), *found]
+    numbers = [given.t, given.kept, given.group, given.scale]
+    launch(module, (-(-given.t // bn), len(given.k)), [*arrays, *numbers])
+    return found
+
+
+def queries(launch: Launch, given: Case, known: Gradients, bm: int, bn: int) -> Array:
+    """The gradient of q."""
+    kind = BF16 if given.k.dtype == dtype_of(BF16) else F16
+    found = np.full_like(given.q, np.nan)
+    module = attention_queries(bm, bn, given.q.shape[2], kind, causal=given.causal)
+    arrays = [given.q, given.k, given.v, given.g, given.padded(known.sums)]
+    arrays += [given.padded(known.delta), found]
+    numbers = [given.t, given.kept, given.group, given.scale]
+    launch(module, (-(-given.t // bm), given.heads), [*arrays, *numbers])
+    return found
+
+
+def check(launch: Launch, given: Case, shapes: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    """Both kernels against double precision."""
+    known = gradients(given)
+    of_k, of_v = keys(launch, given, known, *shapes[0])
+    of_q = queries(launch, given, known, *shapes[1])
+    unit = 2.0**-8 if given.q.dtype != np.float16 else 2.0**-11
+    for found, expected in ((of_k, known.k), (of_v, known.v), (of_q, known.q)):
+        close = 8 * unit * max(1.0, float(np.abs(expected).max()))
+        np.testing.assert_allclose(found.astype(np.float64), expected, atol=close)
+
+
+@pytest.mark.parametrize("shapes", (((32, 64), (64, 32)), ((64, 32), (32, 64))), ids=str)
+@pytest.mark.parametrize("given", CASES, ids=str)
+def test_formulas(given: Case, shapes: Any) -> None:
+    check(by(""), given, shapes)
+
+
+def test_formulas_of_bf16() -> None:
+    check(by(""), case(150, 64, kind=dtype_of(BF16), causal=True), ((64, 64), (64, 64)))
+
+
+@pytest.mark.parametrize("kind", (np.float16, dtype_of(BF16)), ids=str)
+def test_what_goes_before(kind: Any) -> None:
+    """The forward kernel keeps the sums, another one makes those of rows."""
+    given = case(77, D, causal=True, kind=kind)
+    known, element = gradients(given), F16 if kind is np.float16 else BF16
+    o, sums, delta = np.full_like(given.q, np.nan), given.padded(known.sums), given.padded(0.0)
+    sums[:, : given.t] = np.nan
+    arrays = [given.q, given.k, given.v, o]
+    module = attention(64, 32, D, element, causal=True, keep=True)
+    interpret(module, None, (2, 4), [*arrays, given.t, given.scale, sums, given.kept])
+    np.testing.assert_allclose(sums[:, : given.t], known.sums, atol=1e-4)
+    module = attention_delta(16, D, element)
+    interpret(module, None, (5, 4), [o, given.g, delta, given.t, given.kept])
+    close = 0.1 if element is BF16 else 0.01
+    np.testing.assert_allclose(delta[:, : given.t], known.delta, atol=close)
+    assert np.isnan(sums[:, given.t :]).all() and np.isnan(delta[:, given.t :]).all()
+
+
+@pytest.mark.parametrize("pipeline", (f"{FRONT},roles", f"{FRONT},persist,roles,overlap,delay"))
+@pytest.mark.parametrize("given", CASES, ids=str)
+def test_roles_interpreted(given: Case, pipeline: str) -> None:
+    check(by(pipeline), given, ((32, 64), (64, 32)))
+
+
+SMALL = case(72, D, heads=2, group=2), case(100, D, heads=1, causal=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("given", SMALL, ids=str)
+def test_roles_in_any_order(given: Case, seed: int) -> None:
+    check(machine("sm_90a", seed), given, ((32, 64), (64, 32)))
+
+
+@pytest.mark.parametrize("given", SMALL, ids=str)
+def test_by_mma(given: Case) -> None:
+    check(machine("sm_80", 0), given, ((32, 64), (64, 32)))
