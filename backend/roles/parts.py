@@ -42,7 +42,7 @@ class RingParts:
 
 
 def alike(rings: Sequence[Ring]) -> list[tuple[Ring, ...]]:
-    """Rings of different blocks whose slots hold the same and are given back alike."""
+    """Rings of different loops whose slots hold the same and are given back alike."""
     found: dict[Any, list[Ring]] = {}
     for ring in rings:
         held = tuple((load.element, load.rows, load.columns) for load in ring.loads)
@@ -54,8 +54,9 @@ def alike(rings: Sequence[Ring]) -> list[tuple[Ring, ...]]:
 
 
 def _taken(ring: Ring, others: Sequence[Ring]) -> bool:
-    """Whether `ring` cannot take turns with others."""
-    return any(ring.resident or other.home == ring.home for other in others)
+    """Whether `ring` cannot take turns with others: where one loop fills both, dots may come to
+    read them in another order."""
+    return any(ring.resident or other.loop == ring.loop for other in others)
 
 
 def parts_of(rings: tuple[Ring, ...], slots: int, warps: int) -> RingParts:

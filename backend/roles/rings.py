@@ -97,6 +97,8 @@ class Ring:
     dots: tuple[Dot, ...]
     home: str
     """The block of the loads."""
+    loop: str | None = None
+    """The innermost loop around it, by its header."""
     resident: bool = False
     until: str | None = None
 
@@ -229,7 +231,7 @@ def _grouped(
             fed = _fed(dots, factors, near)
             if any(place[d.result] != place[dot.result] for d in fed):
                 yield "a block is multiplied in several places"
-            yield Ring(tuple(near), fed, place[dot.result])
+            yield Ring(tuple(near), fed, place[dot.result], inner[place[dot.result]])
 
 
 def _held(function: Function, staged: Staged, fed: tuple[Dot, ...]) -> Ring | str:
@@ -243,7 +245,7 @@ def _held(function: Function, staged: Staged, fed: tuple[Dot, ...]) -> Ring | st
         return "a block is multiplied outside the loop that reads it"
     if not dominance(function).dominates(home, loop.latch):
         return "a block is not read in every round of its loop"
-    return Ring((staged,), fed, home, until=loop.latch)
+    return Ring((staged,), fed, home, loop.header, until=loop.latch)
 
 
 def _fed(
