@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tileir.textual import DIALECTS, parse, print_module
+from tileir.textual.legacy import triton1
 from tileir.tools.opt import main
 
 LISTINGS = Path(__file__).parents[1] / "corpus" / "listings"
@@ -18,6 +19,24 @@ def test_the_command_reads_every_dialect(dialect, name, capsys):
     assert main(["--dialect", dialect, str(LISTINGS / name)]) == 0
     printed = capsys.readouterr().out
     assert printed == print_module(parse(printed))
+
+
+@pytest.mark.parametrize(
+    ("older", "canonical"),
+    [
+        ("%v = masked_load f32<4> p, m, undef", "%v = load f32<4> %p, %m"),
+        ("%v = masked_load f32<4> p, m, o", "%v = load f32<4> %p, %m, %o"),
+        ("%v = masked_load f32<4> p, m", "%v = load f32<4> %p, %m"),
+        ("%v = fma f32<4> o, o, undef", "%v = fma f32<4> %o, %o, undef"),
+        ("%v = select f32<4> m, o, undef", "%v = select f32<4> %m, %o, undef"),
+        ("masked_store void p, o, m", "store %p, %o, %m"),
+        ("%v = make_range[5 : 9] i32<4>", "%v = make_range i32<4> {start = 5}"),
+        ("%v = get_program_id[2] i32", "%v = program_id i32 {axis = 2}"),
+    ],
+)
+def test_lines_of_triton_1(older: str, canonical: str) -> None:
+    text = f"def void f(f32* p, i1 m, f32 o)\n{{\nentry:\n{older};\nret void;\n}}\n"
+    assert triton1(text, "k").split("\n")[4] == f"  {canonical}"
 
 
 def test_there_are_no_others(capsys):

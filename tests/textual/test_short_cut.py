@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +52,9 @@ call @true, %n
 %a = psi i32<8> [%m, %t], [%m]
 %a = psi i32<8> [%m, %t, %m, %t]
 %a = psi i32<8> %m, %t
+%a = psi i32<8> [%m, 12
+%a = psi i32<8> [true, %t], 3true, 5]
+%a = psi i32<8> [%m, [%t]
 %a = reduce f32 %v {combiner = fadd}
 %a, %b = reduce (f32, i32) %v, %t {combiner = @pick}
 %a = trans i32<8> %t {order = [0]}
@@ -118,10 +123,72 @@ def test_files(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 HEAD = "tir 1.0\ndefine void @f(i32 %n, i1 %c, i32<8> %t, i1<8> %m, f32<8> %v, f32*<8> %q) {\n"
 
 
+def around(line: str) -> str:
+    return f"{HEAD}entry:\n  ; before\n  {line}\n  br next\nnext:\n  br 12\n12:\n  ret\n}}\n"
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_lines(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    alike(f"{HEAD}entry:\n  ; before\n  {line}\n  br next\nnext:\n  br 12\n12:\n  ret\n}}\n",
-          monkeypatch)  # fmt: skip
+    alike(around(line), monkeypatch)
+
+
+LITERAL_FIRST = re.compile(r"(@\S+ )?%\w+ = \w+ \S+ (-?\d|undef)|.* f32 2\.0")
+"""Lines whose first operand is a literal, or one with its type: for the whole grammar."""
+
+
+def left_over(text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ops and phis of `text` that the short cut might take and does not."""
+    found: list[str] = []
+    whole = {"read": FastReader.read, "phi": FastReader.phi}
+
+    def read(reader: FastReader, match: re.Match[str], *rest: Any) -> Any:
+        made = whole["read"](reader, match, *rest)
+        return made or (found.append(match[0].strip()) if match[3] != "phi" else None)
+
+    def phi(reader: FastReader, match: re.Match[str], *rest: Any) -> Any:
+        return whole["phi"](reader, match, *rest) or found.append(match[0].strip())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FastReader, "read", read)
+        patch.setattr(FastReader, "phi", phi)
+        parse(text, verify=False)
+    return found
+
+
+@pytest.mark.parametrize("line", [li for li in LINES if isinstance(outcome(around(li)), Module)])
+def test_what_the_printer_writes_takes_it(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = line in print_module(parse(around(line), verify=False))
+    taken = printed and not LITERAL_FIRST.match(line)
+    assert not taken or not left_over(around(line), monkeypatch)
+
+
+NAMESAKES = """\
+tir 1.0
+
+define void @f(i32 %n, i32 %nn, i32 %m, i32 %mm, i1 %c) {
+entry:
+  %x = add i32 %nn, %n
+  %xx = add i32 %n, %nn
+  %w = add i32 %x, 7
+  cond_br %c, a, aa
+a:
+  br aa
+aa:
+  %s = phi i32 [%xx, entry], [%x, a]
+  %t = phi i32 [7, entry], [%mm, a]
+  %u = phi i32 [%nn, entry], [17, a]
+  %ss = add i32 %s, %t
+  %uu = add i32 %u, %ss
+  print %uu, %w
+  ret
+}
+"""
+
+
+def test_values_whose_names_end_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    alike(NAMESAKES, monkeypatch)
+    assert print_module(parse(NAMESAKES)) == NAMESAKES
+    assert left_over(NAMESAKES, monkeypatch) == []
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ MODULES = [
     ("TIR0001", HEAD + "align §x global i8 @x\n"),
     ("TIR0011", HEAD + "align 2 §align 2 global i8 @x\n"),
     ("TIR0001", HEAD + "global i8 @x = [1\n§"),
+    ("TIR0001", HEAD + "global i8<2> @x = [1 §2]\n"),
     ("TIR0007", HEAD + "global f32* @x = §1.5\n"),
     ("TIR0001", HEAD + "global i8 @x = §undef\n"),
     ("TIR0012", HEAD + "global i8<2> @x = [1, 2, 3]§\n"),
@@ -331,4 +332,5 @@ OLDER = [
     ("TIR0003", "def void f(i32 N)\n{\nentry:\n  §%0 = ad i32 N, 1;\nret void;\n}\n"),
     ("TIR0215", "def void f(i32 N)\n{\nentry:\n  §ret N;\n}\n"),
     ("TIR0021", "def void f(i32 N)\n{ §\0\n"),
+    ("TIR0004", "§def void f(i33 N)\n{\nentry:\nret void;\n}\n"),
 ]

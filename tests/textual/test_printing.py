@@ -1,0 +1,77 @@
+"""What the printer writes where there is a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tileir.op import OPS, Op, op, operand, optional, variadic
+from tileir.signature import FLOATS, Var
+from tileir.textual import parse, print_module
+from tileir.values import Operand
+
+FLOAT_VALUE = Var("T", FLOATS)
+
+
+@pytest.fixture(scope="module")
+def own_ops() -> Iterator[None]:
+    op("tests.between")(Between)
+    yield
+    del OPS["tests.between"]
+
+
+class Between(Op):
+    """Operands that may be left out before a list of others.
+
+    `%x = tests.between f32 %a, none, %c`, given `f32 %a, f32 %c`
+    """
+
+    value: Operand = operand(FLOAT_VALUE)
+    mask: Operand | None = optional(FLOAT_VALUE)
+    rest: tuple[Operand, ...] = variadic(FLOAT_VALUE)
+    results_ = (FLOAT_VALUE,)
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "operands"),
+    [
+        ("dot_scaled", "%a, %b, %c"),
+        ("dot_scaled", "%a, %b, %c, %s"),
+        ("dot_scaled", "%a, %b, %c, none, %s"),
+        ("dot_scaled", "%a, %b, %c, %s, %s"),
+        ("tests.between", "%c"),
+        ("tests.between", "%c, %c"),
+        ("tests.between", "%c, none, %c"),
+        ("tests.between", "%c, %c, %c, %c"),
+    ],
+)
+def test_operands_that_may_be_left_out(mnemonic: str, operands: str, own_ops: None) -> None:
+    formats = " {lhs = e4m3, rhs = e4m3}" if mnemonic == "dot_scaled" else ""
+    text = (
+        "tir 1.0\n\ndefine void @f(f8e4m3<32, 32> %a, f8e4m3<32, 32> %b, f32<32, 32> %c, "
+        f"i8<32, 1> %s) {{\nentry:\n  %x = {mnemonic} f32<32, 32> {operands}{formats}\n  ret\n}}\n"
+    )
+    module = parse(text, verify=False)
+    assert print_module(module) == text
+    given = [v.name for v in module.functions["f"].entry.ops[0].inputs]
+    assert given == [name[1:] for name in operands.split(", ") if name != "none"]
+
+
+STAGED = """\
+tir 1.0
+stage "layouts"
+#l0 = layout(rank = 1, lane = [[1], [2], [4], [8], [16]])
+#l1 = layout(rank = 1, register = [[1]], lane = [[2], [4], [8], [16], [0]])
+
+define void @f(f32<32, #l0> %a, f32<32, #l1> %b, f32<32> %c) {
+entry:
+  ret
+}
+"""
+
+
+def test_layouts_are_named_in_the_order_of_their_use() -> None:
+    assert print_module(parse(STAGED, verify=False)) == STAGED
+    other = STAGED.replace("#l1", "#a").replace("#l0", "#l1").replace("#a", "#l0")
+    assert print_module(parse(other, verify=False)) == STAGED
