@@ -11,7 +11,7 @@ from tileir.backend.roles.rings import Rings
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.hopper import MBarrierArrive, MBarrierWait, Wgmma, WgmmaWait
+from tileir.ops.hopper import Check, MBarrierArrive, MBarrierWait, Wgmma, WgmmaWait
 from tileir.passes.dce import dce
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.types import I32
@@ -44,7 +44,7 @@ class _Multiplying:
                 for held in (p for p in self.parts if any(r.until == block.label for r in p.rings)):
                     state = self._given_back(held, state, ops)
                 ops.append(op)
-            else:
+            elif not isinstance(op, Check):  # the role that loads looks at indices
                 ops.append(op)
         return ops, state
 

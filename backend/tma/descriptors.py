@@ -9,8 +9,9 @@ import attrs
 
 from tileir.analysis.affine import affine
 from tileir.analysis.aliases import aliases
+from tileir.analysis.cache import cached
 from tileir.analysis.dominance import dominance
-from tileir.analysis.polynomial import Lane, Polynomial, ProgramIndex, Symbol
+from tileir.analysis.polynomial import Lane, Polynomial, ProgramIndex
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import homes, uses
 from tileir.backend.tma.counters import with_counters
@@ -42,6 +43,8 @@ LARGEST = 1 << 28
 not wrap."""
 
 _UNBOUNDED = (1 << 31) - 1
+_FARTHEST = (1 << 31) - (1 << 12)
+"""Starts are no larger, and multiples of up to 2^12 where they were before."""
 _CHUNK = 16
 """Bytes that rows of a box are multiples of (CUDA driver API, "Tensor Map")."""
 
@@ -54,10 +57,11 @@ def descriptors(module: Module) -> Outcome:
     with extents, reads a block of a tensor: zeros outside, as the mask gives. A tile whose first
     dimension has the neighbours in memory is read as the other way round and transposed.
     Parameters that are extents are assumed to be in 1 to 2^28 - 1, others that masks add to
-    indices in 0 to 2^28 - 1, which the launcher has to look at, and arithmetic of indices not to wrap: an access within its array does not. A start
-    that could be negative, for all that is known, is checked: an element before the first of its
-    row is read by pointers, not by a tensor. Parameters that are descriptors become a base,
-    extents and strides.
+    indices in 0 to 2^28 - 1, which the launcher has to look at, and arithmetic of indices
+    not to wrap: an access within its array does not. A start that could be negative, for all that
+    is known, is checked, by the entry, or where it is used if memory says what it is: an element
+    before the first of its row is read by pointers, not by a tensor. Parameters that are
+    descriptors become a base, extents and strides.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i32 %s) {
@@ -178,10 +182,15 @@ def _feeds(function: Function, op: Op) -> bool:
 
 
 def _facts(function: Function) -> Facts:
-    known = host_values(function)
-    early = {v for op in function.entry.ops for v in op.results}
-    early.update(p.value for p in function.parameters)
+    known, early = host_values(function), _entry_values(function)
     return Facts(affine(function), ranges(function), known.__contains__, early.__contains__)
+
+
+@cached
+def _entry_values(function: Function) -> frozenset[Value]:
+    """What the entry knows."""
+    made = (v for op in function.entry.ops for v in op.results)
+    return frozenset((*made, *(p.value for p in function.parameters)))
 
 
 def _description(function: Function, facts: Facts, op: Any) -> Description | str:
@@ -196,9 +205,6 @@ def _description(function: Function, facts: Facts, op: Any) -> Description | str
         return "its base is not known to the host"
     if any(_begins_before(facts, d.unsure) for d in found.dimensions):
         return "an index begins below 0"
-    unsure = {s for d in found.dimensions for m in d.unsure.terms for s in m}
-    if not all(isinstance(s, ProgramIndex) or _is_early(facts, s) for s in unsure):
-        return "an index may be negative"
     reached = _reached(function, op)
     moving = {s for d in found.dimensions for m in d.start.terms for s in m}
     if not all(writable(function, s, reached) for s in moving):
@@ -208,10 +214,6 @@ def _description(function: Function, facts: Facts, op: Any) -> Description | str
     ):
         return "what it reads may be written before"
     return found
-
-
-def _is_early(facts: Facts, which: Symbol) -> bool:
-    return isinstance(which, Value) and facts.early(which)
 
 
 def _begins_before(facts: Facts, form: Polynomial) -> bool:
@@ -284,6 +286,7 @@ def _rewritten(function: Function, chosen: Mapping[Op, Description]) -> Function
                 continue
             if block is entry:
                 ops += makers[op]
+            ops += _late_checks(function, chosen[op])
             ops += _access(function, op, makers[op][-1].results[0], chosen[op])
         if block is entry:
             ops += [new for op in chosen if op not in entry.ops for new in makers[op]]
@@ -294,9 +297,13 @@ def _rewritten(function: Function, chosen: Mapping[Op, Description]) -> Function
 
 def _checks(function: Function, chosen: Mapping[Op, Description]) -> Iterator[Op]:
     """That starts of which it is not certain are 0 or more, each once: by the host, where it can
-    compute them."""
+    compute them. Those that are not known in the entry are checked where they are."""
     numbers = Numbers(function, I64)
-    unsure = [d.unsure for found in chosen.values() for d in found.dimensions if d.unsure.terms]
+    unsure = [
+        d.unsure
+        for found in chosen.values() for d in found.dimensions
+        if d.unsure.terms and _is_early(function, d.unsure)
+    ]  # fmt: skip
     tested = {numbers.write(form): form for form in unsure}
     yield from numbers.ops
     known = host_values(function)
@@ -304,6 +311,23 @@ def _checks(function: Function, chosen: Mapping[Op, Description]) -> Iterator[Op
         test = ICmp(value, constant(I64, 0), predicate_=IntegerPredicate.SGE)
         early = all(s in known for m in form.terms for s in m)
         yield from (test, Assume(test.results[0]) if early else Check(test.results[0]))
+
+
+def _late_checks(function: Function, found: Description) -> list[Op]:
+    """That starts are 0 or more which only the access itself knows, as those read from memory."""
+    numbers = Numbers(function, I64)
+    late = [d for d in found.dimensions if not _is_early(function, d.unsure)]
+    tests = [numbers.write(d.unsure) for d in late]
+    for value in dict.fromkeys(tests):
+        right = numbers.made(ICmp(value, constant(I64, 0), predicate_=IntegerPredicate.SGE))
+        numbers.ops.append(Check(right))
+    return numbers.ops
+
+
+def _is_early(function: Function, form: Polynomial) -> bool:
+    """Whether the entry can compute `form`."""
+    early = _entry_values(function)
+    return all(isinstance(s, ProgramIndex) or s in early for m in form.terms for s in m)
 
 
 def _maker(function: Function, op: Any, found: Description) -> list[Op]:
@@ -360,5 +384,5 @@ def _index(numbers: Numbers, dimension: Dimension) -> Operand:
 
 def _narrowed(numbers: Numbers, wide: Operand) -> Operand:
     least = numbers.made(SMax(wide, constant(I64, -(1 << 31))))
-    most = numbers.made(SMin(least, constant(I64, (1 << 31) - 1)))
+    most = numbers.made(SMin(least, constant(I64, _FARTHEST)))
     return numbers.made(Trunc(most, to=I32))

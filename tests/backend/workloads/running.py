@@ -1,0 +1,69 @@
+"""What every program of `tileir.testing.workloads` is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tileir.backend import Options, compile as compile_kernel
+from tileir.backend.executor import SimtExecutor
+from tileir.interp import interpret
+from tileir.ir import Module
+from tileir.passmanager import run
+
+FRONT = "cse,licm,uniform-steps,unwrap,descriptors"
+
+
+def agree(
+    module: Module, grid: Sequence[int], arguments: Sequence[Any], place: int, expected: Any, *,
+    off: float, seeds: int = 2, roles: bool = True, alone: bool = False,
+) -> None:  # fmt: skip
+    """Argument `place` is what `expected` says, up to `off` of its largest number: interpreted as
+    written and, if `roles`, as roles; and on the machine of threads, in `seeds` orders. `alone`:
+    a block works for one instance."""
+    (name,) = (n for n, f in module.functions.items() if f.kernel)
+    bound = off * max(1.0, float(np.abs(expected).max(initial=0)))
+
+    def near(found: Any) -> None:
+        kept = ~np.isnan(np.asarray(expected, np.float64))
+        values = found.astype(np.float64)[kept]
+        np.testing.assert_allclose(values, np.asarray(expected)[kept], rtol=0, atol=bound)
+
+    def given() -> list[Any]:
+        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        copies[place].fill(-77 if copies[place].dtype.kind == "i" else np.nan)
+        return copies
+
+    values = given()
+    interpret(module, name, tuple(grid), values)
+    near(values[place])
+    if roles:
+        values = given()
+        made = run(module, f"{FRONT},roles,overlap,delay").module
+        assert made.stage == "roles"
+        interpret(made, name, tuple(grid), values)
+        near(values[place])
+    for seed in range(seeds):
+        values = given()
+        options = {"target": "sm_90a", "seed": seed, "persistent": not (alone or seed % 2)}
+        SimtExecutor().launch(module, name, tuple(grid), values, **options)
+        near(values[place])
+
+
+def assembles(module: Module, roles: bool = True, **options: Any) -> Any:
+    """The module compiled for sm_90a: as roles or not, nothing spilled, no warnings."""
+    made = compile_kernel(module, "sm_90a", Options(**options))
+    found = made.assembled
+    assert (made.host is not None) == roles, [str(r) for r in made.remarks]
+    assert (found.spills, found.stack, found.warnings) == (0, 0, ())
+    return made
+
+
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float16) -> np.ndarray[Any, Any]:
+    """Random numbers."""
+    return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(dtype)
+
+
+__all__ = ["agree", "assembles", "normal"]

@@ -1,0 +1,81 @@
+"""Products of matrices of blocks: places come from memory, blocks by tensor maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.backend.workloads.running import agree, assembles, normal
+from tileir.errors import InterpretError
+from tileir.interp import interpret
+from tileir.passmanager import run
+from tileir.testing.workloads import sparse
+from tileir.testing.workloads.tables import Blocks
+
+SIZE = 64
+MASK = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], bool)
+"""A row without blocks, one with all, columns of two."""
+
+
+def test_blocks_of_a_product() -> None:
+    blocks = Blocks(MASK)
+    m, n, k = 4 * SIZE, 3 * SIZE, 40
+    x, y = normal(m, k), normal(k, n)
+    expected = blocks.taken(x.astype(float) @ y.astype(float), SIZE)
+    z = np.zeros((blocks.count, SIZE, SIZE), np.float16)
+    rows, columns = blocks.places
+    arguments = [x, y, z, rows, columns, m, n, k]
+    agree(sparse.sdd(SIZE, 32), (blocks.count,), arguments, 2, expected, off=1e-3)
+
+
+@pytest.mark.parametrize("bk", (32, 64))
+def test_sparse_by_dense(bk: int) -> None:
+    blocks, n = Blocks(MASK), 72
+    x = normal(blocks.count, SIZE, SIZE)
+    y = normal(3 * SIZE, n)
+    starts, columns = blocks.by_row
+    expected = blocks.dense(x).astype(float) @ y.astype(float)
+    arguments = [x, y, np.zeros((4 * SIZE, n), np.float16), starts, columns, n]
+    agree(sparse.dsd(SIZE, 64, bk), (2, 4), arguments, 2, expected, off=1e-3)
+
+
+@pytest.mark.parametrize("bk", (32, 64))
+def test_dense_by_sparse(bk: int) -> None:
+    blocks, m = Blocks(MASK), 100
+    x, y = normal(m, 4 * SIZE), normal(blocks.count, SIZE, SIZE)
+    starts, which, rows = blocks.by_column
+    expected = x.astype(float) @ blocks.dense(y).astype(float)
+    z = np.zeros((m, 3 * SIZE), np.float16)
+    arguments = [x, y, z, starts, which, rows, m, 4 * SIZE, 3 * SIZE]
+    agree(sparse.dds(64, SIZE, bk), (3, 2), arguments, 2, expected, off=1e-3)
+
+
+def test_softmax_of_blocks() -> None:
+    blocks, scale = Blocks(MASK), 0.3
+    x = normal(blocks.count, 8, 8)
+    dense = blocks.dense(x.astype(float), -np.inf) * scale
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(dense - dense.max(1, keepdims=True))
+        expected = blocks.taken(np.nan_to_num(weights / weights.sum(1, keepdims=True)), 8)
+    arguments = [x, np.zeros_like(x), blocks.by_row[0], scale]
+    module = sparse.softmax(8, blocks.most, 4)
+    agree(module, (2, 4), arguments, 1, expected, off=1e-3, roles=False)
+
+
+@pytest.mark.parametrize(
+    "module",
+    (sparse.sdd(128, 64), sparse.dsd(128, 256, 64), sparse.dds(128, 128, 64)),
+    ids=("sdd", "dsd", "dds"),
+)
+def test_assembled(module: object) -> None:
+    assembles(module)
+
+
+def test_a_place_before_the_matrix_is_an_error() -> None:
+    """A tensor map would read zeros there."""
+    blocks = Blocks(np.ones((1, 1), bool))
+    module = run(sparse.dsd(SIZE, 64, 64), "cse,licm,uniform-steps,unwrap,descriptors,roles").module
+    x, y = normal(1, SIZE, SIZE), normal(SIZE, SIZE)
+    starts, columns = blocks.by_row
+    with pytest.raises(InterpretError, match="TIR0514"):
+        interpret(module, "dsd", (1, 1), [x, y, np.zeros_like(y), starts, columns - 1, SIZE])
