@@ -1,0 +1,111 @@
+"""Kernels loaded and launched through a driver that needs no GPU."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel, executor as gpu_executor
+from tileir.backend.driver import device, launch
+from tileir.backend.driver.batch import Loaded, compile_batch
+from tileir.builder import F32, Builder, pointer
+from tileir.errors import CompileError, Diagnostic, LaunchError
+
+from .made_up import Cuda, add_one
+
+
+def adding(name="k"):
+    b = Builder()
+    with b.kernel(name, x=pointer(F32)) as (x,):
+        at = x + b.arange(8)
+        at.store(at.load() + 1.0)
+    return b.module()
+
+
+@pytest.fixture
+def cuda():
+    return Cuda(a=add_one, k=add_one)
+
+
+def test_a_batch_runs_on_copies(cuda):
+    batch = compile_batch([adding("a"), adding("k")], "sm_80")
+    assert set(batch.plans) == {"a", "k"} and not batch.refused
+    batch.__dict__["assembled"] = SimpleNamespace(cubin=b"code")
+    loaded, x = Loaded(batch, cuda.driver()), np.arange(16, dtype=np.float32)[::2]
+    loaded.launch("k", (5,), [x])
+    loaded.launch("a", (3, 2), [x])
+    assert x.tolist() == [2.0 * i + 2 for i in range(8)]
+    threads = {name: 32 * plan.num_warps for name, plan in batch.plans.items()}
+    assert cuda.launches == [("k", (5, 1, 1), threads["k"], 0), ("a", (3, 2, 1), threads["a"], 0)]
+    assert not cuda.held
+
+
+def test_arrays_without_elements_have_an_address(cuda):
+    batch = compile_batch([adding()], "sm_80")
+    batch.__dict__["assembled"] = SimpleNamespace(cubin=b"code")
+    cuda.kernels["k"] = lambda words: None
+    Loaded(batch, cuda.driver()).launch("k", (1,), [np.zeros(0, np.float32)])
+    assert len(cuda.launches) == 1 and not cuda.held
+
+
+class Unassembled:
+    """A compiled kernel whose machine code cannot be made."""
+
+    ptx = ".version 8.0"
+
+    def __init__(self, code):
+        self.code = code
+
+    @property
+    def cubin(self):
+        raise CompileError(Diagnostic(self.code, "no machine code"))
+
+
+def test_ptx_is_loaded_where_there_is_no_assembler(cuda):
+    cuda.driver().load(Unassembled("TIR0704"), "k")
+    assert cuda.loaded == [b".version 8.0\0"]
+
+
+def test_what_the_assembler_refuses_is_not_loaded(cuda):
+    with pytest.raises(CompileError) as caught:
+        cuda.driver().load(Unassembled("TIR0705"), "k")
+    assert caught.value.code == "TIR0705" and not cuda.loaded
+
+
+def test_why_nothing_can_be_launched(cuda, monkeypatch):
+    def missing():
+        raise LaunchError(Diagnostic("TIR0711", "no CUDA driver"))
+
+    monkeypatch.setattr(device, "driver", missing)
+    assert device.available() == "no CUDA driver"
+    monkeypatch.setattr(device, "driver", cuda.driver)
+    assert device.available() is None
+
+
+@pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (0,), (4, 0), (1, -1, 1), -1, 0])
+def test_grids_that_are_refused(grid):
+    with pytest.raises(LaunchError, match="a grid has 1 to 3 positive extents"):
+        launch.Kernel(compile_kernel(adding(), "sm_80"))[grid]
+
+
+@pytest.mark.parametrize("grid", [1, (1,), (2, 1), (1, 2, 3)])
+def test_grids_that_are_launched(grid, monkeypatch):
+    monkeypatch.setattr(launch, "gpu", lambda: SimpleNamespace(launch_address=0, devices=1))
+    assert callable(launch.Kernel(compile_kernel(adding(), "sm_80"))[grid])
+
+
+def test_the_executor_compiles_for_the_target_it_is_given(cuda, monkeypatch):
+    asked = []
+
+    def kernel(compiled):
+        asked.append((compiled.ptx.split(".target ")[1][:5], compiled.plan.num_warps))
+        return {(1,): lambda copy: None}
+
+    monkeypatch.setattr(gpu_executor, "driver", cuda.driver)
+    monkeypatch.setattr(gpu_executor, "gpu_target", lambda: "sm_90")
+    monkeypatch.setattr(gpu_executor, "Kernel", kernel)
+    run = gpu_executor.GpuExecutor().launch
+    for options in ({}, {"target": "sm_80"}, {"target": None, "num_warps": 2}):
+        run(adding(), "k", (1,), [np.zeros(8, np.float32)], **options)
+    assert [name for name, _ in asked] == ["sm_90", "sm_80", "sm_90"]
+    assert asked[2][1] == 2 and not cuda.held
