@@ -161,7 +161,9 @@ def _started(module: Module, name: str, machine: Target, options: Options, room:
         return Front(module)
     asked = module.functions[name].attributes.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
-    wanted = Wanted(options.stages or 0, warps, room, options.persistent is not False)
+    wanted = Wanted(
+        options.stages or 0, warps, room, options.persistent is not False, bool(options.pingpong)
+    )
     return with_roles(module, name, wanted)
 
 

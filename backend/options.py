@@ -22,7 +22,8 @@ class Options:
     `roles`: on targets that have tensor maps and products by warpgroups, warps of their own load
     for the dots, where the program allows it (None and True); `num_warps` then counts those that
     multiply, `stages` is the slots between them. `persistent`: a block of such a kernel works for
-    many program instances.
+    many program instances. `pingpong`: two warpgroups take these in turns, one writes its result
+    while the other multiplies.
     `watch_waits`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel with
     an error, for kernels that are being made.
     `lines`: the machine code says which line of the program each instruction comes from, for
@@ -37,6 +38,7 @@ class Options:
     registers: int | None = None
     roles: bool | None = None
     persistent: bool | None = None
+    pingpong: bool | None = None
     watch_waits: bool = False
     lines: bool = False
     permit: tuple[str, ...] = ()

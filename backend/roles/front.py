@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import cast
 
+import attrs
+
 from tileir.backend.pipeline.uniform_steps import uniform_steps
 from tileir.backend.prepare import whole
 from tileir.backend.roles.delay import delay
 from tileir.backend.roles.overlap import overlap
 from tileir.backend.roles.persist import persistent
-from tileir.backend.roles.specialise import specialised
+from tileir.backend.roles.pingpong import buffer_bytes, pingpong
+from tileir.backend.roles.specialise import SHARED, specialised
 from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.tma.descriptors import through_descriptors
 from tileir.backend.tma.wrapped import unwrap
@@ -26,6 +29,19 @@ from tileir.passmanager.registry import remark
 def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     """`module` with kernel `name` as roles, where its dots allow it. Raises LinkError and
     PassError."""
+    if not wanted.pingpong or not wanted.persistent:
+        return _with_roles(module, name, wanted)
+    wanted = attrs.evolve(wanted, warps=wanted.warps or 4)
+    first = _with_roles(module, name, wanted)
+    if not first.made:
+        return first
+    taken = buffer_bytes(first.module, first.module.functions[name])
+    room = (wanted.shared or SHARED) - taken
+    outcome = pingpong(_with_roles(module, name, attrs.evolve(wanted, shared=room)).module)
+    return Front(cast(Module, outcome.ir), (*first.remarks, *outcome.remarks), True)
+
+
+def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     if not any(isinstance(op, Dot) for f in module.functions.values() for op in f.ops):
         return Front(module)
     linked = whole(module)

@@ -11,12 +11,14 @@ from tileir.ir import Module
 @attrs.frozen
 class Wanted:
     """What a program may ask for: slots of rings, warps that multiply, bytes of shared memory (0
-    to choose), and whether a block works for many program instances."""
+    to choose), whether a block works for many program instances, and whether two warpgroups take
+    these in turns."""
 
     slots: int = 0
     warps: int = 0
     shared: int = 0
     persistent: bool = True
+    pingpong: bool = False
 
 
 @attrs.frozen

@@ -22,7 +22,9 @@ from tileir.passmanager.registry import lookup
 PASSES = ("roles", "async-pipeline", "coalesce")
 """The passes of the compiler's pipeline that have meta-parameters."""
 
-SWITCHES = {"roles": "roles", "persist": "persistent", "stage-windows": "windows"}
+SWITCHES = {
+    "roles": "roles", "persist": "persistent", "pingpong": "pingpong", "stage-windows": "windows",
+}  # fmt: skip
 """Passes that the compiler may leave out, and its options that say so."""
 
 _NAMES = {"warps": "num_warps", "slots": "stages"}

@@ -19,7 +19,7 @@ from tileir.types import Descriptor
 SIMT = "roles-simt"
 """The whole backend, on the machine of threads."""
 _FRONT = ("cse", "licm", "uniform-steps", "unwrap", "descriptors")
-PRODUCTS = ("unwrap", "descriptors", "persist", "roles", "overlap", "delay", SIMT)
+PRODUCTS = ("unwrap", "descriptors", "persist", "roles", "overlap", "delay", "pingpong", SIMT)
 
 
 def pipeline_of(name: str, seed: int) -> str:
@@ -27,14 +27,16 @@ def pipeline_of(name: str, seed: int) -> str:
     if name in _FRONT:
         return ",".join(_FRONT[: _FRONT.index(name) + 1])
     passes = [*_FRONT]
-    if name == "persist" or seed % 2:
+    if name in ("persist", "pingpong") or seed % 2:
         passes.append("persist")
     if name != "persist":
-        slots = _slots(seed)
-        passes.append(f"roles{{slots={slots}}}" if slots else "roles")
-    if name == "overlap" or (name == "delay" and seed % 4 < 2):
+        warps = 4 if name == "pingpong" else 0
+        passes.append(f"roles{{slots={_slots(seed)},warps={warps}}}")
+    if name == "overlap" or (name in ("delay", "pingpong") and seed % 4 < 2):
         passes.append("overlap")
-    return ",".join([*passes, "delay"] if name == "delay" else passes)
+    if name == "delay" or (name == "pingpong" and seed % 8 < 4):
+        passes.append("delay")
+    return ",".join([*passes, "pingpong"] if name == "pingpong" else passes)
 
 
 def _slots(seed: int) -> int:
@@ -104,6 +106,7 @@ def _on_threads(made: Program, seed: int) -> tuple[bool, str | None, bool]:
     options["stages"] = _slots(seed) or None
     if seed % 2:
         options["persistent"] = False
+    options["pingpong"] = seed % 3 == 0
     try:
         SimtExecutor().launch(made.module, made.kernel, made.grid, arguments, **options)
     except Exception as error:

@@ -11,6 +11,7 @@ from tileir.testing.protocols import PIPELINES, Case, Runner, product, sites, so
     ("case", "needless"),
     [
         (product("persist", PIPELINES["persist"]), []),
+        (product("pingpong", PIPELINES["pingpong"]), []),
         (
             product("roles", PIPELINES["roles"]),
             # Nothing was copied out of the buffer before it is written first.
