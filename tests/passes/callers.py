@@ -16,7 +16,7 @@ from tileir.errors import InterpretError
 from tileir.interp import interpret
 from tileir.ir import Function, Module
 from tileir.textual import parse, print_module
-from tileir.types import Pointer, Tile, Type, element_of
+from tileir.types import AddressSpace, Pointer, Tile, Type, element_of
 
 SIZE = 512
 LIMIT = 20_000
@@ -29,8 +29,11 @@ DTYPES: dict[str, Any] = {
 def outcome(module: Module, name: str, seed: int) -> dict[str, bytes] | str:
     """The arrays that function `name` leaves when called with numbers drawn from `seed`, or the
     code of what stopped it."""
-    if any(isinstance(pointed(p.type), Pointer) for p in module.functions[name].parameters):
+    types = [p.type for p in module.functions[name].parameters]
+    if any(isinstance(pointed(t), Pointer) for t in types):
         return "an array of addresses has no numbers"
+    if any(isinstance(t, Pointer) and t.space is AddressSpace.SHARED for t in types):
+        return "no array lies in shared memory"
     called = calling(module, module.functions[name])
     arrays = arguments(module.functions[name], seed)
     try:

@@ -112,7 +112,10 @@ def test_what_goes_before(kind: Any) -> None:
     assert np.isnan(sums[:, given.t :]).all() and np.isnan(delta[:, given.t :]).all()
 
 
-@pytest.mark.parametrize("pipeline", (f"{FRONT},roles", f"{FRONT},persist,roles,overlap,delay"))
+ROLES = f"{FRONT},roles", f"{FRONT},persist,roles,overlap,delay,late-waits"
+
+
+@pytest.mark.parametrize("pipeline", ROLES)
 @pytest.mark.parametrize("given", CASES, ids=str)
 def test_roles_interpreted(given: Case, pipeline: str) -> None:
     check(by(pipeline), given, ((32, 64), (64, 32)))
