@@ -165,16 +165,16 @@ def log_pair(x: Term) -> tuple[Pair, Term]:
 def log2(x: Term) -> Term:
     """Logarithm to base 2."""
     mantissa, k = log_pair(x)
-    high, low = plus((k, k.like(0.0)), times(mantissa, constant(k, _PER_LN2_PAIR)))
-    return valid(x, high + low)
+    value, _ = plus((k, k.like(0.0)), times(mantissa, constant(k, _PER_LN2_PAIR)))
+    return valid(x, value)
 
 
 def log10(x: Term) -> Term:
     """Logarithm to base 10."""
     mantissa, k = log_pair(x)
     whole = times((k, k.like(0.0)), constant(k, _LOG10_2_PAIR))
-    high, low = plus(whole, times(mantissa, constant(k, _PER_LN10_PAIR)))
-    return valid(x, high + low)
+    value, _ = plus(whole, times(mantissa, constant(k, _PER_LN10_PAIR)))
+    return valid(x, value)
 
 
 # Powers ---------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def tanh(x: Term) -> Term:
     size = abs(x)
     double = size.call("minimumnum", 30.0) * 2.0
     t = expm1(where(size < 1.0, -double, double))
-    value = where(size < 1.0, -t, 2.0) / (t + 2.0)
+    value = where(size < 1.0, t, 2.0) / (t + 2.0)
     value = where(size < 1.0, value, 1.0 - value)
     return where(nan(x) | (size < 1e-9), x, copysign(value, x))
 

@@ -1,0 +1,171 @@
+"""Mathematical functions as formulas over threads, against numbers of 60 digits: how far off they
+are at worst, in units in the last place. The bounds are measured, so what makes a function worse
+shows, even where it still keeps what its op promises."""
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tileir.backend.cpu.approximate import FORMULAS
+from tileir.backend.functions.formula import Term
+from tileir.backend.functions.payne_hanek import reduce32, reduce64
+from tileir.backend.functions.trigonometric64 import reduce
+from tileir.backend.rules.math import _DOUBLE, _SINGLE
+from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.memory import Memory
+from tileir.machine.functions import _F64
+from tileir.types import F32, F64
+
+DIGITS = 60
+
+
+def computed(function, element, x):
+    thread = SimtThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
+    with np.errstate(all="ignore"):
+        return function(Term(thread, element, Lanes(np.ascontiguousarray(x))))
+
+
+def log(x):
+    return x.ln()
+
+
+def area(x, sign):
+    return (x + (x * x + sign).sqrt()).ln()
+
+
+EXACT = {
+    "exp": lambda x: x.exp(),
+    "exp2": lambda x: (x * Decimal(2).ln()).exp(),
+    "expm1": lambda x: x.exp() - 1,
+    "log": log,
+    "log2": lambda x: x.ln() / Decimal(2).ln(),
+    "log10": lambda x: x.log10(),
+    "log1p": lambda x: (1 + x).ln(),
+    "sinh": lambda x: (x.exp() - (-x).exp()) / 2,
+    "cosh": lambda x: (x.exp() + (-x).exp()) / 2,
+    "tanh": lambda x: 1 - 2 / ((2 * x).exp() + 1),
+    "asinh": lambda x: area(abs(x), 1).copy_sign(x),
+    "acosh": lambda x: area(x, -1),
+    "atanh": lambda x: ((1 + x) / (1 - x)).ln() / 2,
+    "cbrt": lambda x: ((abs(x).ln() / 3).exp()).copy_sign(x),
+    "rsqrt": lambda x: 1 / x.sqrt(),
+}
+
+WORST_F64 = {
+    "acosh": 1.78, "asinh": 2.19, "atanh": 2.01, "cbrt": 0.5, "cosh": 0.99, "exp": 0.69, "exp2":
+    0.78, "expm1": 0.92, "log": 0.72, "log10": 0.5, "log1p": 0.71, "log2": 0.5, "rsqrt": 1.34,
+    "sinh": 1.58, "tanh": 1.94,
+}  # fmt: skip
+WORST_F32 = {
+    "acos": 1.04, "acosh": 1.63, "asin": 1.7, "asinh": 1.52, "atan": 1.03, "atanh": 1.71, "cbrt":
+    0.73, "cos": 1.29, "cosh": 1.32, "erf": 0.78, "erfc": 3.82, "exp": 0.96, "exp2": 0.93,
+    "expm1": 1.47, "log": 0.85, "log10": 0.83, "log1p": 1.28, "log2": 0.81, "rsqrt": 0.5, "sin":
+    1.35, "sinh": 1.4, "tan": 3.05, "tanh": 1.25,
+}  # fmt: skip
+
+
+def domain(name, count):
+    """Numbers that the function takes, of all sizes at which it is not its limit."""
+    random = np.random.default_rng(7)
+    mild, wide = random.uniform(-0.75, 0.75, count), random.uniform(-20, 20, count)
+    small, large = np.exp(random.uniform(-40, 0, count)), np.exp(random.uniform(0, 300, count))
+    if name in ("log", "log2", "log10", "rsqrt"):
+        return np.concatenate([1 + mild, small, large])
+    if name == "acosh":
+        return 1 + np.concatenate([abs(mild), small, large])
+    if name == "atanh":
+        return np.concatenate([mild, small * 0.99, 1 - abs(mild) / 2])
+    if name == "log1p":
+        return np.concatenate([mild, -small * 0.99, small, large])
+    if name in ("asinh", "cbrt"):
+        return np.concatenate([mild, wide, small, large])
+    return np.concatenate([mild, wide, small])
+
+
+@pytest.mark.parametrize("name", sorted(EXACT))
+def test_f64_is_as_near_as_measured(name):
+    x = domain(name, 400)
+    found = computed(_DOUBLE[name], F64, x).handle.array
+    with localcontext() as context:
+        context.prec = DIGITS
+        exact = [EXACT[name](Decimal(float(v))) for v in x]
+        unit = np.spacing(np.abs(np.array([float(e) for e in exact])))
+        off = [abs(Decimal(float(f)) - e) / Decimal(float(u))
+               for f, e, u in zip(found, exact, unit, strict=True)]  # fmt: skip
+    assert max(off) <= WORST_F64[name]
+
+
+@pytest.mark.parametrize("name", sorted(set(_SINGLE) - {"pow", "atan2"}))
+def test_f32_is_as_near_as_measured(name):
+    x = np.minimum(domain(name if name in EXACT else "exp", 4000), 3e38).astype(np.float32)
+    found = computed(_SINGLE[name], F32, x).handle.array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        exact = _F64[name](x.astype(np.float64))
+        off = np.abs(found - exact) / np.spacing(np.abs(exact.astype(np.float32)))
+    assert np.nanmax(off[np.isfinite(off)]) <= WORST_F32[name]
+
+
+@pytest.mark.parametrize(("name", "function", "ulp"), [("ex2", np.exp2, 1), ("lg2", np.log2, 2)])
+def test_a_cpu_is_nearer_than_approximate_instructions(name, function, ulp):
+    """Of base 2, where PTX promises 2 units, and 2^-22 between 1/2 and 2."""
+    random = np.random.default_rng(3)
+    x = (
+        random.uniform(-126, 127, 4000)
+        if name == "ex2"
+        else np.exp2(random.uniform(-140, 127, 4000))
+    )
+    x = x.astype(np.float32)
+    found = computed(FORMULAS[name], F32, x).handle.array.astype(np.float64)
+    exact = function(x.astype(np.float64))
+    off = np.abs(found - exact) / np.spacing(np.abs(exact.astype(np.float32)))
+    assert off.max() <= ulp
+
+
+def pi(bits):
+    """Pi times 2^bits by Machin's formula, a few units off."""
+
+    def arctan(n):
+        term = total = (1 << bits) // n
+        for k in range(3, bits, 2):
+            term //= -n * n
+            total += term // k
+        return total
+
+    return 4 * (4 * arctan(5) - arctan(239))
+
+
+BITS = 1400
+HALF_PI = Fraction(pi(BITS), 1 << (BITS + 1))
+
+
+def far_numbers(dtype, first, last):
+    random = np.random.default_rng(11)
+    x = np.ldexp(random.uniform(1, 2, 300), random.integers(first, last, 300))
+    return (x * random.choice([-1, 1], 300)).astype(dtype)
+
+
+def check_reduced(x, quadrants, sums, least):
+    """Quadrants and rests are those of the nearest multiple of pi/2, rests to `least`."""
+    for value, quadrant, rest in zip(x, quadrants, sums, strict=True):
+        turns = round(Fraction(float(value)) / HALF_PI)
+        exact = Fraction(float(value)) - turns * HALF_PI
+        assert (turns - int(quadrant)) % 4 == 0
+        assert abs(rest - exact) <= least * abs(exact) + least * Fraction(1, 1 << 40)
+
+
+@pytest.mark.parametrize(("function", "first", "last"), [(reduce64, 20, 1023), (reduce, 0, 1023)])
+def test_f64_is_reduced_to_a_hundred_bits(function, first, last):
+    x = np.concatenate([far_numbers(np.float64, first, last), [6381956970095103 * 2.0**797]])
+    quadrants, (high, low) = computed(function, F64, x)
+    pairs = zip(high.handle.array, low.handle.array, strict=True)
+    sums = [Fraction(float(a)) + Fraction(float(b)) for a, b in pairs]
+    check_reduced(x, quadrants.handle.array, sums, Fraction(1, 1 << 80))
+
+
+def test_f32_is_reduced_to_its_own_bits():
+    x = far_numbers(np.float32, 16, 127)
+    quadrants, rest = computed(reduce32, F32, x)
+    sums = [Fraction(float(a)) for a in rest.handle.array]
+    check_reduced(x, quadrants.handle.array, sums, Fraction(1, 1 << 23))
