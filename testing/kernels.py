@@ -6,6 +6,9 @@ from typing import Any
 
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.ir import Module
+from tileir.testing.attention import attention
+
+__all__ = ["GROUP", "attention", "convolution", "matmul"]
 
 GROUP = 8
 """Rows of tiles that program instances work on side by side."""
@@ -87,73 +90,6 @@ def convolution(
         result = sums.get().to(factor).reshape(*whole)
         (y + (((image * high + i) * wide + j) * k + o)).store(result, inside)
     return b.module()
-
-
-def attention(
-    bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = False, keep: bool = False
-) -> Module:
-    """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
-    ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
-    Blocks of keys that every row sees come first, without masks of scores; `causal`, instances
-    with most of them do. `keep` adds the parameters `sums`, [heads, kept], and `kept`, at least t:
-    what each row's weights add up to, as a logarithm in base 2."""
-    b = Builder()
-    kinds = {name: _buffer(factor) for name in "qkvo"}
-    kept = {"sums": _buffer(F32), "kept": I32} if keep else {}
-    with b.kernel("attention", **kinds, t=I32, scale=F32, **kept) as (q, k, v, o, t, scale, *rest):
-        at = _longest_first(b) if causal else (b.program_id(axis=0), b.program_id(axis=1))
-        first, number = at[0] * bm, at[1]
-        head = number * (t * d)
-        rows, keys, dims = (b.arange(bm) + first)[:, None], b.arange(bn), b.arange(d)
-        inside = (rows < t).broadcast_to(bm, d)
-        place = head + (rows * d + dims[None, :])
-        queries = (q + place).load(inside, 0.0)
-        most = b.var(b.full((bm,), -1e30, F32))
-        sums = b.var(b.full((bm,), 0.0, F32))
-        found = b.var(b.full((bm, d), 0.0, F32))
-
-        def block_of_keys(at: Any, masked: bool) -> None:
-            left = keys < t - at
-            here = keys + at
-            at_k = k + (head + (here[None, :] * d + dims[:, None]))
-            at_v = v + (head + (here[:, None] * d + dims[None, :]))
-            block = at_k.load(left[None, :].broadcast_to(d, bn), 0.0)
-            scores = b.dot(queries, block, b.full((bm, bn), 0.0, F32))
-            if masked:
-                seen = left[None, :].broadcast_to(bm, bn)
-                if causal:
-                    seen = seen & (here[None, :].broadcast_to(bm, bn) <= rows.broadcast_to(bm, bn))
-                scores = b.select(seen, scores, b.full((bm, bn), -1e30, F32))
-            highest = b.reduce(scores, axis=1, combiner="fmaxnum") * scale
-            more = b.fmaxnum(most.get(), highest)
-            far = (-more)[:, None].broadcast_to(bm, bn)
-            weights = b.exp2(b.fma(scores, b.full((bm, bn), scale, F32), far), fast="approx")
-            shrink = b.exp2(most.get() - more, fast="approx")
-            sums.set(sums.get() * shrink + b.reduce(weights, axis=1, combiner="fadd"))
-            kept = found.get() * shrink[:, None].broadcast_to(bm, d)
-            values = at_v.load(left[:, None].broadcast_to(bn, d), 0.0)
-            found.set(b.dot(weights.to(factor), values, kept))
-            most.set(more)
-
-        whole = (first if causal else t) // bn * bn
-        with b.for_(0, whole, bn) as at:
-            block_of_keys(at, masked=False)
-        with b.for_(whole, b.smin(t, first + bm) if causal else t, bn) as at:
-            block_of_keys(at, masked=True)
-        if keep:
-            row = b.arange(bm) + first
-            total = most.get() + b.log2(sums.get(), fast="approx")
-            (rest[0] + (number * rest[1] + row)).store(total, row < t)
-        result = found.get() / sums.get()[:, None].broadcast_to(bm, d)
-        (o + place).store(result.to(factor), inside)
-    return b.module()
-
-
-def _longest_first(b: Builder) -> tuple[Any, Any]:
-    """Block of rows and head of this instance, the last blocks of all heads before others."""
-    blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
-    number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
-    return blocks - 1 - number // heads, number % heads
 
 
 def _buffer(element: Any) -> Any:

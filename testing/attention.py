@@ -1,0 +1,95 @@
+"""Attention forward as an ordinary program of pointers, masks, one loop and two dots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.ir import Module
+
+SLACK = 8.0
+"""How far scores may pass what they are taken relative to, as a logarithm in base 2: sums are
+rescaled only beyond it."""
+
+_NEVER = -1e30
+"""A score that has no weight."""
+
+
+def attention(
+    bm: int, bn: int, d: int, factor: Any = F16, result: Any = None, *, causal: bool = False,
+    keep: bool = False, grouped: bool = False, turned: bool = False, slack: float = SLACK,
+) -> Module:  # fmt: skip
+    """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
+    ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
+    Blocks of keys that every row sees have no masks of scores; `causal`, instances with most of
+    them come first. `keep` adds the parameters `sums`, [heads, kept], and `kept`, at least t: what
+    each row's weights add up to, as a logarithm in base 2. `grouped` adds `group`: so many heads
+    of queries share one of keys and values. `turned`: v is [heads, d, t], as products of 8-bit
+    factors need it. o is of type `result`, or that of the factors."""
+    b = Builder()
+    kinds = {name: _buffer(factor) for name in "qkv"} | {"o": _buffer(result or factor)}
+    more: dict[str, Any] = {"sums": _buffer(F32), "kept": I32} if keep else {}
+    more |= {"group": I32} if grouped else {}
+    with b.kernel("attention", **kinds, t=I32, scale=F32, **more) as (q, k, v, o, t, scale, *rest):
+        tile = _longest_first(b) if causal else (b.program_id(axis=0), b.program_id(axis=1))
+        first, number = tile[0] * bm, tile[1]
+        rows, keys, dims = (b.arange(bm) + first)[:, None], b.arange(bn), b.arange(d)
+        inside = (rows < t).broadcast_to(bm, d)
+        place = number * (t * d) + (rows * d + dims[None, :])
+        queries = (q + place).load(inside, 0.0)
+        head = (number // rest[-1] if grouped else number) * (t * d)
+        most = b.var(b.full((bm,), _NEVER, F32))
+        sums = b.var(b.full((bm,), 0.0, F32))
+        found = b.var(b.full((bm, d), 0.0, F32))
+        end = b.smin(t, first + bm) if causal else t
+        whole = b.smin(t, first + 1) if causal else t
+        bits = {"max_imprecise": max(bn, d)} if factor.bits == 8 else {}
+        with b.for_(0, end, bn) as at:
+            left, here = (keys < t - at), keys + at
+            at_k = k + (head + (here[None, :] * d + dims[:, None]))
+            block = at_k.load(left[None, :].broadcast_to(d, bn), 0.0)
+            scores = b.var(b.dot(queries, block, b.full((bm, bn), 0.0, F32), **bits))
+            with b.if_(at + bn > whole):
+                seen = left[None, :].broadcast_to(bm, bn)
+                if causal:
+                    seen = seen & (here[None, :].broadcast_to(bm, bn) <= rows.broadcast_to(bm, bn))
+                scores.set(b.select(seen, scores.get(), b.full((bm, bn), _NEVER, F32)))
+            level = _level(b, most.get(), scores.get(), scale, slack)
+            below = (-level)[:, None].broadcast_to(bm, bn)
+            relative = b.fma(scores.get(), b.full((bm, bn), scale, F32), below)
+            weights = b.exp2(relative, fast="approx")
+            shrink = b.exp2(most.get() - level, fast="approx")
+            sums.set(sums.get() * shrink + b.reduce(weights, axis=1, combiner="fadd"))
+            kept = found.get() * shrink[:, None].broadcast_to(bm, d)
+            by_key = here[:, None] * d + dims[None, :]
+            place_v = dims[None, :] * t + here[:, None] if turned else by_key
+            values = (v + (head + place_v)).load(left[:, None].broadcast_to(bn, d), 0.0)
+            found.set(b.dot(weights.to(factor), values, kept, **bits))
+            most.set(level)
+        if keep:
+            total = most.get() + b.log2(sums.get(), fast="approx")
+            row = b.arange(bm) + first
+            (rest[0] + (number * rest[1] + row)).store(total, row < t)
+        outcome = found.get() * (1.0 / sums.get())[:, None].broadcast_to(bm, d)
+        (o + place).store(outcome.to(result or factor), inside)
+    return b.module()
+
+
+def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> Any:
+    """What the scores of each row are taken relative to from here on: what it was, `most`, unless
+    one is higher by more than `slack`."""
+    highest = b.reduce(scores, axis=1, combiner="fmaxnum") * scale
+    if not slack:
+        return b.fmaxnum(highest, most)
+    return b.select(highest > most + slack, highest, most)
+
+
+def _longest_first(b: Builder) -> tuple[Any, Any]:
+    """Block of rows and head of this instance, the last blocks of all heads before others."""
+    blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
+    number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
+    return blocks - 1 - number // heads, number % heads
+
+
+def _buffer(element: Any) -> Any:
+    return arg(pointer(element), aligned=16, noalias=True)
