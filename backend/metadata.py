@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
+from tileir.analysis.clusters import ranks
 from tileir.analysis.effects import effects
 from tileir.backend.llvm.text import kernel_name
 from tileir.errors import CompileError, Diagnostic
@@ -60,8 +61,8 @@ class Metadata:
     where they are asked for at launch) and the parameters.
 
     `axes`: how many extents of the grid the program looks at; any other extent only repeats it.
-    `cluster`: blocks of a cluster. `registers`, `spills` and `stack`, in bytes but for the first,
-    are of a thread and known once the code is assembled.
+    `cluster`: blocks that work for one program instance together. `registers`, `spills` and
+    `stack`, in bytes but for the first, are of a thread and known once the code is assembled.
     """
 
     kernel: str
@@ -94,6 +95,12 @@ class Metadata:
         """Threads of a block."""
         return self.num_warps * 32
 
+    def blocks(self, grid: Sequence[int]) -> tuple[int, int, int]:
+        """The grid of blocks for one of program instances, of 1 to 3 extents."""
+        extents = zip((*grid, 1, 1)[:3], self.cluster, strict=True)
+        x, y, z = (n * blocks for n, blocks in extents)
+        return x, y, z
+
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold, in the order of the fields."""
         return attrs.asdict(self)
@@ -121,7 +128,7 @@ def metadata_of(
     plan = tuple(HostStep(m[1], v) for k, v in last.metadata.items() if (m := _HOST.fullmatch(k)))
     return Metadata(
         kernel.name, target, num_warps, shared, dynamic, arguments_of(kernel, prepared),
-        axes=_axes(prepared), cluster=_cluster(last.functions[kernel.name]),
+        axes=_axes(prepared), cluster=(ranks(last, last.functions[kernel.name]), 1, 1),
         globals=tuple(g.name for g in last.globals.values() if not g.external),
         host_plan=plan,
     )  # fmt: skip
@@ -156,10 +163,3 @@ def arguments_of(function: Function, prepared: Function) -> tuple[Argument, ...]
 def _axes(function: Function) -> int:
     asked = [op.axis for op in function.ops if isinstance(op, GridQuery)]
     return max(asked, default=-1) + 1
-
-
-def _cluster(function: Function) -> tuple[int, int, int]:
-    stated = function.attributes.get("cluster", ())
-    extents = stated if isinstance(stated, tuple) else (stated,)
-    x, y, z = (*(n for n in extents if isinstance(n, int)), 1, 1, 1)[:3]
-    return x, y, z

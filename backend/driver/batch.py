@@ -103,7 +103,6 @@ class Loaded:
         if plan.dynamic:
             self.cuda.allow_shared(function, plan.shared)
         shared = plan.shared if plan.dynamic else 0
-        extents = (*grid, 1, 1)[:3]
         packed = pack(plan.parameters, values)
-        self.cuda.launch(function, extents, plan.num_warps * 32, shared, 0, packed)
+        self.cuda.launch(function, plan.blocks(grid), plan.num_warps * 32, shared, 0, packed)
         self.cuda.synchronize()

@@ -11,6 +11,7 @@ import attrs
 
 from tileir.errors import Diagnostic, LaunchError, TileirError
 
+_CLUSTER_ATTRIBUTE = "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED"
 _SHARED_ATTRIBUTE = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
 
 
@@ -97,6 +98,11 @@ class Driver:
         """Let `function` have `size` bytes of shared memory per block."""
         kind = getattr(self.cuda.CUfunction_attribute, _SHARED_ATTRIBUTE)
         self.check(self.cuda.cuFuncSetAttribute(function, kind, size), "cuFuncSetAttribute")
+
+    def allow_clusters(self, function: Any) -> None:
+        """Let `function` have clusters of more blocks than every machine has."""
+        kind = getattr(self.cuda.CUfunction_attribute, _CLUSTER_ATTRIBUTE)
+        self.check(self.cuda.cuFuncSetAttribute(function, kind, 1), "cuFuncSetAttribute")
 
     def launch(
         self, function: Any, grid: Sequence[int], threads: int, shared: int, stream: int,

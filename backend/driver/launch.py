@@ -33,6 +33,9 @@ __all__ = ["Kernel", "Tensor", "pack"]
 _MOST_MAPS = 1024
 """Tensor maps that a kernel keeps."""
 
+_PORTABLE = 8
+"""Blocks of a cluster that every machine with clusters has (CUDA C++ Programming Guide)."""
+
 
 class Kernel:
     """A compiled kernel, loaded when it is first launched on a device.
@@ -45,6 +48,7 @@ class Kernel:
         self._lock = threading.Lock()
         self._functions: dict[int, Any] = {}
         self._maps: dict[MapValues, Any] = {}
+        self._suited: dict[tuple[int, ...] | None, Kernel] = {}
         self._blocks: int | None = None
         self._filled = Filled()
         self._dispatcher: Dispatcher | None = None
@@ -104,10 +108,19 @@ class Kernel:
             raise _error("the arguments do not fit the kernel's tensor maps")
         return Kernel(found)
 
+    def suited(self, units: tuple[int, ...] | None) -> Kernel:
+        """The kernel for arguments that the host plan refuses; `units` as it says of them."""
+        with self._lock:
+            if units not in self._suited:
+                found = None if units is None else self.compiled.suited(units)
+                self._suited[units] = self.plain if found is None else Kernel(found)
+            return self._suited[units]
+
     def blocks(self, cuda: Driver) -> int:
-        """Blocks that work at once, where each works for many program instances."""
+        """Blocks, or clusters of them, that work at once, where each works for many program
+        instances."""
         if self._blocks is None:
-            self._blocks = cuda.multiprocessors()
+            self._blocks = max(1, cuda.multiprocessors() // self.compiled.plan.cluster[0])
         return self._blocks
 
     def map(self, cuda: Driver, values: MapValues) -> Any:
@@ -130,10 +143,14 @@ class Kernel:
             numbers = [as_number(value) for value in values]
             found = arranged(host, (*grid, 1, 1)[:3], numbers, self.blocks(cuda))
             if found is None:
-                return self.plain.repeatable(cuda, grid, values, stream)
+                other = self.suited(host.unmapped((*numbers, 1, 1, 1)[: host.arguments]))
+                launch = other.repeatable if other.compiled.host is None else other.start
+                return launch(cuda, grid, values, stream)
             grid = found.grid
             values = [*values, *(ctypes.c_int32(n) for n in found.extents)]
             values += [self.map(cuda, each) for each in found.maps]
+            return self.repeatable(cuda, grid, values, stream)
+        if plan.cluster != (1, 1, 1):
             return self.repeatable(cuda, grid, values, stream)
         function, shared = self.function(cuda), plan.shared if plan.dynamic else 0
         cuda.launch(function, grid, plan.threads, shared, stream, values)
@@ -145,7 +162,7 @@ class Kernel:
         """Launch with C values, and what does so again."""
         plan, function = self.compiled.plan, self.function(cuda)
         again = cuda.prepared(
-            function, grid, plan.threads, plan.shared if plan.dynamic else 0, values
+            function, plan.blocks(grid), plan.threads, plan.shared if plan.dynamic else 0, values
         )
         again(stream)
         return again
@@ -155,6 +172,8 @@ class Kernel:
         function = cuda.load(self.compiled, plan.symbol)
         if plan.dynamic:
             cuda.allow_shared(function, plan.shared)
+        if plan.cluster[0] > _PORTABLE:
+            cuda.allow_clusters(function)
         return function
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from tileir.analysis.clusters import ranks
 from tileir.backend.collector import collector_paused
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.lines import LineTable, together
@@ -76,9 +77,10 @@ def written(unit: Unit, target: Target, index: int) -> Written:
     ]
     declarations: dict[str, None] = {}
     table = LineTable(index) if unit.lines else None
-    threads = unit.num_warps * target.lanes
+    threads, cluster = unit.num_warps * target.lanes, _cluster(module, function, target)
     for found in (function, *reached(module, function)):
         thread = _thread(unit, found, threads, scope)
+        thread.cluster = cluster
         thread.f8_conversion, thread.table = target.f8_conversion, table
         offsets = unit.memory.offsets if found is function else {}
         contiguity = Contiguity.of(found)
@@ -92,8 +94,19 @@ def written(unit: Unit, target: Target, index: int) -> Written:
         bounds += f' "nvvm.maxnreg"="{unit.registers}"'
     if any(op.mnemonic == ROLE and op.registers for op in function.ops):  # type: ignore[attr-defined]
         bounds += ' "nvvm.minctasm"="1"'
+    if cluster > 1:
+        bounds += f' "nvvm.cluster_dim"="{cluster}"'
     definitions.append(f"attributes #{_FIRST + index} = {{ nounwind {bounds} }}")
     return Written(tuple(declarations), tuple(definitions), table)
+
+
+def _cluster(module: Module, function: Function, target: Target) -> int:
+    """Blocks of a cluster. Raises CompileError (TIR0708)."""
+    found = ranks(module, function)
+    if found > 1 and not target.clusters:
+        message = f"a cluster of {found} blocks: {target.name} has none"
+        raise CompileError(Diagnostic("TIR0708", message, function.location))
+    return found
 
 
 def _thread(unit: Unit, function: Function, threads: int, scope: str) -> LlvmThread:

@@ -68,6 +68,10 @@ class LlvmHopper(LlvmMemory):
         self._chosen("mbarrier.arrive.shared::cta.b64 _, [$0];", [self._at(offset)], first)
 
     def mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
+        self.wait_at(offset, parity, "")
+
+    def wait_at(self, offset: Handle, parity: Handle, order: str) -> None:
+        """Wait for a phase; `order` says what comes before then, '' for what the block did."""
         again, after = self.fresh_label("wait"), self.fresh_label("waited")
         where = self._at(offset)
         before, started = self.label, self.fresh()
@@ -76,7 +80,7 @@ class LlvmHopper(LlvmMemory):
         place = len(self.lines)
         self.lines.append("")
         text = (
-            "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; "
+            f"{{ .reg .pred p; mbarrier.try_wait.parity{order}.shared::cta.b64 p, [$1], $2; "
             "selp.b32 $0, 1, 0, p; }"
         )
         constraints = '"=r,r,r,~{memory}"'

@@ -87,7 +87,7 @@ class _RoleThread(LlvmThread):
     def __init__(self, kernel: LlvmKernel, number: int, first: int, warps: int) -> None:
         super().__init__(f"r{number}t", kernel.scope, f"r{number}.")
         self.f8_conversion, self.watched = kernel.f8_conversion, kernel.watched
-        self.table, self.place = kernel.table, kernel.place
+        self.table, self.place, self.cluster = kernel.table, kernel.place, kernel.cluster
         self.number, self.first, self.warps = number, first, warps
         self._met = True
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tileir.backend.llvm.clusters import LlvmClusters
 from tileir.backend.llvm.folding import folded, is_literal
-from tileir.backend.llvm.hopper import LlvmHopper
 from tileir.backend.llvm.mma import LlvmMatrices
 from tileir.backend.llvm.outside import LlvmOutside
 from tileir.backend.llvm.text import llvm_type, mangled, memory_type
@@ -15,7 +15,7 @@ from tileir.types import I32, Element, Pointer, Type
 Handle = str
 
 
-class LlvmThread(LlvmMatrices, LlvmHopper, LlvmOutside):
+class LlvmThread(LlvmMatrices, LlvmClusters, LlvmOutside):
     """Writes instructions for one thread; handles are LLVM operands without their type."""
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
@@ -113,17 +113,15 @@ class LlvmThread(LlvmMatrices, LlvmHopper, LlvmOutside):
         if self._outer is not None:
             text = "{ .reg .b32 t; mov.u32 t, %tid.x; shfl.sync.bfly.b32 $0, t, 0, 31, -1; }"
             return self.emit(f'call i32 asm sideeffect "{text}", "=r"() #4')
-        return self._register("tid.x")
+        return self._read("tid.x")
 
     def program_id(self, axis: int) -> Handle:
-        return self.once(f"program {axis}", lambda: self._register(f"ctaid.{'xyz'[axis]}"))
+        word = "clusterid" if self.cluster > 1 and not axis else "ctaid"
+        return self.once(f"program {axis}", lambda: self._read(f"{word}.{'xyz'[axis]}"))
 
     def program_count(self, axis: int) -> Handle:
-        return self.once(f"programs {axis}", lambda: self._register(f"nctaid.{'xyz'[axis]}"))
-
-    def _register(self, name: str) -> Handle:
-        self.declare(f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}()")
-        return self.emit(f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()")
+        word = "nclusterid" if self.cluster > 1 and not axis else "nctaid"
+        return self.once(f"programs {axis}", lambda: self._read(f"{word}.{'xyz'[axis]}"))
 
     def role(self, lowering: Any, op: Any) -> None:
         """Only kernels start roles (`tileir.backend.llvm.roles`)."""

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 import attrs
 
 from tileir.backend.layouts.mma import Mma
+from tileir.backend.lower.across import Across
 from tileir.backend.lower.beside import Beside
 from tileir.types import Element, Pointer, Type
 
@@ -57,7 +58,7 @@ class Number:
     hexadecimal: bool = False
 
 
-class Thread(Beside, Protocol):
+class Thread(Beside, Across, Protocol):
     """One thread of a block, as a rule sees it."""
 
     f8_conversion: bool

@@ -40,14 +40,18 @@ _HOLDERS = {
 
 _TOUCHES = Effects.READ | Effects.WRITE
 
-_MEETING = frozenset({"gpu.barrier", "barrier", "gpu.mbarrier_alloc", "gpu.join"})
+_MEETING = frozenset(
+    {"gpu.barrier", "barrier", "gpu.mbarrier_alloc", "gpu.join", "gpu.remote_arrive"}
+)
 """Ops whose rules wait for all threads themselves, before they do anything."""
 
 
 _TRUSTED = frozenset(
-    {"gpu.mbarrier_expect", "gpu.mbarrier_arrive", "gpu.mbarrier_wait", "gpu.async_fence"}
+    {"gpu.mbarrier_expect", "gpu.mbarrier_arrive", "gpu.mbarrier_wait", "gpu.async_fence",
+     "gpu.cluster_arrive", "gpu.cluster_wait", "gpu.remote_wait"}
 )  # fmt: skip
-"""Ops that order what copies and products beside the threads do: as the program has them."""
+"""Ops that order what copies and products beside the threads do, and blocks of a cluster: as the
+program has them."""
 
 
 @attrs.frozen

@@ -19,14 +19,15 @@ from tileir.layout import Layout, Vector, layout
 from tileir.types import I1, I32, Tile
 
 
-def load_window(lowering: Lowering, window: Window, tile: Tile) -> Fragment:
-    """Read `tile` as its layout says; padding reads some other element."""
-    whole = load_matrices(lowering, window, tile)
+def load_window(lowering: Lowering, window: Window, tile: Tile, rank: Any = None) -> Fragment:
+    """Read `tile` as its layout says, from the shared memory of block `rank` of the cluster, an
+    i32, or of this one; padding reads some other element."""
+    whole = load_matrices(lowering, window, tile) if rank is None else None
     if whole is not None:
         return whole
     order = _fast_first(tile.layout, window.place.fast)
     if order is not tile.layout:
-        taken = load_window(lowering, window, Tile(tile.element, tile.shape, order))
+        taken = load_window(lowering, window, Tile(tile.element, tile.shape, order), rank)
         at = {vector: register for register, vector in enumerate(order.registers)}
         return [taken[at[vector]] for vector in tile.layout.registers]
     thread, width = lowering.thread, vector_width(window, tile)
@@ -40,7 +41,10 @@ def load_window(lowering: Lowering, window: Window, tile: Tile) -> Fragment:
         if inside is not None:
             safe = added(thread, [thread.integer(window.place.base), window.start])
             at = thread.select(I32, inside, at, safe)
-        found += thread.load_shared(tile.element, width, at)
+        if rank is None:
+            found += thread.load_shared(tile.element, width, at)
+        else:
+            found += thread.load_remote(tile.element, width, at, rank)
     return found
 
 

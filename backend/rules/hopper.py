@@ -64,7 +64,7 @@ def _more_barriers(lowering: Lowering, op: Any) -> bool:
     return False
 
 
-def _barrier_of(lowering: Lowering, op: Any, barrier: Any, index: Any) -> Any:
+def barrier_of(lowering: Lowering, op: Any, barrier: Any, index: Any) -> Any:
     """Where barrier `index` lies."""
     made = lowering.origin(barrier)
     if made is None or made.mnemonic != "gpu.mbarrier_alloc":
@@ -74,20 +74,20 @@ def _barrier_of(lowering: Lowering, op: Any, barrier: Any, index: Any) -> Any:
 
 
 def _mbarrier_expect(lowering: Lowering, op: Any) -> list[Fragment]:
-    where = _barrier_of(lowering, op, op.barrier, op.index)
+    where = barrier_of(lowering, op, op.barrier, op.index)
     lowering.thread.mbarrier_expect(where, op.bytes, lowering.chosen())
     return []
 
 
 def _mbarrier_arrive(lowering: Lowering, op: Any) -> list[Fragment]:
-    where = _barrier_of(lowering, op, op.barrier, op.index)
+    where = barrier_of(lowering, op, op.barrier, op.index)
     held = None if op.held is None else lowering.scalar(op.held)
     lowering.thread.mbarrier_arrive(where, held)
     return []
 
 
 def _mbarrier_wait(lowering: Lowering, op: Any) -> list[Fragment]:
-    where = _barrier_of(lowering, op, op.barrier, op.index)
+    where = barrier_of(lowering, op, op.barrier, op.index)
     lowering.thread.mbarrier_wait(where, lowering.scalar(op.parity))
     return []
 
@@ -134,7 +134,7 @@ def _slot(lowering: Lowering, op: Any, buffer: Any, slot: Any) -> tuple[SharedTi
 
 
 def _tma_load(lowering: Lowering, op: Any) -> list[Fragment]:
-    barrier = _barrier_of(lowering, op, op.barrier, op.index)
+    barrier = barrier_of(lowering, op, op.barrier, op.index)
     map_, chosen = lowering.scalar(op.descriptor), lowering.chosen()
     for offset, indices in _boxes(lowering, op):
         lowering.thread.tma_load(map_, offset, barrier, indices, chosen)

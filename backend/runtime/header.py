@@ -66,6 +66,10 @@ def _load(name: str, plan: Metadata) -> str:
   if (!result)
     result = cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                 {name}_shared);"""
+    if plan.cluster[0] > 8:
+        allowed += """
+  if (!result)
+    result = cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);"""  # noqa: E501 - a line of C
     return f"""\
 /* Load the kernel into the current context. */
 static inline CUresult {name}_load(CUmodule *module, CUfunction *function)
@@ -84,6 +88,7 @@ def _launch(name: str, plan: Metadata) -> str:
     checked = f"  if ({' || '.join(checks)})\n    return CUDA_ERROR_INVALID_VALUE;\n"
     addresses = ", ".join(f"&{word}" for _, word, _ in parameters) or "0"
     shared = f"{name}_shared" if plan.dynamic else "0"
+    blocks = "" if plan.cluster[0] == 1 else f" * {plan.cluster[0]}"
     return f"""\
 /* Launch it for every instance of a grid, and return at once. CUDA_ERROR_INVALID_VALUE where an
    argument is not what the kernel was compiled for. */
@@ -92,7 +97,7 @@ static inline CUresult {name}_launch(
 {{
 {checked if checks else ""}\
   void *arguments[] = {{{addresses}}};
-  return cuLaunchKernel(function, grid_x, grid_y, grid_z, {name}_threads, 1, 1, {shared}, stream,
+  return cuLaunchKernel(function, grid_x{blocks}, grid_y, grid_z, {name}_threads, 1, 1, {shared}, stream,
                         arguments, 0);
 }}"""  # noqa: E501 - a line of C
 

@@ -92,9 +92,9 @@ class BesideThreads:
 
     def mbarrier_init(self, offset: Any, arrivals: int, chosen: Any) -> None:
         if self._doing(chosen):
-            at = self._agreed(offset)
+            at, view = self._agreed(offset), self.crewman.view
             self.memory.check_aligned(np.array([at]), 8, np.array([True]))
-            self.yard.begin(at, arrivals)
+            self.yard.begin(view.base + at, arrivals, view)
             self.memory.expect(bytes_of([at], 8), True)
 
     def mbarrier_ready(self) -> None:
@@ -102,23 +102,26 @@ class BesideThreads:
 
     def mbarrier_expect(self, offset: Any, size: int, chosen: Any) -> None:
         if self._doing(chosen):
-            found = self.yard.barrier(self._agreed(offset))
+            found = self._barrier(offset)
             found.expect(size)
             self._arrive(found, 1)
 
     def mbarrier_arrive(self, offset: Any, when: Any) -> None:
         self.warp_barrier()  # type: ignore[attr-defined]
         if when is None or self._agreed(when):
-            found = self.yard.barrier(self._agreed(offset))
+            found = self._barrier(offset)
             found.epochs[self.crewman.view.agent] = self.memory.clock.epoch
             self._arrive(found, self.threads // 32)
+
+    def _barrier(self, offset: Any) -> Any:
+        return self.yard.barrier(self.crewman.view.base + self._agreed(offset))
 
     def _arrive(self, found: Any, count: int) -> None:
         self.crewman.view.publish(found.coming)
         found.arrive(count)
 
     def mbarrier_wait(self, offset: Any, parity: Any) -> None:
-        found, asked = self.yard.barrier(self._agreed(offset)), self._agreed(parity) % 2
+        found, asked = self._barrier(offset), self._agreed(parity) % 2
         if found.phase % 2 == asked:
             raise WaitingError(lambda: found.phase % 2 != asked, found.why)
         view, clock = self.crewman.view, self.memory.clock
@@ -132,8 +135,8 @@ class BesideThreads:
     ) -> None:
         if not self._doing(chosen):
             return
-        at = self._box(map, self._agreed(offset))
-        found = self.yard.barrier(self._agreed(barrier))
+        at, view = self._box(map, self._agreed(offset)), self.crewman.view
+        found = self._barrier(barrier)
         start = [self._agreed(i) for i in indices]
         self._to_write(at)
 
@@ -141,7 +144,7 @@ class BesideThreads:
             self.memory.expect(at, False)
             self.memory.shared[at] = map.read(self.memory, start)
             self.memory.written[at] = True
-            self.yard.order.wrote(found.agent, found.phase + 1, at, threads=False)
+            view.landed(found.agent, found.phase + 1, at)
             found.bytes -= len(at)
             found.settle()
 
@@ -149,9 +152,7 @@ class BesideThreads:
 
     def _to_write(self, at: Array) -> None:
         """A copy begins to write."""
-        view = self.crewman.view
-        view.order.check_write(view, at, f"a copy that {view.name} begins")
-        view.order.check_fenced(at, "a copy writes")
+        self.crewman.view.begin_copy(at)
         self.memory.touched.check_write(at, 0)
         self.memory.check_still(at)
         self.memory.expect(at, True)
@@ -176,10 +177,9 @@ class BesideThreads:
             raise AssertionError(f"{what} byte {at.max()} of {self.memory.shared_bytes}")
         self.memory.check_still(at)
         self.memory.check_written(at, what)
-        self.yard.order.check_fenced(at, what)
+        self.crewman.view.begin_reading(at, what)
         for thread in threads.tolist():
             self.memory.touched.read(at, np.full(len(at), thread))
-        self.crewman.begin_reading(at)
 
     def tma_commit(self, chosen: Any) -> None:
         if self._doing(chosen):
@@ -191,7 +191,7 @@ class BesideThreads:
         while self._doing(chosen) and len(groups) > pending:
             for flight, at in groups.pop(0):
                 flight.finish()
-                self.crewman.end_reading(at)
+                self.crewman.view.end_reading(at)
                 self.memory.touched.read(at, np.zeros(len(at), np.int64))
 
     def async_fence(self) -> None:
@@ -232,7 +232,7 @@ class BesideThreads:
         while len(groups) > pending:
             group = groups.pop(0)
             group.sums = group.finish()
-            self.crewman.end_reading(group.at)
+            self.crewman.view.end_reading(group.at)
             self.memory.touched.read(group.at, np.zeros(len(group.at), np.int64))
             self.memory.touched.read(group.at, np.full(len(group.at), self.threads - 1))
         return [self._landed(v, element) for v in values]

@@ -9,6 +9,7 @@ the program are uniform, and `when` computes under a mask. Shared memory is one 
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
+from tileir.analysis.clusters import ranks
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.lower.lowering import Lowering, Rule
 from tileir.backend.lower.thread import Number
@@ -23,6 +25,7 @@ from tileir.backend.memory.scratch import Plan
 from tileir.backend.rules import rules
 from tileir.backend.simt.accesses import Accesses
 from tileir.backend.simt.beside import BesideThreads
+from tileir.backend.simt.clusters import AcrossBlocks
 from tileir.backend.simt.copies import Copies
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.mma import Matrices
@@ -46,7 +49,7 @@ class Lanes:
     array: Array
 
 
-class SimtThread(Accesses, Matrices, Copies, BesideThreads, Numbers):
+class SimtThread(Accesses, Matrices, Copies, BesideThreads, AcrossBlocks, Numbers):
     """All threads of one block of one grid."""
 
     def __init__(
@@ -57,7 +60,7 @@ class SimtThread(Accesses, Matrices, Copies, BesideThreads, Numbers):
         self.call_function: Callable[..., list[Lanes]] | None = None
         self._known: dict[str, Any] = {}
         self.handle = Lanes
-        self.barriers = 0
+        self.barriers, self.ended = 0, False
         self.op: Op | None = None
         self.runs = 0
         """The op whose rule runs, and how many ran before."""
@@ -234,12 +237,17 @@ class _Execution(Lowering):
     last: Any = attrs.field(init=False, default=None)
     waiting: WaitingError | None = attrs.field(init=False, default=None)
 
+    def bind(self, arguments: Sequence[Any]) -> None:
+        """Let a kernel's parameters hold `arguments`: numbers, and addresses."""
+        thread: Any = self.thread
+        for parameter, value in zip(self.function.parameters, arguments, strict=True):
+            self.values[parameter.value] = [_argument(thread, parameter.type, value)]
+
     def execute(self, arguments: Sequence[Any]) -> list[Any]:
         """The function's results, for one that waits for nobody."""
         for parameter, argument in zip(self.function.parameters, arguments, strict=True):
             self.values[parameter.value] = [argument]
-        for _ in self.steps():
-            pass
+        deque(self.steps(), maxlen=0)
         return [self.scalar(v) for v in self.last.inputs]
 
     def steps(self) -> Iterator[WaitingError | None]:
@@ -305,23 +313,26 @@ def run(
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
     handles = [memory.place(a) if isinstance(a, np.ndarray) else a for a in arguments]
     every = itertools.product(*(range(n) for n in reversed(extents)))
+    count = ranks(module, function)
     for program in every if only is None else [(*only, 0, 0)[2::-1]]:
         memory.clear_shared()
-        thread = make(num_warps * target.lanes, program[::-1], extents, memory)
-        thread.f8_conversion = target.f8_conversion
-        values = [
-            _argument(thread, p.type, h) for p, h in zip(function.parameters, handles, strict=True)
-        ]
-        made: Any = thread
-        execution = _Execution(
-            module, function, target, made, contiguity, plan.offsets, table, num_warps
-        )
-        thread.call_function = _caller(module, target, thread, table)
-        if beside(function):
-            done["barriers"] += run_beside(execution, thread, make, values, (seed, *program))
+        blocks: list[_Execution] = []
+        for rank in range(count):
+            seen = memory.of_block() if rank else memory
+            thread = make(num_warps * target.lanes, program[::-1], extents, seen)
+            thread.f8_conversion = target.f8_conversion
+            thread.call_function = _caller(module, target, thread, table)
+            made: Any = thread
+            execution = _Execution(
+                module, function, target, made, contiguity, plan.offsets, table, num_warps
+            )
+            execution.bind(handles)
+            blocks.append(execution)
+        if count > 1 or beside(function):
+            done["barriers"] += run_beside(blocks, make, (seed, *program))
         else:
-            execution.execute(values)
-        done["barriers"] += thread.barriers
+            deque(blocks[0].steps(), maxlen=0)
+        done["barriers"] += sum(b.thread.barriers for b in blocks)  # type: ignore[attr-defined]
     memory.write_back()
     if output is not None:
         output += memory.printed

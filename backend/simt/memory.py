@@ -162,9 +162,22 @@ class Memory:
         self.clock.synchronize()
         self.waiting[:], self.present[:], self.fenced = False, False, False
 
+    def meet_since(self, epoch: int) -> None:
+        """Threads have met that came in `epoch`: nobody has touched anything before."""
+        self.clock.epoch += 1
+        self.clock.block = max(self.clock.block, epoch)
+        self.waiting[:], self.present[:], self.fenced = False, False, False
+
     def synchronize_warps(self) -> None:
         """A barrier of every warp."""
         self.clock.synchronize_warps()
+
+    def peek(self, offset: Array, dtype: Any, held: Array) -> Array:
+        """What lies at `offset` where `held`, as another block reads it."""
+        at, _ = self._shared_bytes(offset, np.dtype(dtype).itemsize, held)
+        self.check_written(at, "another block reads")
+        raw = np.ascontiguousarray(self.shared[at].reshape(-1, np.dtype(dtype).itemsize))
+        return raw.view(dtype)[:, 0]
 
     def load_shared(self, offset: Array, dtype: Any, held: Array, is_bool: bool) -> Array:
         """What lies at `offset`; reading what another thread wrote since the last barrier, or
@@ -230,9 +243,21 @@ class Memory:
 
     def of_role(self, order: View) -> Memory:
         """The same memory as a role sees it, whose threads meet by themselves."""
-        made = copy(self)
-        made.clock, made.order = Clock(), order
+        made = self._apart()
+        made.order = order
         made.touched = Shadow(self.shared_bytes, "shared memory", made.clock)
+        return made
+
+    def of_block(self) -> Memory:
+        """The same buffers as another block sees them, with shared memory of its own."""
+        made = self._apart()
+        made.clear_shared()
+        return made
+
+    def _apart(self) -> Memory:
+        """The same memory for other threads."""
+        made = copy(self)
+        made.clock = Clock()
         made.shadows = [Shadow(s.size, s.where, made.clock) for s in self.shadows]
         made.waiting, made.present = np.zeros(1024, bool), np.zeros(1024, bool)
         return made

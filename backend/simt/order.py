@@ -24,11 +24,15 @@ _NOBODY = -1
 
 @attrs.define(eq=False)
 class Order:
-    """The accesses of all agents to `size` bytes."""
+    """The accesses of all agents to `size` bytes, those of a block behind those of the other where
+    there are several, of `block` bytes each."""
 
     size: int
+    block: int = 0
     names: list[str] = attrs.field(factory=list)
     """Of agents, by number."""
+    homes: list[int] = attrs.field(factory=list)
+    """Of agents, by number: the block they are of."""
     writer: Array = attrs.field(init=False)
     written: Array = attrs.field(init=False)
     """Who wrote a byte last, and what its clock was."""
@@ -45,16 +49,24 @@ class Order:
         self.unfenced = np.zeros(self.size, bool)
         self.reading = np.zeros(self.size, np.int32)
 
-    def agent(self, name: str) -> int:
-        """A new agent."""
-        self.names.append(name)
+    def agent(self, name: str, rank: int = 0) -> int:
+        """A new agent, of block `rank`."""
+        several = self.size > self.block > 0
+        self.names.append(f"{name} of block {rank}" if several else name)
+        self.homes.append(rank)
         return len(self.names) - 1
+
+    def place(self, byte: int) -> str:
+        """A byte for a message."""
+        if self.size > self.block > 0:
+            return f"byte {byte % self.block} of the shared memory of block {byte // self.block}"
+        return f"byte {byte} of shared memory"
 
     def check_read(self, view: View, at: Array) -> None:
         """Raise RaceError where a byte was written that `view` does not come after."""
         wrote = self.writer[at]
         late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > view.of(wrote))
-        self._refuse(late, at, wrote, f"{view.name} reads", "wrote")
+        self.refuse(late, at, wrote, f"{view.name} reads", "wrote")
 
     def check_write(self, view: View, at: Array, who: str = "") -> None:
         """Raise RaceError where a byte was written or read that `view` does not come after, or is
@@ -62,25 +74,24 @@ class Order:
         does = f"{who or view.name} writes"
         wrote = self.writer[at]
         late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > view.of(wrote))
-        self._refuse(late, at, wrote, does, "wrote")
+        self.refuse(late, at, wrote, does, "wrote")
         for agent, clocks in self.reads.items():
             if agent != view.agent:
                 late = clocks[at] > view.known.get(agent, 0)
-                self._refuse(late, at, np.full(len(at), agent), does, "read")
+                self.refuse(late, at, np.full(len(at), agent), does, "read")
         busy = self.reading[at] > 0
         if busy.any():
-            byte = int(at[np.argmax(busy)])
-            raise RaceError(f"race: {does} byte {byte} of shared memory, which a product or a copy "
-                            "under way reads")  # fmt: skip
+            byte = self.place(int(at[np.argmax(busy)]))
+            raise RaceError(f"race: {does} {byte}, which a product or a copy under way reads")
 
     def check_fenced(self, at: Array, what: str) -> None:
         """Raise RaceError where threads wrote a byte that `what`, a unit beside them, accesses,
         and fenced that not."""
         bad = self.unfenced[at]
         if bad.any():
-            byte = int(at[np.argmax(bad)])
-            raise RaceError(f"race: {what} byte {byte} of shared memory, which threads wrote, "
-                            "without gpu.async_fence between")  # fmt: skip
+            byte = self.place(int(at[np.argmax(bad)]))
+            raise RaceError(f"race: {what} {byte}, which threads wrote, without gpu.async_fence "
+                            "between")  # fmt: skip
 
     def wrote(self, agent: int, clock: int, at: Array, *, threads: bool) -> None:
         """Note a write."""
@@ -92,22 +103,25 @@ class Order:
             self.reads[view.agent] = np.zeros(self.size, np.int64)
         self.reads[view.agent][at] = view.clock
 
-    def _refuse(self, bad: Array, at: Array, other: Array, does: str, did: str) -> None:
+    def refuse(self, bad: Array, at: Array, other: Array, does: str, did: str) -> None:
+        """Raise RaceError where any is `bad`: of bytes `at`, by who `did` something to them."""
         if bad.any():
             first = int(np.argmax(bad))
             raise RaceError(
-                f"race: {does} byte {at[first]} of shared memory, which "
+                f"race: {does} {self.place(int(at[first]))}, which "
                 f"{self.names[int(other[first])]} {did}, and nothing orders the two"
             )
 
 
 @attrs.define(eq=False)
 class View:
-    """A role as one of the agents of `order`, which knows others' clocks as far as `known`."""
+    """A role as one of the agents of `order`, which knows others' clocks as far as `known`. Bytes
+    are those of its block, which begins at `base`."""
 
     order: Order
     agent: int
     known: dict[int, int] = attrs.field(factory=dict)
+    base: int = 0
 
     @property
     def name(self) -> str:
@@ -139,19 +153,59 @@ class View:
 
     def read(self, at: Array) -> None:
         """Threads read. Raises RaceError."""
+        self.read_at(self.base + at)
+
+    def read_at(self, at: Array) -> None:
+        """Threads read bytes of any block. Raises RaceError."""
         self.order.check_read(self, at)
         self.order.read(self, at)
 
     def write(self, at: Array) -> None:
         """Threads write. Raises RaceError."""
-        self.order.check_write(self, at)
-        self.order.wrote(self.agent, self.clock, at, threads=True)
+        self.order.check_write(self, self.base + at)
+        self.order.wrote(self.agent, self.clock, self.base + at, threads=True)
 
     def fence(self) -> None:
         """What threads wrote that this role comes after is seen by units beside them."""
-        wrote = self.order.writer
-        before = (wrote == self.agent) | (self.order.written <= self.of(wrote))
-        self.order.unfenced[before] = False
+        mine = self._mine()
+        wrote = self.order.writer[mine]
+        before = (wrote == self.agent) | (self.order.written[mine] <= self.of(wrote))
+        self.order.unfenced[mine] &= ~before
+
+    def _mine(self) -> slice:
+        return slice(self.base, self.base + (self.order.block or self.order.size))
+
+    # Accesses by units beside threads -------------------------------------------------------
+
+    def begin_copy(self, at: Array) -> None:
+        """A copy begins to write. Raises RaceError."""
+        self.order.check_write(self, self.base + at, f"a copy that {self.name} begins")
+        self.order.check_fenced(self.base + at, "a copy writes")
+
+    def landed(self, agent: int, clock: int, at: Array) -> None:
+        """A copy for which `agent` stands has written."""
+        self.order.wrote(agent, clock, self.base + at, threads=False)
+
+    def begin_reading(self, at: Array, what: str) -> None:
+        """A unit beside the threads begins to read, which is `what` it does. Raises RaceError."""
+        self.order.check_fenced(self.base + at, what)
+        self.order.check_read(self, self.base + at)
+        np.add.at(self.order.reading, self.base + at, 1)
+
+    def end_reading(self, at: Array) -> None:
+        """It has read."""
+        np.subtract.at(self.order.reading, self.base + at, 1)
+        self.order.read(self, self.base + at)
+
+    def check_leave(self) -> None:
+        """Raise RaceError where another block has read a byte of this one, and need not have by
+        now, when the block ends."""
+        order, mine = self.order, self._mine()
+        for agent, clocks in order.reads.items():
+            if order.homes[agent] != order.homes[self.agent]:
+                late = clocks[mine] > self.known.get(agent, 0)
+                at = np.arange(mine.start, mine.stop)
+                order.refuse(late, at, np.full(len(at), agent), f"{self.name} ends with", "read")
 
 
 def _join(into: dict[int, int], other: dict[int, int]) -> None:

@@ -4,10 +4,12 @@ own, with the memory that all share."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tileir.backend.lower.roles import by_one, number_of, within
+from tileir.backend.simt.clusters import Meeting
+from tileir.backend.simt.fiber import Fiber
 from tileir.backend.simt.order import Order, View
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.simt.yard import Crewman, Member, WaitingError, Yard
@@ -15,37 +17,61 @@ from tileir.ir import Function
 
 _OPS = ("gpu.role", "gpu.mbarrier_alloc", "gpu.tma_load", "gpu.tma_store", "gpu.wgmma")
 
+KERNEL = "the kernel"
+
 
 def beside(function: Function) -> bool:
     """Whether anything runs beside the threads of a kernel."""
     return any(op.mnemonic in _OPS for op in function.ops)
 
 
-def run_beside(
-    execution: Any, thread: Any, make: Callable[..., Any], values: Sequence[Any],
-    seed: tuple[int, ...],
-) -> int:  # fmt: skip
-    """Run a block, its roles and copies in an order drawn from `seed`. Returns how many barriers
-    roles waited at. Raises AssertionError."""
-    memory = thread.memory
-    order = Order(memory.shared_bytes)
-    thread.yard = yard = Yard(order, random.Random(repr(seed)))
-    thread.make, thread.roles = make, list[Any]()
-    thread.crewman = Crewman(View(order, order.agent("the kernel")))
-    memory.order = thread.crewman.view
-    memory.expect(slice(0, 0), False)
-    for parameter, argument in zip(execution.function.parameters, values, strict=True):
-        execution.values[parameter.value] = [argument]
-    yard.members.append(Member("the kernel", _to_end(execution, thread)))
-    yard.run()
-    return sum(role.barriers for role in thread.roles)
+def run_beside(executions: Sequence[Any], make: Callable[..., Any], seed: tuple[int, ...]) -> int:
+    """Run a block, or the blocks of a cluster, by rank, with roles and copies in an order drawn
+    from `seed`. Returns how many barriers roles waited at. Raises AssertionError."""
+    block, count = executions[0].thread.memory.shared_bytes, len(executions)
+    yard = Yard(Order(count * block, block), random.Random(repr(seed)))
+    yard.meeting = Meeting(count) if count > 1 else None
+    fibers = [_begun(yard, execution, make, rank) for rank, execution in enumerate(executions)]
+    peers = [execution.thread.memory for execution in executions]
+    for execution in executions:
+        execution.thread.peers = peers
+    try:
+        yard.run()
+    finally:
+        for fiber in fibers:
+            if fiber is not None:
+                fiber.close()
+    return sum(role.barriers for e in executions for role in e.thread.roles)
+
+
+def _begun(yard: Yard, execution: Any, make: Callable[..., Any], rank: int) -> Fiber[Any] | None:
+    """Block `rank` as a member; where there are several, on a thread of its own."""
+    thread, order = execution.thread, yard.order
+    thread.yard, thread.make, thread.roles = yard, make, list[Any]()
+    view = View(order, order.agent(KERNEL, rank), base=rank * order.block)
+    thread.crewman, thread.memory.order = Crewman(view), view
+    thread.rank, thread.meeting = rank, yard.meeting
+    thread.cluster = 1 if yard.meeting is None else yard.meeting.ranks
+    thread.memory.expect(slice(0, 0), False)
+    if yard.meeting is None:
+        yard.members.append(Member(view.name, _to_end(execution, thread)))
+        return None
+
+    def steps(fiber: Fiber[Any]) -> Iterator[Any]:
+        thread.fiber = fiber
+        return _to_end(execution, thread)
+
+    made = Fiber(steps)
+    yard.members.append(Member(view.name, made))
+    return made
 
 
 def _to_end(execution: Any, thread: Any) -> Any:
     yield from execution.steps()
     thread.crewman.leave()
-    if any(m.name != "the kernel" for m in thread.yard.members) and thread.roles:
+    if any(not role.ended for role in thread.roles):
         raise RaceError("race: the kernel ends before its roles: gpu.join waits for them")
+    thread.end_block()
 
 
 def start_role(thread: Any, lowering: Any, op: Any) -> None:
@@ -54,33 +80,32 @@ def start_role(thread: Any, lowering: Any, op: Any) -> None:
     function = lowering.module.functions[op.callee]
     order, alone = thread.yard.order, by_one(function)
     first, count = 32 * op.first, 1 if alone else 32 * op.warps
-    view = View(order, order.agent(f"@{op.callee}"))
+    view = View(order, order.agent(f"@{op.callee}", thread.rank), base=thread.crewman.view.base)
     thread.crewman.view.publish(view.known)
     made = thread.make(count, thread.program, thread.grid, thread.memory.of_role(view))
     made.f8_conversion, made.call_function = thread.f8_conversion, thread.call_function
     made.yard, made.crewman, made.view = thread.yard, Crewman(view), view
+    made.rank, made.cluster, made.peers = thread.rank, thread.cluster, thread.peers
     made.taken = lambda handle: thread.taken(handle, first, count)
     inner = within(lowering, op, made)
     thread.roles.append(made)
-    member = Member(f"@{op.callee}", _role_to_end(inner, made))
+    member = Member(view.name, _role_to_end(inner, made))
     thread.yard.members.append(member)
 
 
 def _role_to_end(inner: Any, thread: Any) -> Any:
     yield from inner.steps()
     thread.crewman.leave()
+    thread.ended = True
 
 
 def join_roles(thread: Any) -> None:
     """Wait for all roles, and come after what they did."""
-    names = {member.name for member in thread.yard.members if member.name != "the kernel"}
-    if names:
-        yard = thread.yard
 
-        def others() -> list[str]:
-            return [m.name for m in yard.members if m.name != "the kernel"]
+    def others() -> list[str]:
+        return [role.crewman.view.name for role in thread.roles if not role.ended]
 
+    if others():
         raise WaitingError(lambda: not others(), lambda: f"{', '.join(others())} at gpu.join")
     for role in thread.roles:
         role.crewman.view.publish(thread.crewman.view.known)
-    thread.roles_done = True

@@ -51,6 +51,8 @@ class Barrier:
     phase: int = 0
     coming: dict[int, int] = attrs.field(factory=dict)
     ended: dict[int, int] = attrs.field(factory=dict)
+    maker: tuple[int, int] = (0, 0)
+    """Who began it, and what its clock was."""
     epochs: dict[int, int] = attrs.field(factory=dict)
     """By agent that arrived: since when its threads had not met."""
 
@@ -110,13 +112,15 @@ class Member:
 
 @attrs.define(eq=False)
 class Yard:
-    """The state of one block."""
+    """The state of one block, or of all blocks of a cluster: `meeting` is where they meet. Bytes of
+    a block are counted from the first of the first block."""
 
     order: Order
     chance: random.Random
     members: list[Member] = attrs.field(factory=list)
     barriers: dict[int, Barrier] = attrs.field(factory=dict)
     flights: list[Flight] = attrs.field(factory=list)
+    meeting: Any = None
     pace: float = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -158,10 +162,16 @@ class Yard:
             raise AssertionError(f"there is no barrier at byte {at} of shared memory")
         return found
 
-    def begin(self, at: int, arrivals: int) -> None:
-        """A barrier's first phase."""
-        agent = self.order.agent(f"a copy counted at byte {at}")
-        self.barriers[at] = Barrier(at, agent, arrivals, arrivals)
+    def begin(self, at: int, arrivals: int, view: View) -> None:
+        """A barrier's first phase, which `view` begins."""
+        agent = self.order.agent(f"a copy counted at byte {at}", self.order.homes[view.agent])
+        maker = view.agent, view.clock
+        self.barriers[at] = Barrier(at, agent, arrivals, arrivals, maker=maker)
+
+    def barriers_of(self, view: View) -> Iterator[Barrier]:
+        """The barriers of the block of `view`."""
+        homes = self.order.homes
+        return (b for b in self.barriers.values() if homes[b.agent] == homes[view.agent])
 
     def fly(self, land: Callable[[], None]) -> Flight:
         """A copy that begins."""
@@ -187,16 +197,6 @@ class Crewman:
     products: list[Group] = attrs.field(factory=list)
     reading: list[list[tuple[Flight, Array]]] = attrs.field(factory=list)
     opened: list[tuple[Flight, Array]] = attrs.field(factory=list)
-
-    def begin_reading(self, at: Array) -> None:
-        """A unit beside the threads begins to read."""
-        self.view.order.check_read(self.view, at)
-        np.add.at(self.view.order.reading, at, 1)
-
-    def end_reading(self, at: Array) -> None:
-        """It has read."""
-        np.subtract.at(self.view.order.reading, at, 1)
-        self.view.order.read(self.view, at)
 
     def leave(self) -> None:
         """At the end of the role nothing may be under way. Raises RaceError."""

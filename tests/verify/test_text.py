@@ -12,6 +12,7 @@ from tileir import TileirError, textual
 from tileir.errors import Diagnostic, Severity
 from tileir.verify import diagnose
 
+from .clusters import RIGHT as CLUSTERS, WRONG as NO_CLUSTERS
 from .rooms import RIGHT, WRONG as ROOMS
 
 HEADER = "define kernel void @k(f32* %x, i32* %y, i32 %n, f32 %f, i1 %c) {\nentry:\n"
@@ -182,6 +183,7 @@ CASES = [
     *((code, before + body(text)) for code, before, text in SYMBOLS),
     *MODULES,
     *ROOMS,
+    *NO_CLUSTERS,
 ]
 
 
@@ -194,7 +196,7 @@ def test_a_broken_rule_is_reported_where_it_is_broken(code: str, marked: str) ->
     assert (code, *place(marked)) in places, "\n".join(map(str, found))
 
 
-@pytest.mark.parametrize("text", RIGHT)
+@pytest.mark.parametrize("text", [*RIGHT, *CLUSTERS])
 def test_rooms_are_shared_where_they_are_not_in_use_at_once(text: str) -> None:
     assert not findings(text)
 

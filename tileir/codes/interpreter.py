@@ -97,6 +97,12 @@ CODES: dict[str, tuple[str, str]] = {
         "A program instance ends before its roles have (gpu.join), or warps do while copies that "
         "they began still read shared memory (gpu.tma_wait).",
     ),
+    "TIR0521": (
+        "cluster",
+        "Blocks of a cluster meet by gpu.cluster_arrive and gpu.cluster_wait in turn, outside of "
+        "roles; what one has in shared memory others may access from its allotment on and until "
+        "its end.",
+    ),
     "TIR0539": (
         "executor",
         "No executor of that name is installed, or its dependencies are missing.",

@@ -89,7 +89,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0222": (
         "function setting",
-        "Settings such as `num_warps` are positive integers.",
+        "Settings such as `num_warps` are positive integers; `cluster` is 1, 2, 4, 8 or 16.",
     ),
     "TIR0224": (
         "op of a later stage",
@@ -115,6 +115,12 @@ CODES: dict[str, tuple[str, str]] = {
         "Two rooms that are in use at once share a byte: that of an op is in use while it runs, a "
         "buffer wherever something was written to it that will be read, or a copy into it may be "
         "under way. The pass `allocate` finds offsets.",
+    ),
+    "TIR0229": (
+        "cluster",
+        "Blocks of a cluster come to gpu.cluster_arrive and gpu.cluster_wait in turn on every "
+        "path, in the kernel itself and while it has no roles; a kernel whose ops know of ranks "
+        "says how many there are, `cluster`.",
     ),
     "TIR0230": (
         "value read where its predicate is false",

@@ -40,6 +40,8 @@ class Barrier:
     left: int
     bytes: int = 0
     phase: int = 0
+    before: Any = None
+    """What other ranks of a cluster did before they arrived."""
 
     def settle(self) -> bool:
         """Begin the next phase where this one is at its end; whether it was."""

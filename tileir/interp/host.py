@@ -10,7 +10,7 @@ from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.affine import Strides
 from tileir.interp.atomics import AtomicMixin
 from tileir.interp.clocks import InstanceClock, SyncMemory
-from tileir.interp.hopper import HopperMixin
+from tileir.interp.cluster import ClusterMixin
 from tileir.interp.instance import InstanceMixin
 from tileir.interp.memory import Memory
 from tileir.interp.races import RaceDetector
@@ -23,7 +23,7 @@ UNLIMITED = 1 << 62
 """Ops that may run where there is no limit."""
 
 
-class LaunchMixin(AtomicMixin, HopperMixin, InstanceMixin):
+class LaunchMixin(AtomicMixin, ClusterMixin, InstanceMixin):
     """State of a launch, and which instance runs now."""
 
     def enter_launch(
@@ -36,6 +36,7 @@ class LaunchMixin(AtomicMixin, HopperMixin, InstanceMixin):
         report: Report,
         pausing: set[str],
         allow_undef: bool,
+        ranks: int,
     ) -> None:
         """Set everything that holds for the whole launch."""
         self.functions, self.grid, self.memory, self.races = module.functions, grid, memory, races
@@ -46,18 +47,22 @@ class LaunchMixin(AtomicMixin, HopperMixin, InstanceMixin):
         self.clocks: dict[int, InstanceClock] = {}
         self.barriers, self.groups, self.roles, self.spawned = {}, {}, {}, []
         self.group, self.num_warps = None, None
+        self.ranks, self.meetings, self.arrived = ranks, {}, {}
+        self.homes, self.allotted = {}, {}
         self.clock_of_instance = None
         self.active = None
         self.budget, self.ticks, self.version, self.depth, self.instance = UNLIMITED, 0, 0, 0, 0
         self.ids = (0, 0, 0)
 
     def enter(self, number: int) -> None:
-        """Go on with the instance `number`; axis 0 of the grid runs fastest."""
+        """Go on with number `number` of what runs, an instance or a rank of one; ranks run fastest,
+        then axis 0 of the grid."""
         if self.clock_of_instance is not None:
             self.races.check(self.clock_of_instance.now)
         x, y, _ = self.grid
         self.group, self.instance = None, number
-        self.ids = (number % x, number // x % y, number // (x * y))
+        program = number // self.ranks
+        self.ids = (program % x, program // x % y, program // (x * y))
         self.clock_of_instance = self.clocks.get(number)
 
     def take_spawned(self) -> list[tuple[int, Steps]]:
@@ -67,7 +72,7 @@ class LaunchMixin(AtomicMixin, HopperMixin, InstanceMixin):
 
     def start_clock(self, number: int) -> None:
         """The running instance `number` takes part in the order of accesses from here on."""
-        count = self.grid[0] * self.grid[1] * self.grid[2]
+        count = self.grid[0] * self.grid[1] * self.grid[2] * self.ranks
         self.clock_of_instance = self.clocks[number] = InstanceClock.of(number, count)
 
     def stop_clock(self, number: int) -> None:

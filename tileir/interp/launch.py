@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from tileir.analysis.clusters import ranks
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.arguments import Binder, named_arguments
 from tileir.interp.failures import place
@@ -147,7 +148,7 @@ class _Launch:
         pausing = pausing_functions(self.module)
         self.machine.enter_launch(
             self.module, self.grid, self.memory, self.races, addresses, self.report,
-            pausing, allow_undef,
+            pausing, allow_undef, ranks(self.module, self.function),
         )  # fmt: skip
         warps = self.function.attributes.get("num_warps")
         self.machine.num_warps = warps if isinstance(warps, int) else None
@@ -159,12 +160,11 @@ class _Launch:
         with np.errstate(all="ignore"):
             code = self.machine.prepare(self.function, self.values)
         arguments = tuple(self.values)
-        count = self.report.instances
-        numbers = list(range(count))
+        numbers = list(range(self.report.instances * self.machine.ranks))
         if seed:
             random.Random(seed).shuffle(numbers)
         with np.errstate(all="ignore"):
-            if code.pauses:
+            if code.pauses or self.machine.ranks > 1:
                 self._interleave(code, arguments, iter(numbers), seed)
             else:
                 for number in numbers:
@@ -200,8 +200,9 @@ class _Launch:
         )
 
     def ids(self, number: int) -> tuple[int, int, int]:
-        """Program ids of the instance `number`; axis 0 runs fastest."""
+        """Program ids of number `number` of what runs; axis 0 runs fastest."""
         x, y, _ = self.grid
+        number //= self.machine.ranks
         return number % x, number // x % y, number // (x * y)
 
     def _found(self, race: Race) -> None:

@@ -117,7 +117,7 @@ class AsyncCopy(Op):
 
     def verify(self) -> None:
         check_buffer(self, self.buffer.type)
-        _check_element(self, element_of(self.pointer.type).pointee)  # type: ignore[union-attr]
+        check_element(self, element_of(self.pointer.type).pointee)  # type: ignore[union-attr]
 
     def evaluate(self, machine: Any, pointer: Any, buffer: Any, slot: Any, mask: Any) -> Any:
         return machine.async_copy(self, pointer, buffer, slot, mask)
@@ -173,7 +173,7 @@ class LocalLoad(Op):
 
     def verify(self) -> None:
         check_buffer(self, self.buffer.type)
-        _check_element(self, element_of(self.type))
+        check_element(self, element_of(self.type))
         _check_offsets(self, shape_of(self.type))
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
@@ -204,7 +204,7 @@ class LocalWindow(Op):
 
     def verify(self) -> None:
         check_buffer(self, self.buffer.type)
-        _check_element(self, element_of(self.type))
+        check_element(self, element_of(self.type))
         rank = len(shape_of(self.type))
         for name in ("rows", "columns"):
             if len(steps := getattr(self, name)) != rank or min(steps, default=0) < 0:
@@ -236,7 +236,7 @@ class LocalStore(Op):
 
     def verify(self) -> None:
         check_buffer(self, self.buffer.type)
-        _check_element(self, element_of(self.value.type))
+        check_element(self, element_of(self.value.type))
         _check_offsets(self, shape_of(self.value.type))
         if self.columns and not _is_part(self.columns, shape_of(self.value.type)[1]):
             message = f"columns must be some of those of {self.value.type}"
@@ -258,7 +258,8 @@ def check_buffer(self: Any, found: Type, name: str = "buffer") -> None:
         raise self.fail("TIR0101", f"{name} must point to shared memory, not be {found}", name)
 
 
-def _check_element(self: Any, element: Any) -> None:
+def check_element(self: Any, element: Any) -> None:
+    """Raise the error (TIR0101) that `buffer` holds no elements of type `element`, if so."""
     held = self.buffer.type.pointee
     if element is not held:
         raise self.fail("TIR0101", f"the buffer holds {held}, not {element}", "buffer")

@@ -17,6 +17,7 @@ Constructing an op has checked the op itself. Checked here, all in one run:
     globals     initial values fit
     versions    no op is newer than the module says; `gpu.` ops and layouts need a stage
     rooms       in shared memory lie within the function's bytes, and none in another in use
+    clusters    blocks arrive and wait in turn, outside of roles, in kernels that have a cluster
     predicates  psi operands; reads of values where their predicate may not have held
 
 Errors are raised together; warnings and remarks are returned.
@@ -70,5 +71,9 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
             from tileir.verify.rooms import check_rooms  # programs as written have no rooms
 
             found.extend(check_rooms(function))
+        if module.stage is not None and not wrong:
+            from tileir.verify.clusters import check_clusters  # as above
+
+            found.extend(check_clusters(function))
     found.extend(check_recursion(naming))
     return tuple(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tileir.analysis.clusters import ATTRIBUTE, SIZES
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Global, Module, Parameter, usual_space
 from tileir.types import VOID, AddressSpace, Descriptor, Pointer, Scalar, Tile, element_of
@@ -85,6 +86,10 @@ def _check_settings(function: Function) -> Iterator[Diagnostic]:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             message = f"{name} of @{function.name} must be a positive integer, not {value!r}"
             yield Diagnostic("TIR0222", message, function.location)
+    blocks = function.attributes.get(ATTRIBUTE, 1)
+    if blocks not in SIZES or isinstance(blocks, bool):
+        message = f"{ATTRIBUTE} of @{function.name} must be one of {SIZES}, not {blocks!r}"
+        yield Diagnostic("TIR0222", message, function.location)
 
 
 def _check_parameter(function: Function, parameter: Parameter) -> Iterator[Diagnostic]:

@@ -1,0 +1,63 @@
+"""What the blocks of a cluster do with each other (PTX ISA, "barrier.cluster", "mapa",
+"ld.shared::cluster")."""
+
+from __future__ import annotations
+
+from tileir.backend.llvm.hopper import Handle, LlvmHopper
+from tileir.types import Element
+
+
+class LlvmClusters(LlvmHopper):
+    """The methods of `Across`; handles are LLVM operands."""
+
+    cluster = 1
+    """Blocks of a cluster."""
+
+    def cluster_rank(self) -> Handle:
+        if self.cluster == 1:
+            return "0"
+        return self.once("cluster rank", lambda: self._read("cluster.ctarank"))
+
+    def cluster_arrive(self) -> None:
+        self._meet("arrive")
+
+    def cluster_wait(self) -> None:
+        self._meet("wait")
+        self._met = True
+
+    def _read(self, register: str) -> Handle:
+        """A special register."""
+        self.declare(f"declare i32 @llvm.nvvm.read.ptx.sreg.{register}()")
+        return self.emit(f"call i32 @llvm.nvvm.read.ptx.sreg.{register}()")
+
+    def _meet(self, what: str) -> None:
+        name = f"@llvm.nvvm.barrier.cluster.{what}.aligned"
+        self.declare(f"declare void {name}()")
+        self.line(f"call void {name}()")
+
+    def load_remote(
+        self, element: Element, count: int, offset: Handle, rank: Handle
+    ) -> list[Handle]:
+        return self._load(element, count, f"ptr addrspace(7) {self._mapped(offset, rank)}", False)
+
+    def _mapped(self, offset: Handle, rank: Handle) -> Handle:
+        """Where byte `offset` of the shared memory of block `rank` is."""
+        name = "@llvm.nvvm.mapa.shared.cluster"
+        self.declare(f"declare ptr addrspace(7) {name}(ptr addrspace(3), i32)")
+        base = self.pure(
+            f"call ptr addrspace(7) {name}(ptr addrspace(3) @{self.scope}shared, i32 {rank})"
+        )
+        return self.pure(f"getelementptr i8, ptr addrspace(7) {base}, i32 {offset}")
+
+    def arrive_remote(self, offset: Handle, rank: Handle, when: Handle | None) -> None:
+        guard = "" if when in (None, "true") else "@$2 "
+        text = (
+            "{ .reg .b32 there; "
+            f"{guard}mapa.shared::cluster.u32 there, $0, $1; "
+            f"{guard}mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }}"
+        )
+        operands = [self._at(offset), ("r", "i32", rank)]
+        self.together(text, [*operands, ("b", "i1", when)] if guard and when else operands)
+
+    def remote_wait(self, offset: Handle, parity: Handle) -> None:
+        self.wait_at(offset, parity, ".acquire.cluster")

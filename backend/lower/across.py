@@ -1,0 +1,50 @@
+"""The part of the thread interface for clusters: what the blocks of one do with each other.
+
+Offsets are bytes of shared memory, ranks i32 numbers of blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+from tileir.types import Element
+
+Handle: TypeAlias = Any
+
+
+class Across(Protocol):
+    """What a rule may do with the other blocks of its cluster."""
+
+    cluster: int
+    """Blocks of the cluster."""
+
+    def cluster_rank(self) -> Handle:
+        """The number of this block in its cluster, an i32."""
+        ...
+
+    def cluster_arrive(self) -> None:
+        """Every thread of the block is here, by its kernel; what it did comes before what any
+        thread of the cluster does behind its next `cluster_wait`."""
+        ...
+
+    def cluster_wait(self) -> None:
+        """Wait until every thread of the cluster has arrived. A rule may wait in its midst."""
+        ...
+
+    def load_remote(
+        self, element: Element, count: int, offset: Handle, rank: Handle
+    ) -> Sequence[Handle]:
+        """`count` neighbours from byte `offset` of the shared memory of block `rank`, aligned to
+        all of them. The block must have begun, and may not end before."""
+        ...
+
+    def arrive_remote(self, offset: Handle, rank: Handle, when: Handle | None) -> None:
+        """The thread arrives at the barrier at `offset` in block `rank` where the i1 `when` holds;
+        what it has seen, those see that come behind `remote_wait`."""
+        ...
+
+    def remote_wait(self, offset: Handle, parity: Handle) -> None:
+        """Wait until the phase of that parity has ended, and come after what all did that arrived,
+        in any block."""
+        ...

@@ -1,0 +1,172 @@
+"""Blocks of a cluster in the machine of threads, which run beside each other: where they meet, and
+what they read of one another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+
+from tileir.backend.simt.order import View, bytes_of
+from tileir.backend.simt.shadow import RaceError
+from tileir.backend.simt.yard import Barrier, WaitingError, Yard
+from tileir.types import I1, I32, Element
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@attrs.define(eq=False)
+class Meeting:
+    """Where `ranks` blocks meet, in phase number `phase`: who came and what they did, who is at
+    its end, and what those did that came in phases past."""
+
+    ranks: int
+    phase: int = 0
+    came: set[int] = attrs.field(factory=set)
+    ended: set[int] = attrs.field(factory=set)
+    coming: dict[int, int] = attrs.field(factory=dict)
+    past: dict[int, int] = attrs.field(factory=dict)
+
+    def settle(self) -> None:
+        """Begin the next phase once nobody is missing."""
+        if self.came and len(self.came | self.ended) == self.ranks:
+            self.phase, self.came, self.past = self.phase + 1, set(), dict(self.coming)
+
+    def why(self) -> str:
+        """What it waits for."""
+        missing = set(range(self.ranks)) - self.came - self.ended
+        return f"blocks {sorted(missing)} of the cluster"
+
+
+class AcrossBlocks:
+    """The methods of `Across`; mixed into the machine of threads."""
+
+    threads: int
+    active: Array
+    memory: Any
+    made: Any
+    dtype: Any
+    yard: Yard
+    crewman: Any
+    rank, cluster = 0, 1
+    meeting: Meeting | None = None
+    """Of the kernel's threads alone."""
+    peers: Sequence[Any] = ()
+    """The memory of every block of the cluster, by rank."""
+    fiber: Any = None
+    roles: list[Any]
+    _arrived: tuple[int, int] | None = None
+    """The phase in which the block arrived and has not waited for, and since when its threads have
+    not met."""
+
+    def cluster_rank(self) -> Any:
+        return self.made(self.rank, I32)
+
+    def wait_for(self, ready: Callable[[], bool], why: Callable[[], str]) -> None:
+        """Go on when `ready`."""
+        while not ready():
+            waiting = WaitingError(ready, why)
+            if self.fiber is None:
+                raise waiting
+            self.fiber.pause(waiting)
+
+    def cluster_arrive(self) -> None:
+        meeting = self._meeting()
+        if self._arrived is not None:
+            raise AssertionError("a block arrives again before it has waited")
+        if not self.active.all():
+            raise AssertionError("not every thread arrives")
+        if any(not role.ended for role in self.roles):
+            raise AssertionError("a block arrives while it has roles")
+        self.memory.clock.synchronize_warps()
+        self._arrived = meeting.phase, self.memory.clock.epoch
+        self.crewman.view.publish(meeting.coming)
+        meeting.came.add(self.rank)
+        meeting.settle()
+
+    def cluster_wait(self) -> None:
+        meeting = self._meeting()
+        if self._arrived is None:
+            raise AssertionError("a block waits that has not arrived")
+        phase, epoch = self._arrived
+        self.wait_for(lambda: meeting.phase != phase, meeting.why)
+        self.crewman.view.join(meeting.past)
+        self.memory.meet_since(epoch)
+        self._arrived = None
+
+    def _meeting(self) -> Meeting:
+        if self.meeting is None:
+            raise AssertionError("only the kernel of a cluster meets others")
+        return self.meeting
+
+    # Memory ---------------------------------------------------------------------------------
+
+    def load_remote(self, element: Element, count: int, offset: Any, rank: Any) -> list[Any]:
+        size, at = element.bytes, offset.array.astype(np.int64)
+        self.memory.check_aligned(at, size * count, self.active)
+        return [self._one_remote(element, at + i * size, rank.array) for i in range(count)]
+
+    def _one_remote(self, element: Element, at: Array, ranks: Array) -> Any:
+        found = np.zeros(self.threads, self.dtype(element))
+        for rank in np.unique(ranks[self.active]).tolist():
+            held, memory = self.active & (ranks == rank), self._peer(rank)
+            view, base = self.crewman.view, rank * memory.shared_bytes
+            raw = memory.peek(at, found.dtype, held)
+            found[held] = raw != 0 if element is I1 else raw
+            view.read_at(base + bytes_of(at[held], found.itemsize))
+        return self.made(found, element)
+
+    def _peer(self, rank: int) -> Any:
+        peers = self.peers or (self.memory,)
+        if not 0 <= rank < len(peers):
+            raise AssertionError(f"there is no block {rank} in a cluster of {len(peers)}")
+        if self.yard.meeting is not None and rank in self.yard.meeting.ended:
+            raise RaceError(f"race: block {rank} of the cluster is accessed, which is at its end")
+        return peers[rank]
+
+    def arrive_remote(self, offset: Any, rank: Any, when: Any) -> None:
+        held = self.active if when is None else self.active & when.array
+        for thread in np.flatnonzero(held).tolist():
+            base = int(rank.array[thread]) * self._peer(int(rank.array[thread])).shared_bytes
+            found = self.yard.barrier(base + int(offset.array[thread]))
+            self._check_begun(found)
+            self.crewman.view.publish(found.coming)
+            found.arrive(1)
+
+    def _check_begun(self, found: Barrier) -> None:
+        """Raise RaceError where the arrival need not come after the barrier's beginning."""
+        view: View = self.crewman.view
+        agent, clock = found.maker
+        if agent != view.agent and view.known.get(agent, 0) < clock:
+            raise RaceError(
+                f"race: {view.name} arrives at a barrier that {view.order.names[agent]} begins, "
+                "and nothing orders the two"
+            )
+
+    def remote_wait(self, offset: Any, parity: Any) -> None:
+        self.mbarrier_wait(offset, parity)  # type: ignore[attr-defined]
+
+    def end_block(self) -> None:
+        """The block is at its end: nobody may access its memory from now on, and who has must be
+        known to come before. Raises AssertionError."""
+        meeting = self.meeting
+        if meeting is None:
+            return
+        if self._arrived is not None:
+            raise AssertionError("a block ends before it has waited for the others")
+        self.crewman.view.check_leave()
+        for barrier in self.yard.barriers_of(self.crewman.view):
+            self._check_awaited(barrier)
+        meeting.ended.add(self.rank)
+        meeting.settle()
+
+    def _check_awaited(self, barrier: Barrier) -> None:
+        view: View = self.crewman.view
+        for agent, clock in barrier.coming.items():
+            if view.order.homes[agent] != self.rank and view.known.get(agent, 0) < clock:
+                raise RaceError(
+                    f"race: block {self.rank} ends, and {view.order.names[agent]} arrives at a "
+                    "barrier of it, and nothing orders the two"
+                )

@@ -1,0 +1,153 @@
+"""Clusters: blocks that read each other's shared memory, in any order, and nothing left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executor import SimtExecutor
+from tileir.backend.simt.fiber import Fiber
+from tileir.errors import CompileError, InterpretError
+from tileir.interp import interpret
+from tileir.textual import parse
+
+from .programs import corpus
+
+CLUSTER, REMOTE = corpus("cluster"), corpus("remote")
+ROUNDS = 5
+
+
+def four(text: str, seed: int, launch: Any) -> None:
+    """Sums over four blocks."""
+    x = np.random.default_rng(seed).integers(-5, 6, (3, 4, 16, 32)).astype(np.float32)
+    found = np.full((3, 16, 32), np.nan, np.float32)
+    launch(parse(text), 3, [x.reshape(-1), found.reshape(-1)], seed)
+    assert np.array_equal(found, x.sum(1)), "other sums"
+
+
+def two(text: str, seed: int, launch: Any) -> None:
+    """Sums over two blocks, of one tile after the other."""
+    x = np.random.default_rng(seed).integers(-5, 6, (2, ROUNDS, 2, 16, 32)).astype(np.float32)
+    found = np.full((2, ROUNDS, 16, 32), np.nan, np.float32)
+    launch(parse(text), 2, [x.reshape(-1), found.reshape(-1), ROUNDS], seed)
+    assert np.array_equal(found, x.sum(2)), "other sums"
+
+
+def by_threads(module: Any, grid: int, arguments: list[Any], seed: int) -> None:
+    SimtExecutor().launch(module, None, grid, arguments, target="sm_90a", seed=seed)
+
+
+def interpreted(module: Any, grid: int, arguments: list[Any], seed: int) -> None:
+    interpret(module, None, grid, arguments, seed=seed)
+
+
+@pytest.mark.parametrize("launch", [by_threads, interpreted])
+@pytest.mark.parametrize(("run", "text"), [(four, CLUSTER), (two, REMOTE)])
+def test_sums_in_any_order(run: Any, text: str, launch: Any) -> None:
+    for seed in range(6):
+        run(text, seed, launch)
+
+
+def test_code() -> None:
+    made = compile_kernel(parse(CLUSTER), "sm_90a")
+    assert made.metadata.cluster == (4, 1, 1) and made.metadata.blocks((3,)) == (12, 1, 1)
+    assert ".reqnctapercluster 4" in made.ptx and "%clusterid.x" in made.ptx
+    assert made.ptx.count("ld.shared::cluster") == 4 and "bar.sync" not in made.ptx
+    assert made.assembled.spills == made.assembled.stack == 0
+    made = compile_kernel(parse(REMOTE), "sm_90a")
+    assert made.ptx.count("mbarrier.arrive.release.cluster.shared::cluster") == 2
+    assert made.ptx.count("mbarrier.try_wait.parity.acquire.cluster") == 3
+    assert made.assembled.spills == made.assembled.stack == 0
+
+
+def test_targets_without_clusters() -> None:
+    with pytest.raises(CompileError, match="a cluster of 4 blocks: sm_80 has none"):
+        compile_kernel(parse(CLUSTER), "sm_80")
+
+
+FIRST = "  gpu.local_store %x, %b, 0\n  gpu.cluster_arrive\n  gpu.cluster_wait\n"
+LAST = "  store %qq, %s2\n  gpu.cluster_wait\n"
+
+LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
+    "blocks have not staged": (
+        four, CLUSTER, FIRST, "  gpu.local_store %x, %b, 0\n", "nothing orders|nobody wrote"),
+    "a block ends early": (
+        four, CLUSTER.replace("  gpu.cluster_arrive\n  %w", "  %w"), LAST, "  store %qq, %s2\n",
+        "at its end|ends with"),
+    "a rank that there is not": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 4, %row", "no block 4"),
+    "another rank": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 2, %row", "other sums"),
+    "rows of another": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 3, 0", "other sums"),
+    "barriers have not begun": (
+        two, REMOTE, "  gpu.cluster_arrive\n  gpu.cluster_wait\n", "", "no barrier|that .* begins"),
+    "nobody says that it staged": (
+        two, REMOTE, "  gpu.remote_arrive %staged, 0\n", "", "deadlock"),
+    "nobody waits for what is staged": (
+        two, REMOTE, "  gpu.remote_wait %staged, 0, %parity\n", "",
+        "nothing orders|nobody wrote|arrive"),
+    "nobody says that it has read": (
+        two, REMOTE, "  gpu.remote_arrive %drained, 0\n", "", "deadlock"),
+    "a buffer is written before it was read": (
+        two, REMOTE, "  gpu.remote_wait %drained, 0, %before\n", "", "nothing orders|arrive"),
+    "a block ends before it was read": (
+        two, REMOTE, "done:\n  gpu.remote_wait %drained, 0, %parity\n", "done:\n",
+        "at its end|ends with|ends, and"),
+    "too few arrivals": (
+        two, REMOTE, "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 2}",
+        "%staged = gpu.mbarrier_alloc i64 addrspace(3)*",
+        "arrive|nothing orders|nobody wrote|deadlock"),
+    "too many arrivals": (
+        two, REMOTE, "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 2}",
+        "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 3}", "deadlock"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_nothing_can_be_left_out(name: str) -> None:
+    run, text, line, instead, message = LEFT_OUT[name]
+    assert text.count(line) == 1, text.count(line)
+    for seed in range(4):
+        with pytest.raises(AssertionError, match=message):
+            run(text.replace(line, instead), seed, by_threads)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("a rank that there is not", "TIR0521"),
+        ("nobody says that it staged", "TIR0518"),
+        ("nobody waits for what is staged", "TIR05(03|05|19|21)"),
+        ("too many arrivals", "TIR0518"),
+    ],
+)
+def test_what_the_interpreter_reports(name: str, code: str) -> None:
+    run, text, line, instead, _ = LEFT_OUT[name]
+    with pytest.raises(InterpretError, match=code):
+        for seed in range(8):
+            run(text.replace(line, instead), seed, interpreted)
+
+
+def test_ranks_that_race() -> None:
+    """What two ranks write to global memory needs an order."""
+    text = CLUSTER.replace("%mine = mul i32 %row, 32", "%mine = mul i32 %row, 0")
+    with pytest.raises(InterpretError, match="race"):
+        four(text, 1, interpreted)
+
+
+def test_fibers() -> None:
+    def steps(fiber: Fiber[int]) -> Any:
+        yield 1
+        fiber.pause(2)
+        yield 3
+        raise ValueError("four")
+
+    made = Fiber(steps)
+    assert [next(made), next(made), next(made)] == [1, 2, 3]
+    with pytest.raises(ValueError, match="four"):
+        next(made)
+    with pytest.raises(StopIteration):
+        next(made)
+    made.close()
+    Fiber(steps).close()

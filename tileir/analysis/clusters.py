@@ -1,0 +1,31 @@
+"""Which kernels run once per block of a cluster, and what may be done there when."""
+
+from __future__ import annotations
+
+from tileir.ir import Function, Module
+
+ATTRIBUTE = "cluster"
+"""Of a kernel: how many blocks work for one program instance."""
+
+SIZES = (1, 2, 4, 8, 16)
+"""Blocks of a cluster; 16 needs leave (CUDA C++ Programming Guide, "Thread Block Clusters")."""
+
+ARRIVE, WAIT = "gpu.cluster_arrive", "gpu.cluster_wait"
+RANKED = frozenset(
+    {"gpu.cluster_rank", ARRIVE, WAIT, "gpu.remote_load", "gpu.remote_arrive", "gpu.remote_wait"}
+)
+"""Ops that know of ranks."""
+
+
+def ranks(module: Module, kernel: Function) -> int:
+    """How often `kernel` runs for one program instance: once, or, where anything in `module` asks
+    for ranks, once per block of its cluster."""
+    stated = kernel.attributes.get(ATTRIBUTE, 1)
+    if not isinstance(stated, int) or stated < 2 or module.stage is None:
+        return 1
+    return stated if any(map(ranked, module.functions.values())) else 1
+
+
+def ranked(function: Function) -> bool:
+    """Whether an op of `function` knows of ranks."""
+    return any(op.mnemonic in RANKED for op in function.ops)

@@ -1,0 +1,165 @@
+"""Clusters in the interpreter: a program instance that runs once per rank, all at the same time.
+
+Every rank is a coroutine with buffers and barriers of its own; those of another rank are what the
+same op allotted there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.errors import Diagnostic, InterpretError
+from tileir.interp.clocks import InstanceClock, Published
+from tileir.interp.failures import fail
+from tileir.interp.hopper import HopperMixin
+from tileir.interp.program import NoInstanceError
+from tileir.interp.schedule import NotReadyError
+from tileir.machine import Tensor
+from tileir.op import Op
+from tileir.types import shape_of
+
+
+@attrs.define(eq=False)
+class _Meeting:
+    """Where the ranks of one instance meet: those that came in phase number `phase`, those that
+    are at their ends, and what came before."""
+
+    phase: int = 0
+    came: set[int] = attrs.field(factory=set)
+    ended: set[int] = attrs.field(factory=set)
+    before: Published | None = None
+    past: Published | None = None
+
+    def settle(self, ranks: int) -> None:
+        """Begin the next phase once nobody is missing."""
+        if self.came and len(self.came | self.ended) == ranks:
+            self.phase, self.came = self.phase + 1, set()
+            self.past, self.before = self.before, None
+
+
+class ClusterMixin(HopperMixin):
+    """`cluster_*` and `remote_*`; mixed into a machine. Number n of what runs is rank n % `ranks`
+    of program instance n // `ranks`."""
+
+    ranks: int
+    ids: tuple[int, int, int] | None
+    meetings: dict[int, _Meeting]
+    arrived: dict[int, int]
+    """By number: the phase in which it arrived and has not waited for."""
+    homes: dict[int, tuple[int, Op]]
+    allotted: dict[tuple[int, Op], int]
+    """What a buffer or barriers are of, and where those of a number and an op are."""
+    clock_of_instance: InstanceClock | None
+    races: Any
+
+    def cluster_rank(self) -> Tensor:
+        """The rank that runs."""
+        if self.ids is None:
+            raise NoInstanceError
+        return Tensor(np.array(self.instance % self.ranks, np.int32), None)
+
+    # Meeting --------------------------------------------------------------------------------
+
+    def cluster_arrive(self, op: Any) -> None:
+        """This rank is there."""
+        if self.group is not None or self.roles.get(self.instance):
+            raise fail("TIR0521", op, "the kernel alone arrives, while it has no roles", self)
+        if self.instance in self.arrived:
+            raise fail("TIR0521", op, "it has not waited since it arrived", self)
+        found = self._meeting()
+        self.arrived[self.instance] = found.phase
+        found.came.add(self.instance)
+        found.before = self._published(found.before)
+        found.settle(self.ranks)
+        self.version += 1
+
+    def cluster_wait(self, op: Any) -> None:
+        """Nothing, once all have come."""
+        if self.instance not in self.arrived:
+            raise fail("TIR0521", op, "it has not arrived", self)
+        found = self._meeting()
+        if found.phase == self.arrived[self.instance]:
+            raise NotReadyError
+        del self.arrived[self.instance]
+        self._join(found.past)
+
+    def _meeting(self) -> _Meeting:
+        return self.meetings.setdefault(self.instance // self.ranks, _Meeting())
+
+    def _published(self, before: Published | None) -> Published | None:
+        """What this rank did, and others did `before`."""
+        clock = self.clock_of_instance
+        if clock is None:
+            return before
+        self.races.check(clock.now)
+        return clock.publish() | before
+
+    def _join(self, past: Published | None) -> None:
+        if self.clock_of_instance is not None:
+            self.races.check(self.clock_of_instance.now)
+            self.clock_of_instance.join(past)
+
+    # Memory of other ranks ------------------------------------------------------------------
+
+    def shared_alloc(self, op: Any) -> Tensor:
+        return self._noted(op, super().shared_alloc(op))
+
+    def mbarrier_alloc(self, op: Any) -> Tensor:
+        return self._noted(op, super().mbarrier_alloc(op))
+
+    def _noted(self, op: Op, made: Tensor) -> Tensor:
+        if self.ranks > 1:
+            address = int(made.data)
+            self.homes[address] = self.instance, op
+            self.allotted[self.instance, op] = address
+        return made
+
+    def _of(self, op: Op, mine: Tensor, rank: int) -> Tensor:
+        """What is `mine`, as `rank` has it."""
+        if self.ranks == 1 and rank == 0:
+            return mine
+        first = self.instance // self.ranks * self.ranks
+        _, made = self.homes.get(int(mine.data), (0, op))
+        address = self.allotted.get((first + rank, made))
+        if not 0 <= rank < self.ranks or address is None:
+            raise fail("TIR0521", op, f"rank {rank} has no such memory", self)
+        if first + rank in self._meeting().ended:
+            raise fail("TIR0521", op, f"rank {rank} is at its end", self)
+        return Tensor(np.array(address, np.uint64))
+
+    def remote_load(self, op: Any, buffer: Tensor, slot: Tensor, rank: Tensor, row: Tensor) -> Any:
+        """Rows of a slot of another rank."""
+        found, number = self._slot(op, self._of(op, buffer, int(rank.data)), slot)
+        first, (rows, columns) = int(row.data), shape_of(op.type)
+        part = (number, slice(first, first + rows), slice(columns))
+        if first < 0 or found.data[part].shape != (rows, columns):
+            message = f"rows {first} to {first + rows - 1} of a slot of {found.data.shape[1:]}"
+            raise fail("TIR0501", op, message, self)
+        undef = found.undef[part]
+        return Tensor(found.data[part].copy(), undef.copy() if undef.any() else None)
+
+    def remote_arrive(self, op: Any, barrier: Tensor, index: Tensor) -> None:
+        """One arrival at the barrier of every rank."""
+        for rank in range(self.ranks):
+            found = self._barrier(op, self._of(op, barrier, rank), index)
+            found.before = self._published(found.before)
+            self._arrive(op, found, 1)
+
+    def remote_wait(self, op: Any, barrier: Tensor, index: Tensor, parity: Tensor) -> None:
+        """Nothing, once the phase of that parity has ended."""
+        self.mbarrier_wait(op, barrier, index, parity)
+        self._join(self._barrier(op, barrier, index).before)
+
+    def leave(self, number: int) -> None:
+        super().leave(number)
+        if self.ranks > 1:
+            if self.arrived.pop(number, None) is not None:
+                message = "a rank ends before it has waited: gpu.cluster_wait"
+                raise InterpretError(Diagnostic("TIR0521", message))
+            found = self._meeting()
+            found.ended.add(number)
+            found.settle(self.ranks)
+            self.version += 1

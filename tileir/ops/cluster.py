@@ -1,0 +1,127 @@
+"""Ops of clusters of thread blocks (sm_90): the blocks that work for one program instance together.
+
+A kernel with the attribute `cluster = s` whose functions use these ops runs `s` times for every
+program instance, once per rank, by blocks that are there at the same time; `program_id` is the same
+in all. They print and parse like any other op, and are outside the stability promise. See PTX ISA,
+"Cluster of Cooperative Thread Arrays" and "barrier.cluster".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.effects import Effects
+from tileir.field import operand, result_type
+from tileir.op import Op, op
+from tileir.ops.gpu import BUFFER, T, check_buffer, check_element
+from tileir.ops.hopper import BARRIER, INDEX
+from tileir.signature import Bindings
+from tileir.types import Type, element_of, shape_of
+from tileir.values import Operand
+
+
+@op("gpu.cluster_rank")
+class ClusterRank(Op):
+    """The number of this block in its cluster, from 0 on.
+
+    `%r = gpu.cluster_rank i32`
+    """
+
+    results_ = (INDEX,)
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.cluster_rank()
+
+
+@op("gpu.cluster_arrive")
+class ClusterArrive(Op):
+    """All threads of the block say that they came here; what they did before comes before what
+    others of the cluster do behind the `gpu.cluster_wait` that follows. The kernel alone does it,
+    while it has no roles.
+
+    `gpu.cluster_arrive`
+    """
+
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.cluster_arrive(self)
+
+
+@op("gpu.cluster_wait")
+class ClusterWait(Op):
+    """Wait until every block of the cluster has come to its `gpu.cluster_arrive`, or to its end.
+
+    `gpu.cluster_wait`
+    """
+
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.cluster_wait(self)
+
+
+@op("gpu.remote_load")
+class RemoteLoad(Op):
+    """The part of a slot of `buffer`, as block `rank` of the cluster has it, that begins in row
+    `row` and column 0. That block must not have come to its end.
+
+    `%x = gpu.remote_load f32<16, 128> %b, %i, %r, %y`, given `f32 addrspace(3)* %b, i32 %i, i32 %r, i32 %y`
+    """  # noqa: E501 - an example is one line
+
+    buffer: Operand = operand(BUFFER)
+    slot: Operand = operand(INDEX)
+    rank: Operand = operand(INDEX)
+    row: Operand = operand(INDEX)
+    type: Type = result_type(T)
+    effects_ = Effects.READ
+    predicable = False
+
+    def verify(self) -> None:
+        check_buffer(self, self.buffer.type)
+        check_element(self, element_of(self.type))
+        if len(shape_of(self.type)) != 2:
+            raise self.fail("TIR0112", "a slot has two dimensions, and so has the result", "type")
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        return (self.type,)
+
+    def evaluate(self, machine: Any, buffer: Any, slot: Any, rank: Any, row: Any) -> Any:
+        return machine.remote_load(self, buffer, slot, rank, row)
+
+
+@op("gpu.remote_arrive")
+class RemoteArrive(Op):
+    """The threads that come here, of the kernel or a role, meet, and arrive once at barrier `index`
+    of every block of the cluster, their own included; what they did before, those see that come
+    behind `gpu.remote_wait` for the phase.
+
+    `gpu.remote_arrive %b, %i`, given `i64 addrspace(3)* %b, i32 %i`
+    """
+
+    barrier: Operand = operand(BARRIER)
+    index: Operand = operand(INDEX)
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any, barrier: Any, index: Any) -> Any:
+        return machine.remote_arrive(self, barrier, index)
+
+
+@op("gpu.remote_wait")
+class RemoteWait(Op):
+    """As `gpu.mbarrier_wait`, for arrivals from all of the cluster.
+
+    `gpu.remote_wait %b, %i, %p`, given `i64 addrspace(3)* %b, i32 %i, i32 %p`
+    """
+
+    barrier: Operand = operand(BARRIER)
+    index: Operand = operand(INDEX)
+    parity: Operand = operand(INDEX)
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any, barrier: Any, index: Any, parity: Any) -> Any:
+        return machine.remote_wait(self, barrier, index, parity)

@@ -1,0 +1,76 @@
+"""Clusters: blocks arrive and wait in turn, outside of roles, in kernels that have a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileir.analysis.cfg import cfg
+from tileir.analysis.clusters import ARRIVE, ATTRIBUTE, WAIT, ranked
+from tileir.errors import Diagnostic
+from tileir.ir import Function
+from tileir.op import Op
+
+_ROLE, _JOIN, _END = "gpu.role", "gpu.join", "ret"
+_State = tuple[bool, bool]
+"""Whether the block has arrived and not waited since, and whether roles run."""
+
+
+def check_clusters(function: Function) -> Iterator[Diagnostic]:
+    """Check the ops of `function` that concern its cluster."""
+    if not ranked(function):
+        return
+    if function.kernel and ATTRIBUTE not in function.attributes:
+        message = f"@{function.name} knows of ranks, and does not say `{ATTRIBUTE}`"
+        yield Diagnostic("TIR0229", message, function.location)
+    entering = _entering(function)
+    for label in cfg(function).order:
+        states = entering[label]
+        for op in function.blocks[label].ops:
+            faults = [f for state in sorted(states) if (f := _fault(function, op, state))]
+            for fault in faults[:1]:
+                yield Diagnostic("TIR0229", f"{op.mnemonic}: {fault}", op.location)
+            states = {_after(op, state) for state in states}
+
+
+def _entering(function: Function) -> dict[str, set[_State]]:
+    """What may hold where a block begins."""
+    graph = cfg(function)
+    found: dict[str, set[_State]] = {label: set() for label in graph.order}
+    found[graph.order[0]] = {(False, False)}
+    changed = True
+    while changed:
+        changed = False
+        for label in graph.order:
+            states = found[label]
+            for op in function.blocks[label].ops:
+                states = {_after(op, state) for state in states}
+            for target in graph.successors[label]:
+                changed |= not states <= found[target]
+                found[target] |= states
+    return found
+
+
+def _after(op: Op, state: _State) -> _State:
+    arrived, roles = state
+    if op.mnemonic in (ARRIVE, WAIT):
+        return op.mnemonic == ARRIVE, roles
+    if op.mnemonic in (_ROLE, _JOIN):
+        return arrived, op.mnemonic == _ROLE
+    return state
+
+
+def _fault(function: Function, op: Op, state: _State) -> str | None:
+    """What is wrong with `op` in a state."""
+    arrived, roles = state
+    if op.mnemonic in (ARRIVE, WAIT):
+        if not function.kernel:
+            return "a kernel alone meets other blocks"
+        if roles:
+            return "roles may run: gpu.join comes before"
+    if op.mnemonic == ARRIVE and arrived:
+        return "the block may have arrived before, and not have waited"
+    if op.mnemonic == WAIT and not arrived:
+        return "the block may not have arrived"
+    if op.mnemonic == _END and arrived:
+        return "the block may have arrived, and not have waited"
+    return None
