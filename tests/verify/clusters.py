@@ -20,14 +20,16 @@ RIGHT = [
 ]
 
 WRONG = [
-    ("TIR0229", _kernel("  gpu.cluster_arrive\n  «gpu.cluster_arrive\n  gpu.cluster_wait\n  ret\n")),
+    ("TIR0229", _kernel("  gpu.cluster_arrive\n  «gpu.cluster_arrive\n"
+                        "  gpu.cluster_wait\n  ret\n")),
     ("TIR0229", _kernel("  «gpu.cluster_wait\n  ret\n")),
     ("TIR0229", _kernel("  gpu.cluster_arrive\n  «ret\n")),
     ("TIR0229", _kernel(  # on one path alone
         "  cond_br %c, a, b\na:\n  gpu.cluster_arrive\n  br out\nb:\n  br out\nout:\n"
         "  «gpu.cluster_wait\n  ret\n")),
     ("TIR0229", _kernel(  # again in the next round
-        "  br l\nl:\n  «gpu.cluster_arrive\n  cond_br %c, l, out\nout:\n  gpu.cluster_wait\n  ret\n")),
+        "  br l\nl:\n  «gpu.cluster_arrive\n  cond_br %c, l, out\nout:\n"
+        "  gpu.cluster_wait\n  ret\n")),
     ("TIR0229", _kernel(_START + "  «gpu.cluster_arrive\n  gpu.join\n  gpu.cluster_wait\n  ret\n",
                         _ROLE)),
     ("TIR0229", _STAGE + "define private void @f() {\nentry:\n  «gpu.cluster_wait\n"
