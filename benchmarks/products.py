@@ -47,8 +47,8 @@ as these products want them."""
 
 
 class Tile(NamedTuple):
-    """Extents of a tile, warps that multiply (0 to choose), slots (0: as many as fit), and
-    whether blocks work for many tiles."""
+    """Extents of a tile, warps that multiply (0 to choose), slots (0: as many as fit), whether
+    blocks work for many tiles, and whether two warpgroups take them in turns."""
 
     m: int
     n: int
@@ -56,9 +56,10 @@ class Tile(NamedTuple):
     warps: int = 0
     slots: int = 0
     persistent: bool = True
+    pingpong: bool = False
 
     def __str__(self) -> str:
-        way = "" if self.persistent else " once"
+        way = " turns" if self.pingpong else "" if self.persistent else " once"
         return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}"
 
 
@@ -70,6 +71,9 @@ TILES = (
     Tile(64, 32, 128, persistent=False), Tile(64, 16, 128, persistent=False),
     Tile(192, 144, 64, persistent=False), Tile(192, 160, 64), Tile(128, 176, 64),
     Tile(64, 96, 64, persistent=False), Tile(128, 192, 64, persistent=False), Tile(64, 256, 64),
+    Tile(128, 128, 64, pingpong=True), Tile(64, 256, 64, pingpong=True),
+    Tile(64, 128, 64, pingpong=True), Tile(64, 64, 64, pingpong=True),
+    Tile(64, 192, 64, pingpong=True), Tile(128, 160, 64, pingpong=True),
 )  # fmt: skip
 
 GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
@@ -103,7 +107,7 @@ def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile,
         module = program(problem, tile)
         options = Options(
             num_warps=tile.warps or None, stages=tile.slots or None, roles=True,
-            persistent=tile.persistent, watch_waits=watch,
+            persistent=tile.persistent, pingpong=tile.pingpong, watch_waits=watch,
         )  # fmt: skip
         begun = time.perf_counter()
         try:
