@@ -9,7 +9,7 @@ import attrs
 from tileir.backend.tma.host import host_values
 from tileir.ir import Block, Function, Parameter
 from tileir.op import Op, Successor
-from tileir.ops.arith import Add, Mul, SDiv, SRem
+from tileir.ops.arith import Add, Mul, SDiv, SRem, Sub
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch, Return
 from tileir.ops.descriptor import MakeDescriptor
@@ -27,9 +27,10 @@ PERSISTENT = "persistent"
 def persist(function: Function) -> Function:
     """Let a block work for one program instance after the other.
 
-    The kernel gets the extents of its grid as parameters; block b of n works for instances b,
-    b + n, b + 2 n, ..., in the order in which a grid counts, its first extent fastest. What the
-    host can compute stays before the loop.
+    The kernel gets the extents of its grid as parameters; instances are counted as in a grid, its
+    first extent fastest. Of every n of them each of n blocks works for one, block b for number b
+    and in the next round for number n - 1 - b, so that where instances come to take less and less
+    time all blocks have as much to do. What the host can compute stays before the loop.
 
     before:
         define kernel void @f(f32* %p, f32 %x) {
@@ -46,19 +47,25 @@ def persist(function: Function) -> Function:
           %1 = num_programs i32
           %2 = mul i32 %grid.0, %grid.1
           %3 = mul i32 %2, %grid.2
+          %4 = mul i32 %1, 2
+          %5 = mul i32 %0, 2
+          %6 = sub i32 %4, %5
+          %7 = sub i32 %6, 1
           br instances
         instances:
-          %instance = phi i32 [%0, entry], [%6, next]
-          %4, _ = icmp (i1, i1) %instance, %3 {predicate = slt}
-          cond_br %4, instance, finished
+          %instance = phi i32 [%0, entry], [%10, next]
+          %step = phi i32 [%7, entry], [%11, next]
+          %8, _ = icmp (i1, i1) %instance, %3 {predicate = slt}
+          cond_br %8, instance, finished
         instance:
-          %5 = sdiv i32 %instance, %grid.0
-          %i = srem i32 %5, %grid.1
+          %9 = sdiv i32 %instance, %grid.0
+          %i = srem i32 %9, %grid.1
           %q = getelementptr f32* %p, %i
           store %q, %x
           br next
         next:
-          %6 = add i32 %instance, %1
+          %10 = add i32 %instance, %step
+          %11 = sub i32 %4, %step
           br instances
         finished:
           ret
@@ -76,7 +83,7 @@ class _Looping:
     def __init__(self, function: Function) -> None:
         self.old = function
         self.extents = [Value(I32, f"grid.{axis}") for axis in range(3)]
-        self.instance = Value(I32, "instance")
+        self.instance, self.step = Value(I32, "instance"), Value(I32, "step")
         self.labels: dict[str, str] = {}
         for name in ("instances", "instance", "next", "finished"):
             taken = {*function.blocks, *self.labels.values()}
@@ -93,20 +100,23 @@ class _Looping:
             total.append(Mul(number, extent))
             number = total[-1].results[0]
         entry = old.entry.label
-        start = Branch(Successor(labels["instances"], (first.result,)))
-        blocks = {entry: Block(entry, (), (*early, first, count, *total, start))}
+        twice, steps = _first_step(first.result, count.result)
+        start = Branch(Successor(labels["instances"], (first.result, steps[-1].results[0])))
+        blocks = {entry: Block(entry, (), (*early, first, count, *total, *steps, start))}
         test = ICmp(self.instance, number, predicate_=IntegerPredicate.SLT)
         choose = CondBranch(
             test.results[0], Successor(labels["instance"]), Successor(labels["finished"])
         )
-        blocks[labels["instances"]] = Block(labels["instances"], (self.instance,), (test, choose))
+        blocks[labels["instances"]] = Block(
+            labels["instances"], (self.instance, self.step), (test, choose)
+        )
         for label, block in old.blocks.items():
             ops = late if label == entry else block.ops
             name = labels["instance"] if label == entry else label
             blocks[name] = self._body(attrs.evolve(block, label=name, ops=ops))
-        more = Add(self.instance, count.result)
-        again = Branch(Successor(labels["instances"], (more.result,)))
-        blocks[labels["next"]] = Block(labels["next"], (), (more, again))
+        more, step = Add(self.instance, self.step), Sub(twice, self.step)
+        again = Branch(Successor(labels["instances"], (more.result, step.result)))
+        blocks[labels["next"]] = Block(labels["next"], (), (more, step, again))
         blocks[labels["finished"]] = Block(labels["finished"], (), (Return(),))
         parameters = (*old.parameters, *(Parameter(v) for v in self.extents))
         attributes = {**old.attributes, PERSISTENT: 1}
@@ -155,3 +165,11 @@ class _Looping:
             ops.append(Add(index, constant(I32, 0)))
         ops[-1] = attrs.evolve(ops[-1], results=op.results, location=op.location)
         return ops
+
+
+def _first_step(block: Value, count: Value) -> tuple[Value, list[Op]]:
+    """Twice the number of blocks, which two steps of a block add up to; and what computes that and,
+    last, the first step: from number b of a round to number n - 1 - b of the next."""
+    twice, own = Mul(count, constant(I32, 2)), Mul(block, constant(I32, 2))
+    less = Sub(twice.result, own.result)
+    return twice.result, [twice, own, less, Sub(less.result, constant(I32, 1))]
