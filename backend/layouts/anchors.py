@@ -120,6 +120,18 @@ def is_access(op: Op) -> bool:
     return bool(op.effects & (Effects.READ | Effects.WRITE))
 
 
+def free_loads(function: Function, num_warps: int) -> frozenset[Op]:
+    """Loads beside products by warpgroups of so few elements that it does not matter who reads
+    them: they need not pass between threads, which then need not meet."""
+    if not any(op.mnemonic == "gpu.wgmma" for op in function.ops):
+        return frozenset()
+    return frozenset(
+        op
+        for op in accesses(function)
+        if op.mnemonic == "load" and prod(shape_of(op.inputs[0].type)) <= _LANES * num_warps
+    )
+
+
 def fastest(op: Op, contiguity: Contiguity) -> int:
     """The dimension along which an access finds most neighbours, the last if there are none."""
     pointer = op.inputs[0]

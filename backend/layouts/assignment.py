@@ -20,16 +20,15 @@ from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.choices import Choices
 from tileir.backend.layouts.dots import DotHomes, dot_homes
 from tileir.backend.layouts.halves import HALVES, before
+from tileir.backend.layouts.moving import moves_nothing, operand_layout
 from tileir.effects import Effects
 from tileir.field import FieldKind, Successor
 from tileir.ir import Block, Function
-from tileir.layout import Layout, differs_in_units
+from tileir.layout import Layout
 from tileir.op import Op
 from tileir.ops.gpu import ConvertLayout
 from tileir.types import Tile, Type, shape_of
 from tileir.values import Constant, Operand, Undef, Value
-
-_CHEAP_SHAPES = frozenset({"make_range", "splat", "broadcast", "expand_dims", "trans"})
 
 
 def assign_layouts(function: Function, anchors: Anchors) -> Function:
@@ -41,7 +40,8 @@ def assign_layouts(function: Function, anchors: Anchors) -> Function:
 class _Assignment:
     """One run. `homes` are the layouts of values that are not cheap, `asked` the layouts in
     which each value is needed and the blocks that need it so, `made` the new value for an old one
-    in a layout, `here` likewise where it was converted in the block that is being rewritten."""
+    in a layout, `free` the loads that follow what is made of them, `here` likewise where it was
+    converted in the block that is being rewritten."""
 
     function: Function
     anchors: Anchors
@@ -49,6 +49,7 @@ class _Assignment:
     edges: dict[str, list[Successor]] = attrs.field(init=False, factory=dict)
     dots: DotHomes = attrs.field(init=False)
     cheap: set[Value] = attrs.field(init=False, factory=set)
+    free: frozenset[Op] = frozenset()
     homes: dict[Value, Layout] = attrs.field(init=False, factory=dict)
     asked: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
     around: Loops = attrs.field(init=False)
@@ -67,7 +68,7 @@ class _Assignment:
                 if any(_is_tile(r) for r in op.results) and self._is_cheap(op):
                     self.cheap.update(op.results)
         choices = Choices(self.function, self.anchors, self.dots, self.cheap)
-        self.homes = choices.homes(self.order, self.edges)
+        self.homes, self.free = choices.homes(self.order, self.edges), choices.free
         for block in reversed(blocks):
             for op in reversed(block.ops):
                 self._ask(op, block.label)
@@ -79,7 +80,7 @@ class _Assignment:
     # Where values live --------------------------------------------------------------------
 
     def _is_cheap(self, op: Op) -> bool:
-        if _moves_nothing(op):
+        if moves_nothing(op):
             return True
         if not op.elementwise or op.effects & ~Effects.TRAP:
             return False
@@ -137,13 +138,13 @@ class _Assignment:
         if not isinstance(operand.type, Tile):
             return None
         name = op.mnemonic
-        if layout is not None and _moves_nothing(op):
-            return _before(op, operand.type, layout)
+        if layout is not None and moves_nothing(op):
+            return operand_layout(op, operand.type, layout)
         if layout is not None and (op.elementwise or _follows(name, index)):
             return layout
         anchor = self.anchors.of(op)
         if anchor is not None:
-            return self._stored(op) or anchor
+            return layout if op in self.free else self._stored(op) or anchor
         if (factor := self.dots.operand(op, index)) is not None:
             return factor
         if name == "scan":
@@ -277,39 +278,11 @@ def _follows(name: str, index: int) -> bool:
     return name == "inline_asm" or (name == "gather" and index == 1)
 
 
-def _moves_nothing(op: Op) -> bool:
-    """Whether every element of the result stands where one of the operand does."""
-    if op.mnemonic == "reshape":
-        return differs_in_units(shape_of(op.inputs[0].type), shape_of(op.results[0].type))
-    return op.mnemonic in _CHEAP_SHAPES
-
-
 def _given(op: Op) -> Layout | None:
     """The layout of the results of an op whose operands decide it."""
     if op.mnemonic != "reduce":
         return None
     return cast(Layout, cast(Tile, op.inputs[0].type).layout).slice(cast(Any, op).axis)
-
-
-def _before(op: Op, operand: Tile, layout: Layout) -> Layout:
-    """The layout an operand of a cheap shape op has when its result has `layout`."""
-    if op.mnemonic == "expand_dims":
-        return layout.slice(cast(Any, op).axis)
-    if op.mnemonic == "reshape":
-        return layout.with_units(shape_of(op.results[0].type), operand.shape)
-    if op.mnemonic == "trans":
-        order = _order(op, len(operand.shape))
-        return layout.transpose(tuple(order.index(d) for d in range(len(order))))
-    result = shape_of(op.results[0].type)
-    for dim, (n, m) in enumerate(zip(operand.shape, result, strict=True)):
-        if n != m:
-            layout = layout.collapse(dim)
-    return layout
-
-
-def _order(op: Op, rank: int) -> tuple[int, ...]:
-    order = cast(Any, op).order
-    return tuple(reversed(range(rank))) if order is None else order
 
 
 def _is_tile(operand: Operand) -> bool:

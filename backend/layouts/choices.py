@@ -16,9 +16,11 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.loops import loops
-from tileir.backend.layouts.anchors import Anchors
+from tileir.analysis.uses import uses
+from tileir.backend.layouts.anchors import Anchors, free_loads
 from tileir.backend.layouts.dots import DotHomes
-from tileir.backend.layouts.halves import HALVES, after
+from tileir.backend.layouts.halves import HALVES, after, before
+from tileir.backend.layouts.moving import moves_nothing, operand_layout
 from tileir.field import Successor
 from tileir.ir import Function
 from tileir.layout import Layout
@@ -52,14 +54,19 @@ class Choices:
     members: dict[Value, list[Value]] = attrs.field(factory=dict)
     votes: dict[Value, list[Vote]] = attrs.field(factory=dict)
     reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
+    takers: dict[Value, list[Op]] = attrs.field(factory=dict)
+    """Reshapes and the like that read a component."""
     fixed: dict[Value, Layout] = attrs.field(factory=dict)
     chosen: dict[Value, Layout | None] = attrs.field(factory=dict)
+    free: frozenset[Op] = frozenset()
+    """Loads that are made in the layout in which they are asked for."""
 
     def homes(self, labels: Iterable[str], edges: Mapping[str, Sequence[Successor]]) -> dict[
         Value, Layout
     ]:  # fmt: skip
         """The layout of every tile that is not cheap."""
         around = loops(self.function)
+        self.free = free_loads(self.function, self.anchors.num_warps)
         order: list[Value] = []
         for label in labels:
             block = self.function.blocks[label]
@@ -96,7 +103,7 @@ class Choices:
             mine, other = self._root(a), self._root(cast(Value, b))
             if mine is not other:
                 self.parents[other] = mine
-                for table in (self.votes, self.reductions):
+                for table in (self.votes, self.reductions, self.takers):
                     moved: Any = cast(Any, table).pop(other, [])
                     cast(Any, table).setdefault(mine, []).extend(moved)
 
@@ -125,9 +132,13 @@ class Choices:
         elif (op.mnemonic == "reshape" or op.mnemonic in HALVES) and self._counts(op.inputs[0]):
             for result in results[1:]:
                 self._join(results[0], result)
+            self.takers.setdefault(self._root(cast(Value, op.inputs[0])), []).append(op)
             self.reductions.setdefault(self._root(results[0]), []).append((op, weight))
 
     def _see_access(self, op: Op, anchor: Layout, results: list[Value], weight: int) -> None:
+        if op in self.free:
+            self._vote(results[0], anchor, 0)
+            return
         for result in results:
             self.fixed[result] = anchor
         for operand in (*results, *op.inputs[1:]):
@@ -162,10 +173,10 @@ class Choices:
         return self.chosen[root] or self.anchors.preferred(cast(Tile, value.type))
 
     def _cheapest(self, root: Value, tile: Tile) -> Layout:
-        votes = [*self.votes.get(root, ()), *self._derived(root)]
+        votes = [*self.votes.get(root, ()), *self._derived(root), *self._asked(root)]
         candidates = dict.fromkeys(v.layout for v in votes)
         if not candidates:
-            return self.anchors.preferred(tile)
+            return self._wanted_by_takers(root) or self.anchors.preferred(tile)
         return min(candidates, key=lambda c: sum(self._cost(v, c) for v in votes))
 
     def _cost(self, vote: Vote, layout: Layout) -> int:
@@ -181,6 +192,50 @@ class Choices:
             result = cast(Tile, op.results[0].type)
             if layout is not None:
                 yield Vote(layout, weight * result.size * result.element.bytes)
+
+    def _asked(self, root: Value) -> Iterable[Vote]:
+        """What is asked of free loads, through ops that move nothing."""
+        for op in self.free:
+            if self._root(op.results[0]) is root:
+                found = self._demanded(op.results[0])
+                if found is not None:
+                    yield Vote(found, cast(Tile, root.type).size)
+
+    def _demanded(self, value: Value) -> Layout | None:
+        """The layout in which what is made of `value` is used."""
+        for op in uses(self.function).get(value, ()):
+            found = self._demand(op, cast(Tile, value.type)) if op.results else None
+            if found is not None:
+                return found
+        return None
+
+    def _demand(self, op: Op, operand: Tile) -> Layout | None:
+        result = op.results[0]
+        if result in self.cheap:
+            found = self._demanded(result) if moves_nothing(op) else None
+            return None if found is None else operand_layout(op, operand, found)
+        if not self._counts(result) or not (op.elementwise or op.mnemonic == "reshape"):
+            return None
+        if result not in self.fixed and self.chosen.get(self._root(result), result) is None:
+            return None
+        home = self.fixed.get(result) or self._layout(result)
+        return home if op.elementwise else home.reshape(shape_of(result.type), operand.shape)
+
+    def _wanted_by_takers(self, root: Value) -> Layout | None:
+        """The layout from which a reshape of a component that may have any moves nothing."""
+        for op in self.takers.get(root, ()):
+            result = op.results[0]
+            waits = self.chosen.get(self._root(result), result) is None
+            if not self._counts(result) or (waits and result not in self.fixed):
+                continue
+            home = self.fixed.get(result) or self._layout(result)
+            if op.mnemonic in HALVES:
+                found = before(op, home)
+            else:
+                found = home.reshape(shape_of(result.type), shape_of(op.inputs[0].type))
+            if found is not None:
+                return found
+        return None
 
     def _after(self, op: Op) -> Layout | None:
         source = op.inputs[0]

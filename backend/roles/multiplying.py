@@ -10,11 +10,14 @@ from tileir.backend.roles.parts import Counting, RingParts, part_of
 from tileir.backend.roles.rings import Rings
 from tileir.ir import Block, Function
 from tileir.op import Op
+from tileir.ops.descriptor import DescriptorLoad
 from tileir.ops.dot import Dot
+from tileir.ops.gpu import LocalLoad
 from tileir.ops.hopper import Check, MBarrierArrive, MBarrierWait, Wgmma, WgmmaWait
+from tileir.ops.shape import Reshape
 from tileir.passes.dce import dce
 from tileir.passes.simplify_cfg import simplify_cfg
-from tileir.types import I32
+from tileir.types import I32, Tile, shape_of
 from tileir.values import Operand, Value, constant
 
 
@@ -28,6 +31,7 @@ def multiplying(function: Function, found: Rings, parts: Sequence[RingParts]) ->
 class _Multiplying:
     def __init__(self, found: Rings, parts: Sequence[RingParts]) -> None:
         self.found, self.parts, self.counting = found, parts, Counting(parts)
+        self.read = {x.op for loads in found.prologues.values() for x in loads}
 
     def block(self, block: Block, state: State) -> tuple[list[Op], State]:
         """The block with its products, each once its slots are full."""
@@ -36,8 +40,11 @@ class _Multiplying:
         for op in block.ops:
             part = part_of(self.parts, self.found, op)
             if part is not None:
-                if part.rings[0].early and part not in waited:
+                read = op in self.read
+                if (read or part.rings[0].early) and part not in waited:
                     self._wait(part, state, waited, ops)
+                if read:
+                    ops += self._read(cast(DescriptorLoad, op), part, state)
             elif isinstance(op, Dot):
                 state = self._product(op, state, waited, ops)
             elif op is block.terminator:
@@ -52,6 +59,16 @@ class _Multiplying:
         slot, parity = self.counting.at(state, part)
         ops.append(MBarrierWait(part.full.result, slot, parity))
         waited.add(part)
+
+    def _read(self, op: DescriptorLoad, part: RingParts, state: State) -> list[Op]:
+        """A block that ops on registers go on with."""
+        load = next(x for ring in part.rings for x in ring.loads if x.op is op)
+        slot = self.counting.at(state, part)[0]
+        rows = Tile(load.element, (load.rows, load.columns))
+        made = LocalLoad(part.buffer(op), slot, rows, location=op.location)
+        if shape_of(op.result.type) == rows.shape:
+            return [made.evolve(results=op.results)]
+        return [made, Reshape(made.result, op.result.type, results=op.results)]
 
     def _product(self, dot: Dot, state: State, waited: set[RingParts], ops: list[Op]) -> State:
         """The dot, and the slots that it was the last to read given back."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any, cast
+from typing import cast
 
 import attrs
 
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions, homes, uses
+from tileir.backend.roles.prologues import prologue
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.descriptor import DescriptorLoad, DescriptorStore
@@ -119,6 +120,8 @@ class Rings:
 
     rings: tuple[Ring, ...]
     factors: dict[tuple[Dot, str], Factor]
+    prologues: dict[Dot, tuple[Staged, ...]] = attrs.Factory(dict[Dot, "tuple[Staged, ...]"])
+    """What first factors are made of in registers."""
 
     def of(self, op: Op) -> Ring | None:
         """The ring that load `op` is of."""
@@ -143,10 +146,22 @@ def rings(function: Function) -> Rings | str:
                 factors[dot, name] = found
         if (dot, "b") not in factors:
             return "its second factor is no block of a tensor"
-    groups = list(_grouped(function, dots, factors))
+    prologues = {
+        dot: tuple(staged.setdefault(x, Staged(x)) for x in prologue(function, dot))
+        for dot in dots
+        if (dot, "a") not in factors
+    }
+    needed = {
+        dot: [
+            *(factors[dot, name].staged for name in "ab" if (dot, name) in factors),
+            *prologues.get(dot, ()),
+        ]
+        for dot in dots
+    }
+    groups = list(_grouped(function, needed))
     if any(isinstance(g, str) for g in groups):
         return next(g for g in groups if isinstance(g, str))
-    return Rings(tuple(g for g in groups if isinstance(g, Ring)), factors)
+    return Rings(tuple(g for g in groups if isinstance(g, Ring)), factors, prologues)
 
 
 def _unfit(dot: Dot) -> str | None:
@@ -209,26 +224,23 @@ def _only_dots(function: Function, value: Value) -> bool:
     )
 
 
-def _grouped(
-    function: Function, dots: list[Dot], factors: dict[tuple[Dot, str], Factor]
-) -> Iterator[Ring | str]:
+def _grouped(function: Function, needed: Mapping[Dot, list[Staged]]) -> Iterator[Ring | str]:
     """Loads of one block that feed one dot, together; a load for dots of loops within by itself."""
     place, inner = homes(function), loops(function).innermost
     seen: set[Staged] = set()
-    for dot in dots:
+    for dot, loads in needed.items():
         near: list[Staged] = []
-        for name in ("a", "b"):
-            found = factors.get((dot, name))
-            if found is None or found.staged in seen:
+        for staged in loads:
+            if staged in seen:
                 continue
-            seen.add(found.staged)
-            home = place[found.staged.op.result]
+            seen.add(staged)
+            home = place[staged.op.result]
             if home == place[dot.result] and home in inner:
-                near.append(found.staged)
+                near.append(staged)
             else:
-                yield _held(function, found.staged, _fed(dots, factors, [found.staged]))
+                yield _held(function, staged, _fed(needed, [staged]))
         if near:
-            fed = _fed(dots, factors, near)
+            fed = _fed(needed, near)
             if any(place[d.result] != place[dot.result] for d in fed):
                 yield "a block is multiplied in several places"
             yield Ring(tuple(near), fed, place[dot.result], inner[place[dot.result]])
@@ -248,12 +260,5 @@ def _held(function: Function, staged: Staged, fed: tuple[Dot, ...]) -> Ring | st
     return Ring((staged,), fed, home, loop.header, until=loop.latch)
 
 
-def _fed(
-    dots: list[Dot], factors: dict[tuple[Dot, str], Factor], loads: list[Staged]
-) -> tuple[Dot, ...]:
-    fed: list[Any] = [
-        dot
-        for dot in dots
-        if any((f := factors.get((dot, n))) and f.staged in loads for n in ("a", "b"))
-    ]
-    return tuple(fed)
+def _fed(needed: Mapping[Dot, list[Staged]], loads: list[Staged]) -> tuple[Dot, ...]:
+    return tuple(dot for dot, some in needed.items() if any(x in loads for x in some))

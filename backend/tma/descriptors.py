@@ -14,6 +14,7 @@ from tileir.analysis.dominance import dominance
 from tileir.analysis.polynomial import Lane, Polynomial, ProgramIndex
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import homes, uses
+from tileir.backend.roles.prologues import becomes_factor
 from tileir.backend.tma.counters import with_counters
 from tileir.backend.tma.description import Description, Dimension, Facts, described
 from tileir.backend.tma.host import host_values
@@ -152,10 +153,14 @@ def through_descriptors(function: Function) -> Outcome:
 
 
 def _candidates(function: Function) -> Iterator[Op]:
-    """Loads that only feed dots, and, where there are any, stores of matrices."""
+    """Loads that only feed dots, as they are or by ops on registers, and, where there are any,
+    stores of matrices."""
     loads = [
-        op for op in function.ops if isinstance(op, Load) and _plain(op) and _feeds(function, op)
-    ]
+        op
+        for op in function.ops
+        if isinstance(op, Load) and _plain(op)
+        and (_feeds(function, op) or becomes_factor(function, op))
+    ]  # fmt: skip
     yield from loads
     if loads:
         stores = (op for op in function.ops if isinstance(op, Store))

@@ -24,7 +24,7 @@ def agree(
     written and, if `roles`, as roles; and on the machine of threads, in `seeds` orders. `alone`:
     a block works for one instance."""
     (name,) = (n for n, f in module.functions.items() if f.kernel)
-    bound = off * max(1.0, float(np.abs(expected).max(initial=0)))
+    bound = off * max(1.0, float(np.nanmax(np.abs(expected), initial=0)))
 
     def near(found: Any) -> None:
         kept = ~np.isnan(np.asarray(expected, np.float64))

@@ -1,0 +1,77 @@
+"""Loads that become first factors of dots by ops on registers: conversions, scales, unpacking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tileir.analysis.loops import loops
+from tileir.analysis.uses import definitions, homes, uses
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.descriptor import DescriptorLoad
+from tileir.ops.dot import Dot
+from tileir.types import Tile, shape_of
+from tileir.values import Value
+
+
+def becomes_factor(function: Function, load: Op) -> bool:
+    """Whether all that comes of a load of rows are first factors of dots, in the same round of a
+    loop."""
+    value = load.results[0]
+    place = homes(function)
+    if len(shape_of(value.type)) < 2 or place[value] not in loops(function).innermost:
+        return False
+    ends = list(_ends(function, value))
+    return bool(ends) and all(
+        isinstance(op, Dot) and _is_first(op, v) and place[op.result] == place[value]
+        for op, v in ends
+    )
+
+
+def _is_first(dot: Dot, value: Value) -> bool:
+    return dot.a is value and value not in (dot.b, dot.c)
+
+
+def _ends(function: Function, value: Value) -> Iterator[tuple[Any, Value]]:
+    """The ops where `value`, or what registers make of it, is used for anything else."""
+    seen, waiting = {value}, [value]
+    while waiting:
+        current = waiting.pop()
+        for op in uses(function).get(current, ()):
+            if not _in_registers(op):
+                yield op, current
+                continue
+            made = [v for v in op.results if v not in seen]
+            seen.update(made)
+            waiting += made
+
+
+def _in_registers(op: Op) -> bool:
+    """Whether `op` makes tiles of tiles, and nothing else."""
+    return (
+        op.effects is Effects.PURE
+        and not isinstance(op, Dot)
+        and bool(op.results)
+        and all(isinstance(v.type, Tile) for v in op.results)
+    )
+
+
+def prologue(function: Function, dot: Dot) -> list[DescriptorLoad]:
+    """The blocks of tensors that the first factor of `dot` is made of in its own block."""
+    found: dict[DescriptorLoad, None] = {}
+    waiting, origin, place = [dot.a], definitions(function), homes(function)
+    seen: set[Any] = set()
+    while waiting:
+        value = waiting.pop()
+        op = origin.get(value) if isinstance(value, Value) else None
+        if op is None or op in seen or place[op.results[0]] != place[dot.result]:
+            continue
+        seen.add(op)
+        if isinstance(op, DescriptorLoad):
+            if op.predicate is None and becomes_factor(function, op):
+                found[op] = None
+        elif _in_registers(op):
+            waiting += op.inputs
+    return list(found)

@@ -1,0 +1,164 @@
+"""Matrix products with something done to what goes in or comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
+from tileir.ir import Module
+
+GROUP = 8
+"""Rows of tiles that program instances work on side by side."""
+
+
+@attrs.frozen(eq=False)
+class Tile:
+    """Rows, columns and steps of K of a tile."""
+
+    m: int
+    n: int
+    k: int
+
+
+def activated(tile: Tile, kind: str, factor: Any = F16) -> Module:
+    """`product(x, y, bias, z, m, n, k)`: z [m, n] = act(x [m, k] y [k, n] + bias [n]) where `kind`
+    is `leaky` (0.01 below 0), `gelu` (by tanh) or `sigmoid` (without bias)."""
+    b = Builder()
+    kinds = {name: _buffer(factor) for name in ("x", "y", "bias", "z")}
+    with b.kernel("product", **kinds, m=I32, n=I32, k=I32) as (x, y, bias, z, m, n, k):
+        i, j, depth = _indices(b, tile, m, n)
+        sums = b.var(b.full((tile.m, tile.n), 0.0, F32))
+        with b.for_(0, k, tile.k) as at:
+            left = _loaded(x, i, (depth + at)[None, :], k, (m, k))
+            right = _loaded(y, (depth + at)[:, None], j, n, (k, n))
+            sums.set(b.dot(left, right, sums.get()))
+        value = sums.get()
+        if kind != "sigmoid":
+            value = value + (bias + j).load(j < n, 0.0).to(F32)
+        _stored(z, i, j, n, (m, n), activation(value, kind).to(factor))
+    return b.module()
+
+
+def activation(value: Any, kind: str) -> Any:
+    """`value` activated as `kind` says."""
+    b = value.builder
+    match kind:
+        case "leaky":
+            return b.where(value > 0, value, value * 0.01)
+        case "gelu":
+            inner = value * (1 + value * value * 0.044715) * (2 * 0.7978845608028654)
+            return value * _sigmoid(inner)
+        case _:
+            return _sigmoid(value)
+
+
+def _sigmoid(value: Any) -> Any:
+    b = value.builder
+    return b.fdiv(b.full(value.shape, 1.0), 1 + (-value).exp(fast="approx"), fast="approx")
+
+
+def sliced(tile: Tile, factor: Any = F16) -> Module:
+    """`product(x, y, z, m, n, k, ldx, ldy, ldz, x0, y0)`: z = x y of parts of larger matrices,
+    which begin `x0` and `y0` columns into rows `ldx` and `ldy` apart."""
+    b = Builder()
+    kinds = {name: _buffer(factor) for name in "xyz"}
+    numbers = dict.fromkeys(("m", "n", "k", "ldx", "ldy", "ldz", "x0", "y0"), I32)
+    with b.kernel("product", **kinds, **numbers) as (x, y, z, m, n, k, ldx, ldy, ldz, x0, y0):
+        i, j, depth = _indices(b, tile, m, n)
+        sums = b.var(b.full((tile.m, tile.n), 0.0, F32))
+        with b.for_(0, k, tile.k) as at:
+            left = _loaded(x + x0, i, (depth + at)[None, :], ldx, (m, k))
+            right = _loaded(y + y0, (depth + at)[:, None], j, ldy, (k, n))
+            sums.set(b.dot(left, right, sums.get()))
+        _stored(z, i, j, ldz, (m, n), sums.get().to(factor))
+    return b.module()
+
+
+def quantised(tile: Tile, result: Any = BF16) -> Module:
+    """`product(x, y, xs, ys, z, m, n, k)`: z [m, n] = (xs [m] x [m, k]) (ys [n] y [n, k])ᵀ, x and y
+    being i8 and scales f32."""
+    b = Builder()
+    kinds = {"x": _buffer(I8), "y": _buffer(I8), "xs": _buffer(F32), "ys": _buffer(F32)}
+    kinds["z"] = _buffer(result)
+    with b.kernel("product", **kinds, m=I32, n=I32, k=I32) as (x, y, xs, ys, z, m, n, k):
+        i, j, depth = _indices(b, tile, m, n)
+        sums = b.var(b.full((tile.m, tile.n), 0, I32))
+        with b.for_(0, k, tile.k) as at:
+            left = _loaded(x, i, (depth + at)[None, :], k, (m, k), 0)
+            right = _loaded(y, j, (depth + at)[:, None], k, (n, k), 0)
+            sums.set(b.dot(left, right, sums.get()))
+        rows, columns = (xs + i).load(i < m, 0.0), (ys + j).load(j < n, 0.0)
+        _stored(z, i, j, n, (m, n), (sums.get().to(F32) * rows * columns).to(result))
+    return b.module()
+
+
+def packed(tile: Tile, group: int, factor: Any = F16) -> Module:
+    """`product(x, w, scales, z, m, n, k)`: z [m, n] = x [m, k] ((w - 8) scales)ᵀ; w [n, k] of 4
+    bits has two along k in a byte, the lower first, scales [n, k / group]. `tile.k` divides
+    `group`, or `group` it. The weights are the first factor, from registers, and z is written
+    transposed."""
+    b = Builder()
+    kinds = {"x": _buffer(factor), "w": _buffer(I8), "scales": _buffer(factor)}
+    kinds["z"] = _buffer(factor)
+    with b.kernel("product", **kinds, m=I32, n=I32, k=I32) as (x, w, scales, z, m, n, k):
+        j, i, depth = _indices(b, Tile(tile.n, tile.m, tile.k), n, m)
+        sums = b.var(b.full((tile.n, tile.m), 0.0, F32))
+        bytes_ = b.arange(tile.k // 2)[None, :]
+        with b.for_(0, k, tile.k) as at:
+            pairs = _loaded(w, j, bytes_ + at // 2, k // 2, (n, k // 2), 0)
+            weights = unpacked(pairs).to(factor) - 8.0
+            scale = _grouped(b, scales, j, n, k // group, at, tile.k, group)
+            right = _loaded(x, i, (depth + at)[:, None], k, (m, k))
+            sums.set(b.dot(weights * scale, right, sums.get()))
+        _stored(z, i, j, n, (m, n), sums.get().to(factor))
+    return b.module()
+
+
+def unpacked(pairs: Any) -> Any:
+    """Numbers of 4 bits, 0 to 15, two of each byte of `pairs`, the lower first."""
+    b, (rows, columns) = pairs.builder, pairs.shape
+    return b.join(pairs & 15, pairs.lshr(4) & 15).reshape(rows, 2 * columns)
+
+
+def _grouped(
+    b: Builder, scales: Any, rows: Any, extent: Any, lead: Any, at: Any, depth: int, group: int
+) -> Any:
+    """The scales of a tile's rows, each for `group` elements along K."""
+    each = max(1, depth // group)
+    column = (b.arange(each) + at // group)[None, :]
+    inside = (rows < extent) & (column < lead)
+    found = (scales + (rows * lead + column)).load(inside, 0.0)
+    wide = found[:, :, None].broadcast_to(rows.shape[0], each, depth // each)
+    return wide.reshape(rows.shape[0], depth)
+
+
+# What all of them do ------------------------------------------------------------------------------
+
+
+def _indices(b: Builder, tile: Tile, m: Any, n: Any) -> tuple[Any, Any, Any]:
+    """Rows of this instance's tile as a column, its columns as a row, and steps of K."""
+    tiles_m, tiles_n = (m + (tile.m - 1)) // tile.m, (n + (tile.n - 1)) // tile.n
+    pid = b.program_id(axis=0)
+    first = pid // (tiles_n * GROUP) * GROUP
+    size = b.smin(tiles_m - first, GROUP)
+    within = pid % (tiles_n * GROUP)
+    i = (b.arange(tile.m) + (first + within % size) * tile.m)[:, None]
+    j = (b.arange(tile.n) + within // size * tile.n)[None, :]
+    return i, j, b.arange(tile.k)
+
+
+def _loaded(
+    base: Any, slow: Any, fast: Any, lead: Any, extents: tuple[Any, Any], other: Any = 0.0
+) -> Any:
+    """The elements at `slow * lead + fast`, `other` where one is not below its extent."""
+    return (base + (slow * lead + fast)).load((slow < extents[0]) & (fast < extents[1]), other)
+
+
+def _stored(base: Any, i: Any, j: Any, lead: Any, extents: tuple[Any, Any], value: Any) -> None:
+    (base + (i * lead + j)).store(value, (i < extents[0]) & (j < extents[1]))
+
+
+def _buffer(element: Any) -> Any:
+    return arg(pointer(element), aligned=16, noalias=True)

@@ -1,0 +1,113 @@
+"""Products with something done to what goes in or comes out, by warpgroups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backend.workloads.running import agree, assembles, normal
+from tileir.builder import F16, F32
+from tileir.testing.workloads import products
+from tileir.testing.workloads.products import Tile
+
+SHAPES = ((72, 40, 48), (1, 8, 64))
+
+
+def grid(tile: Tile, m: int, n: int) -> tuple[int]:
+    return (-(-m // tile.m) * -(-n // tile.n),)
+
+
+def reference(value: Any, kind: str) -> Any:
+    match kind:
+        case "leaky":
+            return np.where(value > 0, value, 0.01 * value)
+        case "gelu":
+            return value / (1 + np.exp(-1.5957691216057308 * (value + 0.044715 * value**3)))
+        case _:
+            return 1 / (1 + np.exp(-value))
+
+
+@pytest.mark.parametrize("kind", ("leaky", "gelu", "sigmoid"))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_activated(shape: tuple[int, int, int], kind: str) -> None:
+    m, n, k = shape
+    tile = Tile(64, 32, 32)
+    x, y, bias = normal(m, k), normal(k, n), normal(n, seed=2)
+    plain = x.astype(float) @ y.astype(float) + (bias.astype(float) if kind != "sigmoid" else 0)
+    arguments = [x, y, bias, np.zeros((m, n), np.float16), m, n, k]
+    module = products.activated(tile, kind)
+    agree(module, grid(tile, m, n), arguments, 3, reference(plain, kind), off=2e-3, seeds=1)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sliced(shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    tile = Tile(64, 32, 32)
+    x, y = normal(m, k + 24), normal(k, n + 16)
+    z = np.zeros((m, n + 8), np.float16)
+    expected = np.full(z.shape, np.nan)
+    expected[:, :n] = x[:, 8 : 8 + k].astype(float) @ y[:, 16 : 16 + n].astype(float)
+    arguments = [x, y, z, m, n, k, k + 24, n + 16, n + 8, 8, 16]
+    agree(products.sliced(tile), grid(tile, m, n), arguments, 2, expected, off=2e-3, seeds=1)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_quantised(shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    tile = Tile(64, 32, 32)
+    random = np.random.default_rng(k)
+    x, y = (random.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (n, k)))
+    xs, ys = normal(m, dtype=np.float32) ** 2 + 0.1, normal(n, dtype=np.float32) ** 2 + 0.1
+    expected = (xs[:, None] * x.astype(float)) @ (ys[:, None] * y.astype(float)).T
+    arguments = [x, y, xs, ys, np.zeros((m, n), np.float32), m, n, k]
+    module = products.quantised(tile, F32)
+    agree(module, grid(tile, m, n), arguments, 4, expected, off=1e-5, seeds=1)
+
+
+def four_bits(n: int, k: int) -> tuple[Any, Any]:
+    """Weights, and two of them in a byte."""
+    weights = np.random.default_rng(n).integers(0, 16, (n, k))
+    return weights - 8, (weights[:, ::2] | weights[:, 1::2] << 4).astype(np.uint8).view(np.int8)
+
+
+@pytest.mark.parametrize("group", (16, 64))
+@pytest.mark.parametrize("shape", ((20, 72, 128), (16, 64, 64)))
+def test_packed(shape: tuple[int, int, int], group: int) -> None:
+    m, n, k = shape
+    tile = Tile(16, 64, 32)
+    weights, held = four_bits(n, k)
+    x, scales = normal(m, k), normal(n, k // group)
+    expected = x.astype(float) @ (weights * np.repeat(scales.astype(float), group, 1)).T
+    arguments = [x, held, scales, np.zeros((m, n), np.float16), m, n, k]
+    module = products.packed(tile, group)
+    agree(module, grid(tile, m, n), arguments, 3, expected, off=4e-3)
+
+
+LARGE = {
+    "leaky": products.activated(Tile(128, 128, 64), "leaky"),
+    "gelu": products.activated(Tile(128, 256, 64), "gelu"),
+    "sigmoid": products.activated(Tile(128, 256, 64), "sigmoid"),
+    "sliced": products.sliced(Tile(128, 128, 64)),
+    "quantised": products.quantised(Tile(128, 256, 128)),
+    "packed": products.packed(Tile(64, 128, 64), 128),
+    "packed, few rows": products.packed(Tile(16, 64, 128), 32, F16),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_assembled(name: str) -> None:
+    assembles(LARGE[name])
+
+
+def test_weights_are_unpacked_where_they_are_needed() -> None:
+    """What tensor maps brought is read as products want it: nothing passes between threads in the
+    loop, and threads do not meet there."""
+    made = assembles(LARGE["packed"])
+    math = made.stages["barriers"].functions["product.math"]
+    body = next(b for b in math.blocks.values() if any(o.mnemonic == "gpu.wgmma" for o in b.ops))
+    names = [op.mnemonic for op in body.ops]
+    assert "gpu.local_load" in names
+    assert "gpu.convert_layout" not in names and "gpu.barrier" not in names
+    assert all(not op.shared for op in body.ops)
