@@ -82,7 +82,7 @@ def _of_any(kind: type[Op], plan: Plan) -> Callable[..., Any]:
         for argument in arguments:
             if type(argument) is not Expr:
                 return insert(self, plan, arguments, named)
-        location = self.places.at(_getframe(1)) if self.tracking else self.fixed
+        location = self.places.at(_getframe().f_back) if self.tracking else self.fixed
         try:
             made = make(*[a.value for a in arguments], location=location)
         except TileirError as error:
@@ -105,7 +105,7 @@ def _of_two(kind: type[Op], plan: Plan) -> Callable[..., Any]:
         lhs, rhs = arguments
         if type(lhs) is not Expr or type(rhs) is not Expr:
             return insert(self, plan, arguments, named)
-        location = self.places.at(_getframe(1)) if self.tracking else self.fixed
+        location = self.places.at(_getframe().f_back) if self.tracking else self.fixed
         try:
             made = make(lhs.value, rhs.value, location=location)
         except TileirError as error:

@@ -23,9 +23,12 @@ class Places:
         factory=dict[tuple[int, int], tuple[CodeType, Location]]
     )
 
-    def at(self, frame: FrameType) -> Location:
+    def at(self, frame: FrameType | None) -> Location:
         """The location of `frame`, the builder's caller as a rule: then, once known, found at
-        once; else that of its own innermost caller outside the builder."""
+        once; else that of its own innermost caller outside the builder. None for a method that a
+        thread begins with, which stands for its own caller."""
+        if frame is None:
+            return self.caller()
         known = self._known.get((id(frame.f_code), frame.f_lasti))
         return known[1] if known is not None else self.caller()
 

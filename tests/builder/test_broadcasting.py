@@ -70,6 +70,8 @@ def test_other_shapes_are_refused(left: tuple[int, ...], right: tuple[int, ...])
     with pytest.raises(BuildError) as caught:
         built(operator.add, tile(I32, left), tile(I32, right))
     assert caught.value.code == "TIR0807"
+    for shape in (left, right):
+        assert f"<{', '.join(map(str, shape))}>" in str(caught.value)
 
 
 def test_the_papers_listing_4() -> None:
@@ -194,6 +196,14 @@ def test_comparisons(make: Callable[..., Any], signed: str, floating: str, unsig
         assert (element_of(made.type), made.shape) == (I1, shape_of(type_))
 
 
+@pytest.mark.parametrize("relation", ["ult", "ule", "ugt", "uge"])
+def test_comparisons_without_sign_are_methods(relation: str) -> None:
+    for other in (INT, I32):
+        made, ops = built(lambda x, y: getattr(x, relation)(y), INT, other)
+        assert ops[-1].attributes["predicate_"].value == relation
+        assert (element_of(made.type), made.shape) == (I1, shape_of(INT))
+
+
 CASTS: list[tuple[Any, Any, bool, str]] = [
     (I32, I64, True, "sext"),
     (I32, I64, False, "zext"),
@@ -255,6 +265,26 @@ def test_indexing_adds_dimensions(
 ) -> None:
     assert np.zeros(shape)[index].shape == result
     assert built(lambda x: x[index], tile(I32, shape))[0].shape == result
+
+
+@pytest.mark.parametrize("old", [(24,), (4, 6), (2, 3, 4), (1, 24, 1)])
+@pytest.mark.parametrize("new", [(-1,), (24, -1), (-1, 8), (2, -1, 3), (3, 2, 2, -1), (4, 6)])
+def test_one_extent_of_a_new_shape_is_computed_as_numpy_does(
+    old: tuple[int, ...], new: tuple[int, ...]
+) -> None:
+    made, _ = built(lambda x: x.reshape(*new), tile(F32, old))
+    assert made.shape == np.zeros(old).reshape(new).shape
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [((3, 5), (5, 7)), ((2, 3, 5), (2, 5, 7)), ((4, 1, 6), (4, 6, 2))]
+)
+@pytest.mark.parametrize(("element", "total"), [(F16, F32), (F64, F64), (I8, I32)])
+def test_products_have_the_shape_of_numpys(
+    left: tuple[int, ...], right: tuple[int, ...], element: Scalar, total: Scalar
+) -> None:
+    made, _ = built(operator.matmul, tile(element, left), tile(element, right))
+    assert made.type is tile(total, (np.zeros(left) @ np.zeros(right)).shape)
 
 
 def test_shapes_of_methods() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import runpy
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,8 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
     ("TIR0101", lambda g: g.b.add(g.i, g.j)),
     ("TIR0101", lambda g: g.b.fadd(g.i, g.i)),
     ("TIR0101", lambda g: g.b.add(g.row, g.i)),
+    ("TIR0101", lambda g: g.b.fma(g.f, g.f, g.i)),
+    ("TIR0101", lambda g: g.b.fneg(g.i)),
     ("TIR0101", lambda g: g.b.load(g.p + g.row, g.flag)),
     ("TIR0101", lambda g: g.b.store(g.p, g.h)),
     ("TIR0104", lambda g: g.b.add(g.i, 1, when=g.i)),
@@ -58,6 +62,8 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
     ("TIR0802", lambda g: g.b.add(g.i, 1.5)),
     ("TIR0802", lambda g: g.b.add(1, 2)),
     ("TIR0802", lambda g: g.b.maximum(1, 2)),
+    ("TIR0802", lambda g: g.b.fneg(1.0)),
+    ("TIR0802", lambda g: g.b.fma(1.0, 2.0, 3.0)),
     ("TIR0802", lambda g: g.b.constant(I8, -129)),
     ("TIR0802", lambda g: g.b.constant(I8, "1")),
     ("TIR0802", lambda g: g.flag & 2),
@@ -267,10 +273,23 @@ def test_locations_are_the_callers_or_a_frontends_or_none() -> None:
     b = Builder(locations=False)
     with b.kernel("k", x=I32) as (x,):
         _ = x + 1
-        with pytest.raises(BuildError) as caught:
-            b.add(x, 1.5)  # without locations
-    assert caught.value.line == line_of("without locations")
+        for wrong in (lambda: b.add(x, 1.5), lambda: b.fadd(x, x), lambda: b.fneg(x)):
+            with pytest.raises(BuildError) as caught:
+                wrong()
+            assert caught.value.line == wrong.__code__.co_firstlineno
     assert [op.location for op in b.module().kernel("k").ops] == [None, None]
+
+
+def test_a_thread_may_begin_with_a_method() -> None:
+    """Then no code outside the builder has called it."""
+    b = Builder()
+    with b.kernel("k", x=I32, y=I32) as (x, y):
+        _thread.start_new_thread(b.add, (x, y))
+        ends = time.monotonic() + 5
+        while not b.insertion and time.monotonic() < ends:
+            time.sleep(0.001)
+    made, _ = b.module().kernel("k").ops
+    assert made.mnemonic == "add" and made.location is not None
 
 
 def test_an_exception_in_a_branch_or_loop_leaves_the_function_unfinished() -> None:

@@ -85,6 +85,28 @@ def test_branches_that_set_the_same_value_need_none() -> None:
     assert parameters(kernel(b)) == {}
 
 
+def test_a_variable_read_in_a_branch_is_the_one_from_before() -> None:
+    b = Builder()
+    with opened(b) as (out, n, p, _):
+        v = b.var(n, name="v")
+        with b.if_(p):
+            out.store(v)
+        with b.else_():
+            out.store(v.get() + 1)
+            inside = list(b.insertion or ())
+    assert parameters(kernel(b)) == {}
+    assert inside[0].inputs == (n.value, Constant(I32, 1))
+
+
+def test_a_loop_counts_by_one_unless_told_otherwise() -> None:
+    for bounds, step in (((3,), 1), ((1, 3), 1), ((1, 9, 4), 4)):
+        b = Builder()
+        with opened(b) as (out, _, _, _), b.for_(*bounds) as i:
+            (out + i).store(i)
+        (counted,) = [op for op in kernel(b).ops if op.mnemonic == "add"]
+        assert counted.inputs[1] == Constant(I32, step)
+
+
 def test_equal_literals_are_one_value() -> None:
     b = Builder()
     with opened(b) as (out, n, p, _):

@@ -71,6 +71,27 @@ def test_predicates_are_scalar_or_of_the_shape(type_: Tile) -> None:
     assert make("add")(A, B).key() != made.key()
 
 
+@pytest.mark.parametrize(
+    ("operand", "wrong", "expected"),
+    [
+        (Value(I32), Value(I32), "predicate must be i1, not i32"),
+        (Value(I32), Value(Tile(I1, (64,))), "predicate must be i1, not i1<64>"),
+        (A, Value(I32), "predicate must be i1 or i1<64>, not i32"),
+        (A, Value(Tile(I1, (32,))), "predicate must be i1 or i1<64>, not i1<32>"),
+    ],
+)
+def test_a_wrong_predicate_is_told_what_it_may_be(
+    operand: Value, wrong: Value, expected: str
+) -> None:
+    with pytest.raises(VerifyError, match=expected):
+        make("add")(operand, operand, predicate=wrong)
+
+
+def test_a_jump_goes_to_its_target_on_every_machine() -> None:
+    target = Successor("x", (A,))
+    assert make("br")(target).evaluate(None) is target
+
+
 def test_terminators_take_no_predicate() -> None:
     with pytest.raises(VerifyError) as caught:
         make("br")(Successor("x"), predicate=Value(I1))

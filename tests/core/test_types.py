@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import threading
 
 import pytest
@@ -21,6 +22,7 @@ from tileir.types import (
     Buffer,
     Descriptor,
     Pointer,
+    Scalar,
     Tile,
     Type,
     element_of,
@@ -54,6 +56,14 @@ def test_str_is_the_syntax(type_: Type, text: str) -> None:
 def test_copies_are_the_same_object(type_: Type, _: str) -> None:
     assert pickle.loads(pickle.dumps(type_)) is type_
     assert copy.deepcopy(type_) is type_
+
+
+@pytest.mark.parametrize("scalar", SCALARS.values(), ids=str)
+def test_a_scalars_name_says_its_bits(scalar: Scalar) -> None:
+    named = re.match(r"(i|f|bf)(\d+)", scalar.name)
+    assert named is not None and scalar.bits == int(named[2])
+    assert scalar.bytes == max(1, scalar.bits // 8)
+    assert scalar.is_integer == (named[1] == "i") != scalar.is_float
 
 
 def test_equal_types_are_one_object() -> None:

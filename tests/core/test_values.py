@@ -58,6 +58,20 @@ def test_encode_rounds_as_ml_dtypes_does(type_: Scalar, number: float) -> None:
     assert encode(type_, number) == int(expected.view(bits_type))
 
 
+@pytest.mark.parametrize("type_", [*NUMPY, F32, F64], ids=str)
+@pytest.mark.parametrize("number", [math.nan, -math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300])
+def test_special_values_are_what_the_format_has_for_them(type_: Scalar, number: float) -> None:
+    """NaN stays NaN where there is one, and infinity infinity; else it is NaN, or the largest."""
+    found = decode(type_, encode(type_, number))
+    number_type = {F32: np.float32, F64: np.float64}.get(type_) or NUMPY[type_][1]
+    if type_ is F4E2M1 and not math.isfinite(number):
+        assert abs(found) == 6.0
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = float(np.float64(number).astype(number_type))
+    assert found == expected or (math.isnan(found) and math.isnan(expected))
+
+
 @given(st.floats())
 def test_f64_keeps_every_bit(number: float) -> None:
     bits = encode(F64, number)

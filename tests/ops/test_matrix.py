@@ -202,3 +202,12 @@ def test_cells_are_every_type_the_signature_allows() -> None:
     pairs = {(o.inputs[0].type, o.result.type) for o in cells(cast, ())}
     assert len(pairs) == 8 * 7
     assert len(list(cells(add, (7,)))) == 5 * 4
+
+
+@pytest.mark.parametrize("name", ["extract_slice", "insert_slice"])
+def test_parts_of_tiles_are_strided_where_there_is_room(name: str) -> None:
+    kind = next(o for o in all_ops() if o.mnemonic == name)
+    for shape in ((7,), (1,), (4, 1), (3, 5)):
+        strides = {o.attributes["strides"] for o in cells(kind, shape)}
+        assert len(strides) == 2
+        assert tuple(2 if n > 1 else 1 for n in shape) in strides

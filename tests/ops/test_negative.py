@@ -101,3 +101,14 @@ def test_what_python_holds_equal_is_told_apart(
     with pytest.raises(VerifyError) as caught:
         kind(*arguments, **{attribute: alike})
     assert caught.value.code == "TIR0106"
+
+
+@pytest.mark.parametrize("name", ["multiple_of", "contiguous", "constant_run"])
+def test_a_promise_is_of_positive_numbers_in_64_bits(name: str) -> None:
+    most = (1 << 63) - 1
+    for number in (1, most):
+        assert build(name, (v(I32),), {"values": (number,)}).values == (number,)
+    for number in (0, -1, most + 1):
+        with pytest.raises(VerifyError) as caught:
+            build(name, (v(I32),), {"values": (number,)})
+        assert caught.value.code == "TIR0113"

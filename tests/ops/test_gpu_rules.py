@@ -1,0 +1,114 @@
+"""The rules of ops on shared memory, each broken once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tileir.errors import VerifyError
+from tileir.op import lookup
+from tileir.types import F16, F32, I32, AddressSpace, Pointer, Tile, Type
+from tileir.values import Value, constant
+
+SHARED = Pointer(F16, AddressSpace.SHARED)
+WHOLE = Tile(F16, (8, 16))
+ZERO = constant(I32, 0)
+
+
+def v(type_: Type) -> Value:
+    return Value(type_)
+
+
+def arguments(name: str, buffer: Type, tile: Tile) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Operands and attributes of the op `name` on `buffer` and a tile."""
+    pointers = v(Tile(Pointer(tile.element), tile.shape))  # type: ignore[arg-type]
+    steps = (1,) * len(tile.shape)
+    return {
+        "gpu.async_copy": ((pointers, v(buffer), ZERO), {}),
+        "gpu.local_load": ((v(buffer), ZERO), {"type": tile}),
+        "gpu.local_window": (
+            (v(buffer), ZERO, ZERO, ZERO), {"type": tile, "rows": steps, "columns": steps},
+        ),
+        "gpu.local_store": ((v(tile), v(buffer), ZERO), {}),
+    }[name]  # fmt: skip
+
+
+NAMES = ("gpu.async_copy", "gpu.local_load", "gpu.local_window", "gpu.local_store")
+
+
+def build(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    kind: Any = lookup(name)
+    return kind(*operands, **attributes)
+
+
+def broken(code: str, operand: str, name: str, operands: Any, attributes: Any) -> None:
+    with pytest.raises(VerifyError) as caught:
+        build(name, operands, attributes)
+    found = caught.value.diagnostics[0]
+    assert (found.code, found.operand) == (code, operand), found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_buffer_is_in_shared_memory_and_holds_the_element(name: str) -> None:
+    build(name, *arguments(name, SHARED, WHOLE))
+    for space in AddressSpace:
+        if space is not AddressSpace.SHARED:
+            broken("TIR0101", "buffer", name, *arguments(name, Pointer(F16, space), WHOLE))
+    broken("TIR0101", "buffer", name, *arguments(name, SHARED, Tile(F32, (8, 16))))
+
+
+@pytest.mark.parametrize("name", ["gpu.local_load", "gpu.local_store"])
+@pytest.mark.parametrize(
+    ("shape", "offsets"),
+    [
+        ((8, 16), (0,)),
+        ((8, 16), (0, 0, 0)),
+        ((8, 16), ()),
+        ((8, 16), (-1, 0)),
+        ((8, 16), (0, -1)),
+        ((8,), (0, 0)),
+        ((8, 16, 2), (0, 0)),
+        ((8,), (0,)),
+        ((2, 8, 16), (0, 0, 0)),
+    ],
+)
+def test_a_part_of_a_slot_has_two_offsets(
+    name: str, shape: tuple[int, ...], offsets: tuple[int, ...]
+) -> None:
+    operands, attributes = arguments(name, SHARED, Tile(F16, shape))
+    broken("TIR0112", "offsets", name, operands, {**attributes, "offsets": offsets})
+
+
+@pytest.mark.parametrize("columns", [(0,), (0, 0), (-1, 2), (16, 1), (8, 9), (0, 1, 2)])
+def test_columns_that_are_stored_alone_are_the_tiles(columns: tuple[int, ...]) -> None:
+    operands, attributes = arguments("gpu.local_store", SHARED, WHOLE)
+    for right in ((0, 16), (15, 1), (4, 8), ()):
+        build("gpu.local_store", operands, {**attributes, "columns": right})
+    broken("TIR0112", "columns", "gpu.local_store", operands, {**attributes, "columns": columns})
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "operand"),
+    [
+        ({"shape": (3, 8)}, "TIR0112", "shape"),
+        ({"shape": (3, 8, 16, 1)}, "TIR0112", "shape"),
+        ({"shape": (0, 8, 16)}, "TIR0112", "shape"),
+        ({"shape": (3, 8, 0)}, "TIR0112", "shape"),
+        ({"shape": (3, 0)}, "TIR0112", "shape"),
+        ({"fast": 2}, "TIR0106", "fast"),
+        ({"swizzle": 4}, "TIR0106", "fast"),
+        ({"swizzle": -1}, "TIR0106", "fast"),
+        ({"panel": -8}, "TIR0106", "panel"),
+        ({"panel": 5}, "TIR0106", "panel"),
+        ({"panel": 16, "fast": 0}, "TIR0106", "panel"),
+        ({"type": Pointer(F16)}, "TIR0101", "buffer"),
+    ],
+)
+def test_room_in_shared_memory_has_slots_rows_and_columns(
+    changes: dict[str, Any], code: str, operand: str
+) -> None:
+    right = {"type": SHARED, "shape": (3, 8, 16)}
+    for more in ({}, {"panel": 8}, {"panel": 8, "fast": 0}, {"swizzle": 3}):
+        build("gpu.shared_alloc", (), {**right, **more})
+    broken(code, operand, "gpu.shared_alloc", (), {**right, **changes})
