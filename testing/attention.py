@@ -11,6 +11,9 @@ SLACK = 8.0
 """How far scores may pass what they are taken relative to, as a logarithm in base 2: sums are
 rescaled only beyond it."""
 
+KEPT = 128
+"""What is kept for each row has room for a multiple of so many rows, as blocks of tensors need."""
+
 _NEVER = -1e30
 """A score that has no weight."""
 
@@ -22,13 +25,13 @@ def attention(
     """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
     ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
     Blocks of keys that every row sees have no masks of scores; `causal`, instances with most of
-    them come first. `keep` adds the parameters `sums`, [heads, kept], and `kept`, at least t: what
-    each row's weights add up to, as a logarithm in base 2. `grouped` adds `group`: so many heads
-    of queries share one of keys and values. `turned`: v is [heads, d, t], as products of 8-bit
+    them come first. `keep` adds the parameter `sums`, [heads, t rounded up to `KEPT`]: what each
+    row's weights add up to, as a logarithm in base 2. `grouped` adds `group`: so many heads of
+    queries share one of keys and values. `turned`: v is [heads, d, t], as products of 8-bit
     factors need it. o is of type `result`, or that of the factors."""
     b = Builder()
     kinds = {name: _buffer(factor) for name in "qkv"} | {"o": _buffer(result or factor)}
-    more: dict[str, Any] = {"sums": _buffer(F32), "kept": I32} if keep else {}
+    more: dict[str, Any] = {"sums": _buffer(F32)} if keep else {}
     more |= {"group": I32} if grouped else {}
     with b.kernel("attention", **kinds, t=I32, scale=F32, **more) as (q, k, v, o, t, scale, *rest):
         tile = _longest_first(b) if causal else (b.program_id(axis=0), b.program_id(axis=1))
@@ -69,10 +72,15 @@ def attention(
         if keep:
             total = most.get() + b.log2(sums.get(), fast="approx")
             row = b.arange(bm) + first
-            (rest[0] + (number * rest[1] + row)).store(total, row < t)
+            (rest[0] + (number * kept_rows(b, t) + row)).store(total, row < t)
         outcome = found.get() * (1.0 / sums.get())[:, None].broadcast_to(bm, d)
         (o + place).store(outcome.to(result or factor), inside)
     return b.module()
+
+
+def kept_rows(b: Builder, t: Any) -> Any:
+    """How far apart two heads are in what is kept for each of `t` rows."""
+    return b.cdiv(t, KEPT) * KEPT
 
 
 def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> Any:

@@ -3,9 +3,9 @@
 With weights p = softmax(s), s = scale ln 2 q k^T, and a gradient g of o = p v: the gradient of v is
 p^T g, that of p is g v^T, that of s is p (g v^T - delta) where delta is the sum of each row of g o
 (Dao et al. 2022, "FlashAttention", appendix B.2). Weights are computed again from the sums of rows
-that `kernels.attention` keeps, in base 2. One kernel adds up for keys and one for queries, so that
+that `attention` keeps, in base 2. One kernel adds up for keys and one for queries, so that
 each sum is added up by one program instance, in one order. `group` heads of queries share a head of
-keys and values. `kept`, at least t, is the distance of rows of `sums` and `delta`, [heads, kept].
+keys and values. `sums` and `delta` are [heads, t rounded up to a multiple of `attention.KEPT`].
 """
 
 from __future__ import annotations
@@ -15,34 +15,36 @@ from typing import Any, NamedTuple
 
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.ir import Module
+from tileir.testing.attention import kept_rows
 
 
 def attention_delta(bm: int, d: int, factor: Any = F16) -> Module:
-    """`attention_delta(o, g, delta, t, kept)` on a grid of blocks of `bm` rows by heads: delta
-    [heads, kept], the sums of rows of o g, [heads, t, d]."""
+    """`attention_delta(o, g, delta, t)` on a grid of blocks of `bm` rows by heads: delta,
+    the sums of rows of o g, [heads, t, d]."""
     b = Builder()
     kinds = {"o": _buffer(factor), "g": _buffer(factor), "delta": _buffer(F32)}
-    with b.kernel("attention_delta", **kinds, t=I32, kept=I32) as (o, g, delta, t, kept):
+    with b.kernel("attention_delta", **kinds, t=I32) as (o, g, delta, t):
         head, rows = b.program_id(axis=1), b.arange(bm) + b.program_id(axis=0) * bm
         place = head * (t * d) + (rows[:, None] * d + b.arange(d)[None, :])
         inside = (rows < t)[:, None].broadcast_to(bm, d)
         left, right = ((p + place).load(inside, 0.0).to(F32) for p in (o, g))
         found = b.reduce(left * right, axis=1, combiner="fadd")
-        (delta + (head * kept + rows)).store(found, rows < t)
+        (delta + (head * kept_rows(b, t) + rows)).store(found, rows < t)
     return b.module()
 
 
 def attention_keys(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = False) -> Module:
-    """`attention_keys(q, k, v, g, sums, delta, dk, dv, t, kept, group, scale)` on a grid of blocks
+    """`attention_keys(q, k, v, g, sums, delta, dk, dv, t, group, scale)` on a grid of blocks
     of `bn` keys by heads of keys: the gradients of k and v, by blocks of `bm` queries."""
     b = Builder()
     names = ("q", "k", "v", "g", "sums", "delta", "dk", "dv")
     with b.kernel("attention_keys", **_kinds(names, factor)) as values:
-        q, k, v, g, sums, delta, dk, dv, t, kept, group, scale = values
+        q, k, v, g, sums, delta, dk, dv, t, group, scale = values
         first, head = b.program_id(axis=0) * bn, b.program_id(axis=1)
         keys, dims, number = b.arange(bn) + first, b.arange(d), b.arange(bm)
         inside = (keys < t)[:, None].broadcast_to(bn, d)
         place = head * (t * d) + (keys[:, None] * d + dims[None, :])
+        kept = kept_rows(b, t)
         ours = _Pair((k + place).load(inside, 0.0), (v + place).load(inside, 0.0))
         of_k, of_v = (b.var(b.full((bn, d), 0.0, F32)) for _ in range(2))
 
@@ -79,18 +81,18 @@ def attention_keys(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool 
 def attention_queries(
     bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = False
 ) -> Module:
-    """`attention_queries(q, k, v, g, sums, delta, dq, t, kept, group, scale)` on a grid of blocks
+    """`attention_queries(q, k, v, g, sums, delta, dq, t, group, scale)` on a grid of blocks
     of `bm` queries by heads: the gradient of q, by blocks of `bn` keys."""
     b = Builder()
     names = ("q", "k", "v", "g", "sums", "delta", "dq")
     with b.kernel("attention_queries", **_kinds(names, factor)) as values:
-        q, k, v, g, sums, delta, dq, t, kept, group, scale = values
+        q, k, v, g, sums, delta, dq, t, group, scale = values
         first, head = b.program_id(axis=0) * bm, b.program_id(axis=1)
         rows, dims, number = b.arange(bm) + first, b.arange(d), b.arange(bn)
         inside = (rows < t)[:, None].broadcast_to(bm, d)
         place = head * (t * d) + (rows[:, None] * d + dims[None, :])
         ours = _Pair((q + place).load(inside, 0.0), (g + place).load(inside, 0.0))
-        columns = ((p + (head * kept + rows)).load(rows < t, 0.0) for p in (sums, delta))
+        columns = ((p + (head * kept_rows(b, t) + rows)).load(rows < t, 0.0) for p in (sums, delta))
         total, less = (c[:, None].broadcast_to(bm, bn) for c in columns)
         shared = head.udiv(group) * (t * d)
         found = b.var(b.full((bm, d), 0.0, F32))
@@ -138,7 +140,7 @@ def _kinds(names: tuple[str, ...], factor: Any) -> dict[str, Any]:
     """Buffers by name, and the numbers that go with them."""
     kept = {"sums": F32, "delta": F32}
     buffers = {name: _buffer(kept.get(name, factor)) for name in names}
-    return {**buffers, "t": I32, "kept": I32, "group": I32, "scale": F32}
+    return {**buffers, "t": I32, "group": I32, "scale": F32}
 
 
 def _buffer(element: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 import attrs
 import numpy as np
 
+from tileir.testing.attention import KEPT
+
 Array = np.ndarray[Any, Any]
 
 
@@ -35,8 +37,8 @@ class Case:
 
     @property
     def kept(self) -> int:
-        """The distance of rows of sums: a multiple of 4, so that tensor maps reach them."""
-        return -(-self.t // 4) * 4
+        """The distance of rows of sums."""
+        return -(-self.t // KEPT) * KEPT
 
     def padded(self, rows: Array) -> Array:
         """`rows` [heads, t] at that distance, with NaN in between."""

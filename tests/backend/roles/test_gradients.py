@@ -56,7 +56,7 @@ def keys(launch: Launch, given: Case, known: Gradients, bm: int, bn: int) -> tup
     module = attention_keys(bm, bn, given.q.shape[2], kind, causal=given.causal)
     arrays = [given.q, given.k, given.v, given.g, given.padded(known.sums)]
     arrays += [given.padded(known.delta), *found]
-    numbers = [given.t, given.kept, given.group, given.scale]
+    numbers = [given.t, given.group, given.scale]
     launch(module, (-(-given.t // bn), len(given.k)), [*arrays, *numbers])
     return found
 
@@ -68,7 +68,7 @@ def queries(launch: Launch, given: Case, known: Gradients, bm: int, bn: int) -> 
     module = attention_queries(bm, bn, given.q.shape[2], kind, causal=given.causal)
     arrays = [given.q, given.k, given.v, given.g, given.padded(known.sums)]
     arrays += [given.padded(known.delta), found]
-    numbers = [given.t, given.kept, given.group, given.scale]
+    numbers = [given.t, given.group, given.scale]
     launch(module, (-(-given.t // bm), given.heads), [*arrays, *numbers])
     return found
 
@@ -103,10 +103,10 @@ def test_what_goes_before(kind: Any) -> None:
     sums[:, : given.t] = np.nan
     arrays = [given.q, given.k, given.v, o]
     module = attention(64, 32, D, element, causal=True, keep=True)
-    interpret(module, None, (2, 4), [*arrays, given.t, given.scale, sums, given.kept])
+    interpret(module, None, (2, 4), [*arrays, given.t, given.scale, sums])
     np.testing.assert_allclose(sums[:, : given.t], known.sums, atol=1e-4)
     module = attention_delta(16, D, element)
-    interpret(module, None, (5, 4), [o, given.g, delta, given.t, given.kept])
+    interpret(module, None, (5, 4), [o, given.g, delta, given.t])
     close = 0.1 if element is BF16 else 0.01
     np.testing.assert_allclose(delta[:, : given.t], known.delta, atol=close)
     assert np.isnan(sums[:, given.t :]).all() and np.isnan(delta[:, given.t :]).all()
