@@ -21,14 +21,22 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import attrs
 import torch
 
 import tileir.backend
 from tileir.backend import Options
+from tileir.backend.compile import staged
 from tileir.backend.driver.launch import Kernel
+from tileir.backend.prepare import prepare
+from tileir.backend.target import target as target_named
+from tileir.backend.tuning.cost import estimate, machine_of
+from tileir.backend.tuning.use import use_of
+from tileir.backend.tuning.work import work_of
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
 from tileir.testing.kernels import matmul
 
@@ -105,10 +113,7 @@ def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile,
 
     def one(tile: Tile) -> Any:
         module = program(problem, tile)
-        options = Options(
-            num_warps=tile.warps or None, stages=tile.slots or None, roles=True,
-            persistent=tile.persistent, pingpong=tile.pingpong, watch_waits=watch,
-        )  # fmt: skip
+        options = attrs.evolve(options_of(tile), watch_waits=watch)
         begun = time.perf_counter()
         try:
             found = tileir.backend.compile(module, "sm_90a", options)
@@ -129,6 +134,14 @@ def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile,
             if found is not None:
                 kernels[tile] = Kernel(found)
     return kernels
+
+
+def options_of(tile: Tile) -> Options:
+    """How a tile shape is compiled."""
+    return Options(
+        num_warps=tile.warps or None, stages=tile.slots or None, roles=True,
+        persistent=tile.persistent, pingpong=tile.pingpong,
+    )  # fmt: skip
 
 
 def program(problem: Problem, tile: Tile) -> Any:
@@ -291,10 +304,33 @@ def row(
     print(f"{problem} {size!s:22} {cublas}, ours {shown}", flush=True)
     for name, why in failed.items():
         print(f"  wrong: {name}: {why}", flush=True)
+    named = {str(tile): tile for tile in kernels if str(tile) in mine}
+    chosen = min(named, key=lambda n: predicted(problem, named[n], size), default=None)
+    ours_unmeasured = times["cublas"] / mine[chosen] if chosen else None
+    if chosen:
+        print(f"  the model chooses {chosen}: {ours_unmeasured:.3f}", flush=True)
     return {
         "problem": str(problem), "size": size, "us": times, "best": best, "ratio": ratio,
-        "wrong": failed,
+        "chosen": chosen, "ratio of the chosen": ours_unmeasured, "wrong": failed,
     }  # fmt: skip
+
+
+def predicted(problem: Problem, tile: Tile, size: tuple[int, int, int]) -> float:
+    """Seconds that the cost model expects."""
+    done, portable = _staged(problem, tile)
+    m, n, k = size
+    instances = -(-m // tile.m) * -(-n // tile.n)
+    work = work_of(portable, (instances, 1, 1), {"m": m, "n": n, "k": k})
+    use = use_of(done, target_named("sm_90a"), work)
+    return estimate(work, use, instances, machine_of("sm_90a")).seconds
+
+
+@cache
+def _staged(problem: Problem, tile: Tile) -> Any:
+    """The stages of a kernel, and it before any."""
+    module = program(problem, tile)
+    done = staged(module, target_named("sm_90a"), options_of(tile), None)
+    return done, prepare(module, done.kernel).functions[done.kernel]
 
 
 def checked(problem: Problem, kernels: dict[Tile, Kernel]) -> dict[Tile, Kernel]:

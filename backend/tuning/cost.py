@@ -72,7 +72,7 @@ class Use:
     part of the peak rate of tensor cores that its instructions reach; `words`: registers of all
     its threads, where they differ, and None where all have the same; `alone`: whether a processor
     runs one block, which takes instance after instance; `mapped`: whether what it reads is copied
-    by tensor maps."""
+    by tensor maps; `turns`: whether one group of warps writes while another multiplies."""
 
     warps: int
     shared: int
@@ -84,6 +84,7 @@ class Use:
     words: int | None = None
     alone: bool = False
     mapped: bool = False
+    turns: bool = False
 
     def resident(self, machine: Target) -> int:
         """Blocks that a processor holds at once; 0 where not even one."""
@@ -136,7 +137,7 @@ def estimate(
         if blocks == 0 or count == 0:
             continue
         wave = _wave(work, use, blocks, machine)
-        total += count * (max(wave.values()) + _LATENCY)
+        total += count * max(wave.values()) + (1 if use.turns else count) * _LATENCY
         for name, seconds in wave.items():
             parts[name] += count * seconds
     moved = instances * (work.read + work.written)

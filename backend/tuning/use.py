@@ -47,7 +47,10 @@ def _by_roles(plain: Use, roles: Sequence[Any], work: Work, alone: bool) -> Use:
     most = max(role.registers for role in roles)
     multiplying = sum(role.warps for role in roles if role.registers == most)
     rate = BY_GROUPS if multiplying >= 8 else BY_GROUP
-    found = attrs.evolve(plain, fragments=work.factors, rate=rate, alone=alone, mapped=True)
+    turns = sum(role.registers == most for role in roles) > 1
+    found = attrs.evolve(
+        plain, fragments=work.factors, rate=rate, alone=alone, mapped=True, turns=turns
+    )
     if most == 0:  # warps keep the registers they were launched with
         return found
     words = sum(role.warps * 32 * role.registers for role in roles)
