@@ -43,8 +43,7 @@ class Values(Body):
         if isinstance(x, Linear):
             return self._spread(element, x)
         if is_literal(x):
-            zero = number(x) == 0 or x in ("null", "false")
-            return "zeroinitializer" if zero else f"splat ({scalar_type(element)} {x})"
+            return f"splat ({scalar_type(element)} {x})"
         kind = vector_type(element)
         one = self.emit(f"insertelement {kind} poison, {scalar_type(element)} {x}, i64 0")
         return self.emit(

@@ -1,0 +1,62 @@
+"""Pieces of code written by hand for all lanes: as a CPU's code, and by the machine of threads."""
+
+import ctypes
+
+import numpy as np
+
+from tileir.backend.cpu.jit import load
+from tileir.backend.cpu.thread import CpuThread
+from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.memory import Memory
+from tileir.types import I32, AddressSpace, Pointer
+
+WIDTH = 32
+
+
+def address(thread, element, base, offset):
+    """The address of element `offset`, an i32 that lanes share or have for themselves."""
+    return thread.advance(Pointer(element, AddressSpace.GLOBAL), base, offset, I32)
+
+
+def native(body, room):
+    """Run `body` of a thread and the address of `room` as machine code; the text it became."""
+    thread = CpuThread()
+    thread.sites = []
+    thread.start("bb0")
+    body(thread, "%base")
+    lines = "\n".join([*thread.at_entry, "  br label %bb0", *thread.lines])
+    text = f"""@host = internal global ptr null
+{chr(10).join(thread.declarations)}
+define void @set_host(ptr %function) {{
+  ret void
+}}
+define void @run(ptr %arguments, i64 %first, i64 %last, i32 %gx, i32 %gy, i32 %gz) {{
+entry:
+  %base = load ptr addrspace(1), ptr %arguments
+{lines}
+  ret void
+}}
+"""
+    packed = (ctypes.c_uint64 * 1)(room.ctypes.data)
+    code = load(text, 1)
+    code.run(packed, 0, 1, 1, 1, 1)
+    return text
+
+
+def threads(body, room):
+    """Run `body` by the machine of threads."""
+    memory = Memory(0)
+    base = memory.place(room)
+    thread = SimtThread(WIDTH, (0, 0, 0), (1, 1, 1), memory)
+    with np.errstate(all="ignore"):
+        body(thread, Lanes(np.full(WIDTH, base, np.int64)))
+    memory.write_back()
+
+
+def agree(body, room):
+    """Both leave the same in `room`, of any type; what they leave, and the text."""
+    copy = room.copy()
+    text = native(body, room)
+    threads(body, copy)
+    assert room.tobytes() == copy.tobytes()
+    return room, text
