@@ -2,8 +2,8 @@
 
     python benchmarks/pictures.py
 
-Rates of products, attention and convolutions beside their peers', under the roof of an H200: 990
-TFLOP/s of 16-bit products at its boost clock, 4.8 TB/s of memory (NVIDIA H200 data sheet).
+Rates beside those of peers, under the roof of an H200: 990 TFLOP/s of 16-bit products, 67 of f32
+without tensor cores, 4.8 TB/s of memory (NVIDIA H200 data sheet).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from tileir.tools.view.rates import Problem, rates
 
 ROOT = Path(__file__).parents[1]
-PEAK, MEMORY = 990.0, 4.8
+PEAK, SINGLE, MEMORY = 990.0, 67.0, 4.8
 TASKS = {1: (112, 112, 64, 128), 2: (56, 56, 128, 256), 3: (28, 28, 256, 512),
          4: (14, 14, 512, 512), 5: (7, 7, 512, 512)}  # fmt: skip
 """Height, width, channels in and out of the paper's Table 1; 4 images, 3 x 3 taps."""
@@ -60,26 +60,73 @@ def convolutions(rows: list[dict[str, Any]]) -> Iterator[Problem]:
         yield _problem(f"task {row['task']}", us, 2.0 * 4 * h * w * c * k * 9, moved)
 
 
+def memory(lines: list[dict[str, Any]]) -> Iterator[Problem]:
+    """Lines of `memory.json`: TB/s of what has to be moved, by the best variant of each program."""
+    for line in lines:
+        us = _best(line["microseconds"])
+        moved = line["terabytes_per_second"] * line["microseconds"][line["best"]]
+        kind = {"float32": "f32", "bfloat16": "bf16"}[line["dtype"]]
+        first, *others = line["shape"]
+        shape = f"{first}²" if others == [first] else "x".join(map(str, line["shape"]))
+        name = f"{line['name']} {shape} {kind}"
+        yield Problem(name, {who: moved / time for who, time in us.items()}, MEMORY)
+
+
+def singles(rows: list[dict[str, Any]]) -> Iterator[Problem]:
+    """Rows of `matmul.json` without tensor cores."""
+    for row in rows:
+        if row["type"] == "f32":
+            us = _best(row["microseconds"])
+            flops = 2.0 * row["size"] ** 3
+            found = {who: flops / time / 1e6 for who, time in us.items()}
+            moved = 12.0 * row["size"] ** 2
+            yield Problem(f"{row['size']}³", found, min(SINGLE, flops / moved * MEMORY))
+
+
+def _best(us: dict[str, float]) -> dict[str, float]:
+    """The least time of every program, whose variants' names begin with its own."""
+    found: dict[str, float] = {}
+    for variant, time in us.items():
+        name = variant.split(" ")[0]
+        name = {"cublas": "cuBLAS", "compile": "torch.compile"}.get(name, name)
+        found[name] = min(time, found.get(name, math.inf))
+    return found
+
+
 def _problem(name: str, us: dict[str, float], flops: float, moved: float) -> Problem:
     found = {who: flops / time / 1e6 for who, time in us.items() if math.isfinite(time)}
     return Problem(name, found, roof(flops, moved))
 
 
+PICTURES: tuple[tuple[str, str, str, str, Any], ...] = (
+    ("products", "products", "Products, f16, m n k", "TFLOP/s", products),
+    ("attention", "attention", "Attention forward, bf16, head and length", "TFLOP/s", attention),
+    (
+        "convolutions", "convolutions",
+        "Convolutions of Tillet et al. 2019, Table 1, f16, NHWC", "TFLOP/s", convolutions,
+    ),
+    ("rows", "memory", "Kernels of rows and elements", "TB/s", memory),
+    ("softmax", "memory", "Softmax of rows", "TB/s", memory),
+    ("singles", "matmul", "Products of f32 without tensor cores", "TFLOP/s", singles),
+)  # fmt: skip
+"""Picture, results, title, unit, and what reads the results."""
+
+
 def main() -> None:
     """Write the pictures."""
-    kinds = {"products": products, "attention": attention, "convolutions": convolutions}
-    titles = {
-        "products": "Products, f16, m n k",
-        "attention": "Attention forward, bf16, head size and length",
-        "convolutions": "Convolutions of Tillet et al. 2019, Table 1, f16, NHWC",
-    }
-    for name, read in kinds.items():
-        rows = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())["rows"]
-        if name == "products":
-            rows = [row for row in rows if row["problem"] == "f16 NN"]
+    for name, results, title, unit, read in PICTURES:
+        found = json.loads((ROOT / f"benchmarks/results/{results}.json").read_text())
+        rows = [row for row in found.get("rows", found.get("lines")) if _shown(name, row)]
         problems = list({p.name: p for p in read(rows)}.values())
-        picture = rates(titles[name], "TFLOP/s", problems)
-        (ROOT / f"docs/pictures/{name}.svg").write_text(picture)
+        (ROOT / f"docs/pictures/{name}.svg").write_text(rates(title, unit, problems))
+
+
+def _shown(picture: str, row: dict[str, Any]) -> bool:
+    """Whether a picture has this row."""
+    if picture == "products":
+        return bool(row["problem"] == "f16 NN")
+    large = row.get("shape") in ([16384, 16384], [128, 65536], [32, 256, 4096])
+    return {"rows": large, "softmax": not large}.get(picture, True)
 
 
 if __name__ == "__main__":
