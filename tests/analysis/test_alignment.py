@@ -30,6 +30,7 @@ SAFE = "  %s = splat i32<64> %m\n  %o = add i32<64> %s, %r {overflow = nsw}\n"
 
 FIRST = "  %e = getelementptr f32* %x, {}\n  %p = splat f32*<64> %e\n"
 HINT = ODD + "  %h = multiple_of i32<64> %o {values = [16]}\n"
+BYTES = "  %e = bitcast i8* %y\n  %b = splat i8*<64> %e\n"
 FEW = OFFSETS + "  %d, _ = icmp (i1<64>, i1<64>) %r, 24 {predicate = slt}\n"
 
 
@@ -73,6 +74,10 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
     ("  %q = mul i32<64> %r, 16\n  %v = udiv i32<64> %q, 4", (4, 1, 1)),
     ("  %s = splat i32<64> %n\n  %v = udiv i32<64> %s, 4", (1, 1, 64)),
     ("  %s = splat i32<64> %n\n  %v = udiv i32<64> %r, %s", (1, 1, 4)),
+    ("  %q = shl i32<64> %r, 31\n  %v = sdiv i32<64> %q, 1073741824", (2, 1, 1)),
+    ("  %q = shl i32<64> %r, 31\n  %v = udiv i32<64> %q, -2147483648", (1, 1, 1)),
+    ("  %s = splat i32<64> %n\n  %v = lshr i32<64> %s, 1", (1, 1, 64)),
+    ("  %s = splat i32<64> %n\n  %t = splat i32<64> %m\n  %v = ashr i32<64> %s, %t", (1, 1, 64)),
     ("  %v = urem i32<64> %r, 8", (8, 8, 1)),
     ("  %v = srem i32<64> %r, 8", (8, 8, 1)),
     ("  %v = srem i32<64> %r, -8", (1, 1, 1)),
@@ -115,10 +120,23 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
     ("  %v = trunc i8<64> %r", (1 << 63, 64, 1)),
     (SAFE + "  %v = trunc i16<64> %o", (1, 1, 1)),
     (OFFSETS + "  %v = trunc i16<64> %o", (64, 64, 1)),
+    ("  %q = add i32<64> %r, 3\n  %v = trunc i16<64> %q", (1, 64, 1)),
+    ("  %q = add i32<64> %r, -70\n  %v = trunc i8<64> %q", (2, 64, 1)),
+    ("  %q = add i32<64> %r, 67\n  %v = trunc i8<64> %q", (1, 1, 1)),
+    ("  %q = add i32<64> %r, -131\n  %v = trunc i8<64> %q", (1, 1, 1)),
     ("  %d = splat i1<64> %c\n  %v = select i32<64> %d, %r, 0", (1, 1, 1)),
     (OFFSETS + "  %d = splat i1<64> %c\n  %v = select i32<64> %d, %r, %o", (64, 64, 1)),
     (FEW + "  %v = select i32<64> %d, %r, %o", (8, 8, 1)),
     (OFFSETS + "  %v = psi i32<64> [i1 true, %r], [%c, %o]", (64, 64, 1)),
+    (OFFSETS + "  %v = psi i32<64> [i1 true, %r], [%c, %o], [%c, 24]", (1, 1, 1)),
+    (
+        OFFSETS + "  %w = add i32<64> %o, 8\n"
+        "  %v = psi i32<64> [i1 true, %r], [%c, %o], [%c, %w], [%c, %r]",
+        (8, 8, 1),
+    ),
+    # addresses of bytes are numbers, which neighbours may be far apart in
+    (BYTES + "  %v = getelementptr i8*<64> %b, %r", (1, 64, 1)),
+    (BYTES + "  %q = getelementptr i8*<64> %b, %r\n  %v = ptrtoint i64<64> %q", (1, 1, 1)),
     # hints
     (SAFE + "  %v = multiple_of i32<64> %o {values = [16]}", (16, 64, 1)),
     (ODD + "  %v = multiple_of i32<64> %o {values = [16]}", (1, 1, 1)),

@@ -225,6 +225,23 @@ def test_addresses_and_masks_of_a_matrix() -> None:
     assert [b.right.offset for b in bounds] == [n, number(10)]
 
 
+def test_movements_of_tiles_move_lanes() -> None:
+    function = kernel(
+        GRID
+        + "  %t = trans i32<16, 4> %o {order = [1, 0]}\n"
+        "  %e = expand_dims i32<16, 1, 4> %t {axis = 1}\n"
+        "  %u = trans i32<4, 16, 1> %e {order = [2, 0, 1]}\n"
+        "  %in, _ = icmp (i1<16, 4>, i1<16, 4>) %t, %m4 {predicate = slt}\n".replace("%m4", "40")
+    )
+    forms = affine(function)
+    for name, (row, column) in {"o": (0, 1), "t": (1, 0), "e": (2, 0), "u": (0, 1)}.items():
+        found = forms.of(named(function, name))
+        assert found is not None, name
+        assert found.offset == symbol(Lane(row)) * number(32) + symbol(Lane(column)), name
+    (bound,) = forms.bounds(named(function, "in")) or ()
+    assert bound.left.offset == symbol(Lane(1)) * number(32) + symbol(Lane(0))
+
+
 def test_pointers_that_move_with_a_loop() -> None:
     function = kernel(LOOP.format(step=8, next="%s"))
     found = affine(function).of(named(function, "p"))
@@ -273,6 +290,8 @@ def test_what_is_not_affine() -> None:
         ("  %a = ptrtoint i64 %x\n  %q = inttoptr f32* %a\n  store %q, 1.0", "e", "", "w"),
         ("  %q = inttoptr f32* %l\n  %p = select f32* %c, %x, %q\n  %a = load f32 %p",
          "r", "", "r"),
+        ("  %p = select f32* %c, %x, null\n  %a = load f32 %p", "r", "", "r"),
+        ("  %p = select f32* %c, null, %y\n  store %p, 1.0", "", "w", "w"),
         ("  %a, _ = icmp (i1, i1) %x, %y {predicate = eq}", "", "", ""),
         ("  %d = make_descriptor tensor_desc<f32<4>> %x, [%n, i32 1]\n"
          "  %a = descriptor_load f32<4> %d, 0", "r", "", ""),

@@ -96,6 +96,36 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
     assert tight == tried if quality == EXACT else tight > tried // 30, (tight, tried)
 
 
+@pytest.mark.parametrize(
+    ("mnemonic", "attributes", "ranges", "expected"),
+    [
+        ("udiv", {}, [(0, 127), (1, 1)], (0, 127)),
+        ("udiv", {}, [(100, 127), (1, 9)], (11, 127)),
+        ("udiv", {"rounding": DivRounding.CEIL}, [(0, 127), (1, 1)], (0, 127)),
+        ("udiv", {"rounding": DivRounding.CEIL}, [(0, 127), (2, 2)], (0, 64)),
+        ("udiv", {}, [(-128, -1), (1, 1)], (-128, 127)),
+        ("urem", {}, [(5, 9), (1, 1)], (0, 0)),
+        ("urem", {}, [(0, 100), (1, 7)], (0, 6)),
+        ("urem", {}, [(0, 3), (1, 7)], (0, 3)),
+        ("urem", {}, [(-3, 3), (1, 7)], (0, 6)),
+        ("urem", {}, [(0, 100), (-5, -1)], (0, 100)),
+        ("srem", {"rounding": RemRounding.FLOOR}, [(0, 100), (0, 7)], (0, 6)),
+        ("srem", {"rounding": RemRounding.FLOOR}, [(0, 100), (1, 7)], (0, 6)),
+        ("srem", {"rounding": RemRounding.FLOOR}, [(0, 3), (1, 7)], (0, 3)),
+        ("srem", {"rounding": RemRounding.FLOOR}, [(-9, 3), (1, 7)], (0, 6)),
+        ("srem", {"rounding": RemRounding.FLOOR}, [(-9, 3), (0, 7)], (0, 6)),
+        ("srem", {"rounding": RemRounding.FLOOR}, [(-9, 3), (-7, -2)], (-6, 0)),
+        ("srem", {}, [(0, 100), (1, 7)], (0, 6)),
+        ("srem", {}, [(-100, -1), (1, 7)], (-6, 0)),
+    ],
+)  # fmt: skip
+def test_divisions_lose_nothing(
+    mnemonic: str, attributes: dict[str, Any], ranges: list[Range], expected: Range
+) -> None:
+    op = made(mnemonic, (1, 1), attributes)
+    assert RULES[mnemonic](op, ranges, set()) == (expected,)
+
+
 @pytest.mark.parametrize("mnemonic", ["sext", "zext", "trunc"])
 def test_casts(mnemonic: str) -> None:
     r = random.Random(mnemonic)

@@ -133,9 +133,9 @@ def _srem(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Ra
     bound = max(abs(least), abs(most)) - 1
     if op.rounding.value == "zero":
         return ((max(low, -bound) if low < 0 else 0, min(high, bound) if high > 0 else 0),)
-    if least > 0 and low >= 0:
+    if least >= 0 and low >= 0:
         return ((0, min(high, bound)),)
-    return ((0 if least > 0 else -bound, bound if most > 0 else 0),)
+    return ((0 if least >= 0 else -bound, bound if most > 0 else 0),)
 
 
 def _urem(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:
