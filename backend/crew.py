@@ -13,6 +13,7 @@ from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.memory.allocation import allotted
 from tileir.backend.memory.barriers import synchronised
 from tileir.backend.memory.scratch import Plan
+from tileir.backend.roles.own_rows import own_rows
 from tileir.backend.target import Target
 from tileir.backend.vectorize import vectorize
 from tileir.errors import CompileError, Diagnostic
@@ -98,7 +99,7 @@ class Crew:
 
 def _laid_out(function: Function, warps: int) -> Function:
     made = assign_layouts(function, Anchors(function, Contiguity.of(function), warps))
-    return made.evolve(attributes={**made.attributes, "num_warps": warps})
+    return own_rows(made.evolve(attributes={**made.attributes, "num_warps": warps}))
 
 
 def _moved(function: Function, first: int, end: int) -> Function:

@@ -30,6 +30,9 @@ from tileir.types import (
     shape_of,
 )
 
+WARPS = 4
+"""Warps of a warpgroup."""
+
 ROWS, COLUMNS, DEPTH = 64, 8, 32
 """Rows of a product, columns it is a multiple of, bytes along K of one instruction."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from tileir.backend.llvm.thread import LlvmThread
@@ -13,7 +13,9 @@ Handle = str
 _REGISTERS = 65536
 _MOST = 255
 _UNIT = 8
-"""Registers of a multiprocessor and of a thread at most; a thread's are a multiple of the unit."""
+_GROUP = 4
+"""Registers of a multiprocessor and of a thread at most; a thread's are a multiple of the unit.
+Warps of a warpgroup."""
 
 
 class LlvmKernel(LlvmThread):
@@ -26,11 +28,15 @@ class LlvmKernel(LlvmThread):
         self.threads = threads
 
     def role(self, lowering: Any, op: Any) -> None:
-        from tileir.backend.lower.roles import number_of, within  # which know this file's users
+        from tileir.backend.lower.roles import (  # which know this file's users
+            group_barriers,
+            number_of,
+            within,
+        )
 
         number = number_of(lowering, op)
         self._check_pool(lowering, op)
-        inside = _RoleThread(self, number, op.first, op.warps)
+        inside = _RoleThread(self, number, op.first, op.warps, group_barriers(lowering, op))
         made = within(lowering, op, inside)
         made.leaving = f"{inside.labels}end"
         made.body()
@@ -84,11 +90,13 @@ class LlvmKernel(LlvmThread):
 class _RoleThread(LlvmThread):
     """A thread of a role: its warps are numbered from 0, and meet at a barrier of their own."""
 
-    def __init__(self, kernel: LlvmKernel, number: int, first: int, warps: int) -> None:
+    def __init__(
+        self, kernel: LlvmKernel, number: int, first: int, warps: int, near: Mapping[str, int]
+    ) -> None:
         super().__init__(f"r{number}t", kernel.scope, f"r{number}.")
         self.f8_conversion, self.watched = kernel.f8_conversion, kernel.watched
         self.table, self.place, self.cluster = kernel.table, kernel.place, kernel.cluster
-        self.number, self.first, self.warps = number, first, warps
+        self.number, self.first, self.warps, self.near = number, first, warps, near
         self._met = True
 
     def taken(self, handle: Handle) -> Handle:
@@ -108,7 +116,15 @@ class _RoleThread(LlvmThread):
     def barrier(self) -> None:
         if self.warps == 1:
             self.warp_barrier()
-            return
-        name = "@llvm.nvvm.barrier.cta.sync.aligned.count"
+        else:
+            self._meet("sync", self.integer(self.number), self.warps)
+
+    def group_barrier(self) -> None:
+        first = self.integer(self.near["gpu.barrier"])
+        self._meet("sync", self.binary("add", I32, self.group(), first), _GROUP)
+
+    def _meet(self, how: str, number: Handle, warps: int) -> None:
+        """Arrive at barrier `number`, where so many warps meet, and wait if it is `sync`."""
+        name = f"@llvm.nvvm.barrier.cta.{how}.aligned.count"
         self.declare(f"declare void {name}(i32, i32)")
-        self.line(f"call void {name}(i32 {self.number}, i32 {32 * self.warps})")
+        self.line(f"call void {name}(i32 {number}, i32 {32 * warps})")

@@ -156,6 +156,9 @@ class LlvmThread(LlvmMatrices, LlvmClusters, LlvmOutside):
         self.declare("declare void @llvm.nvvm.bar.warp.sync(i32)")
         self.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
 
+    def group_barrier(self) -> None:
+        self.barrier()  # of the block, which is more than is asked for: roles have their own
+
     def when(
         self, condition: Handle, elements: Sequence[Element], body: Callable[[], Sequence[Handle]]
     ) -> list[Handle]:

@@ -105,6 +105,10 @@ class Beside(Protocol):
         """Index of the warpgroup, an i32, known to be uniform."""
         ...
 
+    def group_barrier(self) -> None:
+        """Threads of a warpgroup wait for each other, and see what each did to memory."""
+        ...
+
     def wgmma(
         self, kind: Warpgroup, products: Sequence[Product], a: Handle | Sequence[Handle],
         b: Handle, c: Sequence[Handle] | None,

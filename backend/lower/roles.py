@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.layouts.warpgroups import WARPS
 from tileir.backend.lower.lowering import Lowering
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -51,6 +52,32 @@ def number_of(lowering: Lowering, op: Op) -> int:
     if last > lowering.num_warps:
         raise lowering.refuse(op, f"warp {last - 1} of {lowering.num_warps}")
     return number
+
+
+def group_barriers(lowering: Lowering, op: Any) -> dict[str, int]:
+    """The first of the numbers of barriers that warpgroups of role `op` have to themselves, by what
+    for: behind those of the roles, and of roles before, as far as these are used."""
+    roles: list[Any] = [x for x in lowering.function.ops if x.mnemonic == op.mnemonic]
+    last, found = len(roles), dict[str, int]()
+    for role in roles:
+        ops = tuple(lowering.module.functions[role.callee].ops)
+        names = {x.mnemonic for x in ops if x.mnemonic in _OF_GROUPS}
+        used = [n for n in names if n != "gpu.barrier" or any(map(_meets_near, ops))]
+        for name in sorted(used):
+            if role is op:
+                found[name] = last + 1
+            last += role.warps // WARPS
+    if last > MOST_BARRIERS:
+        raise lowering.refuse(op, f"{last} barriers are needed, and there are {MOST_BARRIERS}")
+    return found
+
+
+_OF_GROUPS = ("gpu.barrier", "gpu.take_turn")
+"""Ops that wait for warpgroups of a role."""
+
+
+def _meets_near(op: Any) -> bool:
+    return op.mnemonic == "gpu.barrier" and op.warpgroup
 
 
 def by_one(function: Function) -> bool:

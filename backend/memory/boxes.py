@@ -36,11 +36,13 @@ def box_of(block: Sequence[int], size: int, swizzle: int) -> Shape:
     return (*found, panel)
 
 
-def pieces(block: Sequence[int], size: int, swizzle: int) -> Iterator[tuple[Shape, int]]:
-    """The boxes of a block: the index of the first element, and the byte of the slot where the box
-    begins."""
+def pieces(
+    block: Sequence[int], size: int, swizzle: int, rows: int = 0
+) -> Iterator[tuple[Shape, int]]:
+    """The boxes of a block: the index of the first element, and the byte where the box begins of a
+    slot of `rows` rows, 0 for those of the block."""
     box = box_of(block, size, swizzle)
-    rows, row = prod(block[:-1]), box[-1] * size
+    rows, row = rows or prod(block[:-1]), box[-1] * size
     counts = (range(0, n, step) for n, step in zip(block, box, strict=True))
     for first in product(*counts):
         number = 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import cast
 
 import attrs
 
+from tileir.backend.layouts.warpgroups import ROWS
 from tileir.backend.roles.rings import Staged, as_rows
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -23,18 +25,21 @@ from tileir.values import Operand, constant
 @attrs.frozen(eq=False)
 class Outlet:
     """Where a store passes through shared memory: a buffer of slots that each hold all rows of so
-    many columns, and the descriptor of blocks of that size."""
+    many columns, and the descriptor of blocks of that size, or of parts of it that follow each
+    other along `axis`: warpgroups copy the rows they multiplied."""
 
     staged: Staged
     buffer: SharedAlloc
     map: TensorMap
+    axis: int
 
     @staticmethod
     def of(staged: Staged, maker: MakeDescriptor) -> Outlet:
         """The outlet of a store whose descriptor `maker` makes: slots of a panel, two so that one
         is written while the other is read."""
         kind = cast(Descriptor, maker.to).block
-        block = Tile(kind.element, (*kind.shape[:-1], staged.panel))
+        extents, axis = _part(kind.shape[:-1])
+        block = Tile(kind.element, (*extents, staged.panel))
         buffer = SharedAlloc(
             pointer(staged.element, AddressSpace.SHARED),
             shape=(slots_of(staged), staged.rows, staged.panel), swizzle=staged.swizzle,
@@ -44,7 +49,20 @@ class Outlet:
             maker.base, Descriptor(block), maker.dimensions, swizzle=staged.swizzle,
             location=maker.location,
         )  # fmt: skip
-        return Outlet(staged, buffer, made)
+        return Outlet(staged, buffer, made, axis)
+
+
+def _part(extents: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """Extents of parts of as many rows as a warpgroup multiplies at a time, and the dimension along
+    which they follow each other; the whole where there are no such parts."""
+    rows = prod(extents)
+    if rows % ROWS:
+        return extents, 0
+    for axis, extent in enumerate(extents):
+        others = rows // extent
+        if ROWS % others == 0 and extent % (ROWS // others) == 0 and set(extents[:axis]) <= {1}:
+            return (*extents[:axis], ROWS // others, *extents[axis + 1 :]), axis
+    return extents, 0
 
 
 def slots_of(staged: Staged) -> int:
@@ -79,26 +97,38 @@ def _block(block: Block, outlets: Mapping[Op, Outlet]) -> Block:
 
 
 def _stored(op: DescriptorStore, outlet: Outlet) -> list[Op]:
+    """As many panels at a time as the buffer has slots; one, where there are more panels, so that
+    one is written while the other is read."""
     ops: list[Op] = []
     value, width = _flat(op.value, ops), outlet.staged.panel
-    buffer, count = outlet.buffer.result, outlet.buffer.shape[0]
-    again = outlet.staged.columns // width % count != 0  # the last slot is the next round's first
-    for index, first in enumerate(range(0, outlet.staged.columns, width)):
-        slot, last = constant(I32, index % count), op.indices[-1]
-        if first:
-            moved = Add(last, constant(I32, first))
-            ops.append(moved)
-            last = moved.result
-        indices = (*op.indices[:-1], last)
+    panels, count = outlet.staged.columns // width, outlet.buffer.shape[0]
+    together = count if panels == count else 1
+    again = panels % count != 0  # the last slot is the next round's first
+    for first in range(0, panels, together):
+        ops += [TmaWait(pending=count - together if first or not again else 0), Barrier()]
         ops += [
-            TmaWait(pending=count - 1 if index or not again else 0),
-            Barrier(),
-            LocalStore(value, buffer, slot, columns=(first, width), location=op.location),
-            AsyncFence(),
-            Barrier(),
-            TmaStore(outlet.map.result, buffer, slot, indices, location=op.location),
-        ]
+            LocalStore(
+                value, outlet.buffer.result, constant(I32, panel % count),
+                columns=(panel * width, width), location=op.location,
+            )
+            for panel in range(first, first + together)
+        ]  # fmt: skip
+        ops += [AsyncFence(), Barrier()]
+        for panel in range(first, first + together):
+            ops += _copied(op, outlet, panel)
     return ops
+
+
+def _copied(op: DescriptorStore, outlet: Outlet, panel: int) -> list[Op]:
+    """A panel copied from its slot."""
+    last, slot = op.indices[-1], constant(I32, panel % outlet.buffer.shape[0])
+    moved = [Add(last, constant(I32, panel * outlet.staged.panel))] if panel else []
+    indices = (*op.indices[:-1], moved[0].result if moved else last)
+    copy = TmaStore(
+        outlet.map.result, outlet.buffer.result, slot, indices, axis=outlet.axis,
+        location=op.location,
+    )  # fmt: skip
+    return [*moved, copy]
 
 
 def _flat(value: Operand, ops: list[Op]) -> Operand:

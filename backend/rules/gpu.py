@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tileir.analysis.uses import definitions
+from tileir.backend.layouts.warpgroups import WARPS
 from tileir.backend.lower.conversion import convert
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of, thread_span
 from tileir.backend.lower.thread import Access
@@ -33,6 +34,8 @@ def _convert(lowering: Lowering, op: Any) -> list[Fragment]:
 def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
     if op.warp:
         lowering.thread.warp_barrier()
+    elif op.warpgroup and lowering.num_warps > WARPS:
+        lowering.thread.group_barrier()
     else:
         lowering.thread.barrier()
     return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tileir.backend.layouts.warpgroups import ROWS, Warpgroup, shares, warpgroup
+from tileir.backend.layouts.warpgroups import ROWS, WARPS, Warpgroup, shares, warpgroup
 from tileir.backend.lower.beside import Map, Product
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.memory.boxes import box_of, panel_of, pieces
@@ -105,10 +105,10 @@ def _boxes(lowering: Lowering, op: Any) -> Iterator[tuple[Any, list[Any]]]:
     panel = panel_of(block.shape, block.element.bytes, swizzle)
     if place.swizzle != swizzle or (place.panel or place.shape[1]) != panel:
         raise lowering.refuse(op, f"the buffer must have panels of {panel} and swizzle {swizzle}")
-    if place.shape[0] * place.shape[1] != block.size or place.shape[1] != block.shape[-1]:
+    if place.shape[0] * place.shape[1] % block.size or place.shape[1] != block.shape[-1]:
         raise lowering.refuse(op, f"a slot of {place.shape} for a block of {block}")
     indices = [lowering.scalar(v) for v in op.indices]
-    for first, offset in pieces(block.shape, block.element.bytes, swizzle):
+    for first, offset in pieces(block.shape, block.element.bytes, swizzle, place.shape[0]):
         if offset % place.alignment or place.bytes % place.alignment:
             raise lowering.refuse(op, f"boxes must begin at multiples of {place.alignment} bytes")
         moved = [_plus(thread, i, n) for i, n in zip(indices, first, strict=True)]
@@ -136,22 +136,59 @@ def _slot(lowering: Lowering, op: Any, buffer: Any, slot: Any) -> tuple[SharedTi
 def _tma_load(lowering: Lowering, op: Any) -> list[Fragment]:
     barrier = barrier_of(lowering, op, op.barrier, op.index)
     map_, chosen = lowering.scalar(op.descriptor), lowering.chosen()
+    if _held(lowering, op) != 1:
+        raise lowering.refuse(op, "a slot must be of the extents of the block")
     for offset, indices in _boxes(lowering, op):
         lowering.thread.tma_load(map_, offset, barrier, indices, chosen)
     return []
 
 
 def _tma_store(lowering: Lowering, op: Any) -> list[Fragment]:
-    map_, chosen = lowering.scalar(op.descriptor), lowering.chosen()
-    for offset, indices in _boxes(lowering, op):
-        lowering.thread.tma_store(map_, offset, indices, chosen)
-    lowering.thread.tma_commit(chosen)
+    thread, map_, chosen = lowering.thread, lowering.scalar(op.descriptor), _leader(lowering, op)
+    block: Tile = op.descriptor.type.block
+    row = panel_of(block.shape, block.element.bytes, _map_of(lowering, op).swizzle)
+    size = block.size // block.shape[-1] * row * block.element.bytes
+    for number in _blocks(lowering, op, _held(lowering, op)):
+        for offset, indices in _boxes(lowering, op):
+            moved = added(thread, [indices[op.axis], times(thread, number, block.shape[op.axis])])
+            at = [*indices[: op.axis], moved, *indices[op.axis + 1 :]]
+            there = added(thread, [offset, times(thread, number, size)])
+            thread.tma_store(map_, there, at, chosen)
+    thread.tma_commit(chosen)
     return []
+
+
+def _held(lowering: Lowering, op: Any) -> int:
+    """Blocks that a slot holds."""
+    block: Tile = op.descriptor.type.block
+    place = buffer_of(lowering, op, op.buffer)
+    return place.shape[0] * place.shape[1] // block.size
+
+
+def _blocks(lowering: Lowering, op: Any, count: int) -> Iterator[Any]:
+    """The numbers of the blocks of a slot that one thread copies."""
+    thread, groups = lowering.thread, lowering.num_warps // WARPS
+    if not op.warpgroup or groups < 2:
+        yield from map(thread.integer, range(count))
+        return
+    if count % groups:
+        raise lowering.refuse(op, f"{count} blocks for {groups} warpgroups")
+    for first in range(0, count, groups):
+        yield _plus(thread, thread.group(), first)
 
 
 def _tma_wait(lowering: Lowering, op: Any) -> list[Fragment]:
-    lowering.thread.tma_wait(op.pending, lowering.chosen())
+    lowering.thread.tma_wait(op.pending, _leader(lowering, op))
     return []
+
+
+def _leader(lowering: Lowering, op: Any) -> Any:
+    """Whether this thread is the one that does `op`, or the one of its warpgroup."""
+    if not op.warpgroup or lowering.num_warps <= WARPS:
+        return lowering.chosen()
+    thread = lowering.thread
+    within = thread.binary("and", I32, thread.thread(), thread.integer(WARPS * 32 - 1))
+    return thread.compare("eq", I32, within, thread.integer(0))
 
 
 def _async_fence(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -6,7 +6,7 @@ copies write theirs at a moment of their own. Whatever touches the bytes meanwhi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,6 +72,19 @@ class BesideThreads:
         if count > 1:
             raise AssertionError(f"{count} threads do what one should")
         return count == 1
+
+    def _leaders(self, chosen: Any) -> list[int]:
+        """The threads that do what one of all, or one of each warpgroup, is asked for."""
+        held = self.active if chosen is None else self.active & chosen.array
+        found = [int(thread) for thread in np.flatnonzero(held)]
+        if len({thread // 128 for thread in found}) < len(found):
+            raise AssertionError(f"{len(found)} threads do what one of a warpgroup should")
+        return found
+
+    def _of(self, handle: Any, thread: int) -> int:
+        """A number as a thread has it."""
+        held = handle.array
+        return int(held[thread] if len(held) == self.threads else held[0])
 
     def _agreed(self, handle: Any) -> int:
         """A number that is the same in all threads that run."""
@@ -160,16 +173,15 @@ class BesideThreads:
         self.memory.written[at] = False
 
     def tma_store(self, map: Tensor, offset: Any, indices: Sequence[Any], chosen: Any) -> None:
-        if not self._doing(chosen):
-            return
-        at = self._box(map, self._agreed(offset))
-        start = [self._agreed(i) for i in indices]
-        self._to_read(at, "a copy reads", np.zeros(1, np.int64))
+        for thread in self._leaders(chosen):
+            at = self._box(map, self._of(offset, thread))
+            start = [self._of(i, thread) for i in indices]
+            self._to_read(at, "a copy reads", np.array([thread]))
+            flight = self.yard.fly(self._writing(map, start, at))
+            self.crewman.opened.setdefault(thread, []).append((flight, at))
 
-        def land() -> None:
-            map.write(self.memory, start, self.memory.shared[at])
-
-        self.crewman.opened.append((self.yard.fly(land), at))
+    def _writing(self, map: Tensor, start: list[int], at: Array) -> Callable[[], None]:
+        return lambda: map.write(self.memory, start, self.memory.shared[at])
 
     def _to_read(self, at: Array, what: str, threads: Array) -> None:
         """A unit beside the threads begins to read."""
@@ -182,17 +194,18 @@ class BesideThreads:
             self.memory.touched.read(at, np.full(len(at), thread))
 
     def tma_commit(self, chosen: Any) -> None:
-        if self._doing(chosen):
-            self.crewman.reading.append(self.crewman.opened)
-            self.crewman.opened = []
+        for thread in self._leaders(chosen):
+            opened = self.crewman.opened.pop(thread, [])
+            self.crewman.reading.setdefault(thread, []).append(opened)
 
     def tma_wait(self, pending: int, chosen: Any) -> None:
-        groups = self.crewman.reading
-        while self._doing(chosen) and len(groups) > pending:
-            for flight, at in groups.pop(0):
-                flight.finish()
-                self.crewman.view.end_reading(at)
-                self.memory.touched.read(at, np.zeros(len(at), np.int64))
+        for thread in self._leaders(chosen):
+            groups = self.crewman.reading.get(thread, [])
+            while len(groups) > pending:
+                for flight, at in groups.pop(0):
+                    flight.finish()
+                    self.crewman.view.end_reading(at)
+                    self.memory.touched.read(at, np.full(len(at), thread))
 
     def async_fence(self) -> None:
         self.crewman.view.fence()

@@ -153,6 +153,11 @@ class SimtThread(Accesses, Matrices, Copies, BesideThreads, AcrossBlocks, Number
             raise AssertionError("a barrier of a warp that not every lane reaches")
         self.memory.synchronize_warps()
 
+    def group_barrier(self) -> None:
+        if not self.active.all():
+            raise AssertionError("a barrier of a warpgroup that not every thread reaches")
+        self.memory.synchronize_groups()
+
     def when(
         self, condition: Any, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]]
     ) -> list[Lanes]:

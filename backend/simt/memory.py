@@ -172,6 +172,10 @@ class Memory:
         """A barrier of every warp."""
         self.clock.synchronize_warps()
 
+    def synchronize_groups(self) -> None:
+        """A barrier of every warpgroup."""
+        self.clock.synchronize_groups()
+
     def peek(self, offset: Array, dtype: Any, held: Array) -> Array:
         """What lies at `offset` where `held`, as another block reads it."""
         at, _ = self._shared_bytes(offset, np.dtype(dtype).itemsize, held)

@@ -24,8 +24,8 @@ _ADDED = _SEVERAL - 1
 """Stands for threads that added atomically."""
 _OF_WARP = 2048
 """Plus a warp stands for several readers of it."""
-_WARP = 5
-"""Bits of a lane."""
+_WARP, _GROUP = 5, 2
+"""Bits of a lane, and of a warp of a warpgroup."""
 
 
 class RaceError(AssertionError):
@@ -34,11 +34,13 @@ class RaceError(AssertionError):
 
 @attrs.define(eq=False)
 class Clock:
-    """Barriers so far: of the block, and of a warp, each of which begins an epoch. `block` is the
-    number of the first epoch since the last barrier of the block."""
+    """Barriers so far: of the block, and of a warp or warpgroup, each of which begins an epoch.
+    `block` is the number of the first epoch since the last barrier of the block, `group` since the
+    last of every warpgroup."""
 
     epoch: int = 1
     block: int = 1
+    group: int = 1
 
     def synchronize(self) -> None:
         """A barrier of the whole block."""
@@ -48,6 +50,11 @@ class Clock:
     def synchronize_warps(self) -> None:
         """A barrier of every warp."""
         self.epoch += 1
+
+    def synchronize_groups(self) -> None:
+        """A barrier of every warpgroup."""
+        self.epoch += 1
+        self.group = self.epoch
 
 
 @attrs.define(eq=False)
@@ -148,6 +155,8 @@ class Shadow:
         if not bad.any():
             return
         bad &= (stamp == self.clock.epoch) | (_warp(code) != threads >> _WARP)
+        together = _warp(code) >> _GROUP == threads >> _WARP + _GROUP
+        bad &= (stamp >= self.clock.group) | ~together
         if not bad.any():
             return
         first = int(np.argmax(bad))

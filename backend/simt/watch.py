@@ -71,6 +71,10 @@ class _WatchedThread(SimtThread):
         if self._waits():
             super().warp_barrier()
 
+    def group_barrier(self) -> None:
+        if self._waits():
+            super().group_barrier()
+
     @contextmanager
     def running(self, execution: Any, op: Op) -> Generator[None, None, None]:
         chance = self.found.chance

@@ -190,17 +190,17 @@ class Group:
 
 @attrs.define(eq=False)
 class Crewman:
-    """What one role has under way: groups of products, groups of copies that read shared memory,
-    oldest first, and the group that is open."""
+    """What one role has under way: groups of products, and by thread groups of copies that read
+    shared memory, oldest first, and the group that is open."""
 
     view: View
     products: list[Group] = attrs.field(factory=list)
-    reading: list[list[tuple[Flight, Array]]] = attrs.field(factory=list)
-    opened: list[tuple[Flight, Array]] = attrs.field(factory=list)
+    reading: dict[int, list[list[tuple[Flight, Array]]]] = attrs.field(factory=dict)
+    opened: dict[int, list[tuple[Flight, Array]]] = attrs.field(factory=dict)
 
     def leave(self) -> None:
         """At the end of the role nothing may be under way. Raises RaceError."""
-        if self.reading or self.opened:
+        if any(self.reading.values()) or any(self.opened.values()):
             raise RaceError(f"race: {self.view.name} ends while copies read shared memory")
         if self.products:
             raise RaceError(f"race: {self.view.name} ends with products under way")

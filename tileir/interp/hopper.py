@@ -163,20 +163,31 @@ class HopperMixin(SharedMixin):
         self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,
         indices: tuple[Tensor, ...],
     ) -> None:  # fmt: skip
-        """A copy out of a slot."""
+        """A copy out of a slot, which may hold several blocks."""
         found, number = self._slot(op, buffer, slot)
+        data, undef = found.data[number], found.undef[number]
+        extents = op.descriptor.type.block.shape
+        rows, step = int(np.prod(extents[:-1])), extents[op.axis]
 
         def land() -> None:
-            pointer, mask, _ = self.block(descriptor, indices)
-            shape = pointer.data.shape
-            lost = found.undef[number].reshape(shape)
-            value = Tensor(found.data[number].reshape(shape), lost if lost.any() else None)
-            lanes = self._lanes(pointer, mask, op)
-            self._defined_value(value, lanes, op)
-            self._scatter(pointer.data, value, lanes, value.data.dtype.itemsize, op, Touch.WRITE)
+            for piece in range(data.shape[0] // rows):
+                moved = Tensor(indices[op.axis].data + np.int32(piece * step))
+                at = (*indices[: op.axis], moved, *indices[op.axis + 1 :])
+                held = slice(piece * rows, piece * rows + rows)
+                self._store_block(op, self.block(descriptor, at), data[held], undef[held])
             self.accesses.stores += 1
 
         self._running().reading.append(self._begin(op, land))
+
+    def _store_block(self, op: Any, place: Any, data: Any, undef: Any) -> None:
+        """Write rows of a buffer, of which some are undefined, to a block."""
+        pointer, mask, _ = place
+        shape = pointer.data.shape
+        lost = undef.reshape(shape)
+        value = Tensor(data.reshape(shape), lost if lost.any() else None)
+        lanes = self._lanes(pointer, mask, op)
+        self._defined_value(value, lanes, op)
+        self._scatter(pointer.data, value, lanes, value.data.dtype.itemsize, op, Touch.WRITE)
 
     def tma_wait(self, op: Any) -> None:
         """The oldest copies from shared memory are made, but for the newest."""

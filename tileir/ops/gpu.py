@@ -51,12 +51,14 @@ class ConvertLayout(Op):
 @op("gpu.barrier")
 class Barrier(Op):
     """Every thread of the block waits for the others; what each did to memory before, all see
-    after. With `warp` every thread waits for those of its warp.
+    after. With `warp` every thread waits for those of its warp, with `warpgroup` for those of the
+    4 warps that multiply together.
 
     `gpu.barrier {warp}`
     """
 
     warp: bool = attribute(BOOL_ATTRIBUTE, default=False)
+    warpgroup: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.SYNC
     predicable = False
 

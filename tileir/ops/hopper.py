@@ -186,7 +186,9 @@ class TmaLoad(Op):
 @op("gpu.tma_store")
 class TmaStore(Op):
     """Begin to copy a slot of `buffer` to the block that starts at `indices`, less what lies
-    outside the tensor. One thread does it, and `gpu.tma_wait` waits for it.
+    outside the tensor. A slot of several times the rows goes to as many blocks, one behind the
+    other along `axis`. One thread does it, or of each `warpgroup` one, for its own of the blocks,
+    which are dealt to them in turns; `gpu.tma_wait` waits for it.
 
     `gpu.tma_store %d, %b, %s, %x, %y`, given `tensor_desc<f16<64, 32>> %d, f16 addrspace(3)* %b, i32 %s, i32 %x, i32 %y`
     """  # noqa: E501 - an example is one line
@@ -195,11 +197,16 @@ class TmaStore(Op):
     buffer: Operand = operand(BUFFER)
     slot: Operand = operand(INDEX)
     indices: tuple[Operand, ...] = variadic(INDEX)
+    axis: int = attribute(INT, default=0)
+    warpgroup: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.READ | Effects.WRITE
     predicable = False
 
     def verify(self) -> None:
         _check_block(self)
+        if not 0 <= self.axis < len(self.indices):
+            message = f"axis must be in 0 to {len(self.indices) - 1}"
+            raise self.fail("TIR0106", message, "axis")
 
     def evaluate(
         self, machine: Any, descriptor: Any, buffer: Any, slot: Any, indices: tuple[Any, ...]
@@ -209,13 +216,14 @@ class TmaStore(Op):
 
 @op("gpu.tma_wait")
 class TmaWait(Op):
-    """The thread that begins copies from shared memory waits until at most `pending` of them, the
-    newest, still read it.
+    """The thread that begins copies from shared memory, or that of each `warpgroup`, waits until at
+    most `pending` of them, the newest, still read it.
 
     `gpu.tma_wait {pending = 1}`
     """
 
     pending: int = attribute(INT, default=0)
+    warpgroup: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.WRITE
     predicable = False
 
