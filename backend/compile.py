@@ -162,8 +162,9 @@ def _started(module: Module, name: str, machine: Target, options: Options, room:
     asked = module.functions[name].attributes.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
     wanted = Wanted(
-        options.stages or 0, warps, room, options.persistent is not False, bool(options.pingpong)
-    )
+        options.stages or 0, warps, room, options.persistent is not False, bool(options.pingpong),
+        options.unmapped,
+    )  # fmt: skip
     return with_roles(module, name, wanted)
 
 

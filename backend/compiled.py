@@ -76,6 +76,28 @@ class Compiled:
         options = attrs.evolve(self.options, roles=False)
         return compile(source, self.plan.target, options, self.plan.kernel)
 
+    def suited(self, units: tuple[int, ...]) -> Compiled | None:
+        """The kernel for arguments with tensors that maps cannot have, as `HostPlan.unmapped` says
+        of them: compiled when it is first asked for; None where it has no roles. Raises
+        `CompileError`."""
+        if units not in self._suited:
+            self._suited[units] = self._for(units)
+        return self._suited[units]
+
+    @cached_property
+    def _suited(self) -> dict[tuple[int, ...], Compiled | None]:
+        return {}
+
+    def _for(self, units: tuple[int, ...]) -> Compiled | None:
+        source = self.stages.get("input")
+        if self.options.unmapped or source is None or source.stage is not None:
+            return None
+        from tileir.backend.compile import compile  # noqa: A004 - which makes these
+
+        options = attrs.evolve(self.options, unmapped=units)
+        found = compile(source, self.plan.target, options, self.plan.kernel)
+        return None if found.host is None else found
+
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:
         """What was done with each line and why not better: passes' own remarks, then how the

@@ -39,7 +39,7 @@ def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
 
 def planned(module: Module, kernel: str) -> Module:
     """`module` with the host plan of its kernel, if it has one, in its metadata."""
-    if not any(op.mnemonic == "gpu.tensor_map" for op in module.functions[kernel].ops):
+    if not any(op.mnemonic == "gpu.role" for op in module.functions[kernel].ops):
         return module
     from tileir.backend.tma.plan import HostPlan
 

@@ -21,7 +21,7 @@ from tileir.backend.driver.prelude import arranged, as_number
 from tileir.backend.driver.spans import Span
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.calls import Calls
-from tileir.backend.target import target
+from tileir.backend.target import Target, target
 from tileir.errors import Diagnostic, LaunchError, TileirError
 from tileir.executor import Call, Dispatch, Done
 from tileir.ir import Function, Module
@@ -143,16 +143,20 @@ class SimtExecutor:
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
         seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
-        done = staged(module, machine, Options(**options), kernel)
+        done = _staged(module, machine, kernel, options)
         values = expanded(module.functions[done.kernel], ordered(module, done.kernel, arguments))
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         host = None if module.stage else host_plan(done)
         if host is not None:
-            found = arranged(host, extents, [_number(i, v) for i, v in enumerate(values)], blocks)
+            numbers = [_number(i, v) for i, v in enumerate(values)]
+            found = arranged(host, extents, numbers, blocks)
+            units = None if found else host.unmapped((*numbers, 1, 1, 1)[: host.arguments])
+            if units is not None:
+                done = _staged(module, machine, kernel, {**options, "unmapped": units})
+                host = host_plan(done)
+                found = host and arranged(host, extents, numbers, blocks)
             if found is None:
-                done = staged(
-                    module, machine, attrs.evolve(Options(**options), roles=False), kernel
-                )
+                done = _staged(module, machine, kernel, {**options, "roles": False})
             else:
                 extents, values = found.grid, [*values, *found.extents]
         lowered = done.stages["barriers"]
@@ -161,6 +165,10 @@ class SimtExecutor:
             lowered, done.kernel, extents, values, machine, done.memory, done.num_warps, output,
             make, seed=seed,
         )  # fmt: skip
+
+
+def _staged(module: Module, machine: Target, kernel: str | None, options: dict[str, Any]) -> Staged:
+    return staged(module, machine, Options(**options), kernel)
 
 
 def host_plan(done: Staged) -> HostPlan | None:

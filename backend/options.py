@@ -24,6 +24,9 @@ class Options:
     multiply, `stages` is the slots between them. `persistent`: a block of such a kernel works for
     many program instances. `pingpong`: two warpgroups take these in turns, one writes its result
     while the other multiplies.
+    `unmapped`: by parameter of such a kernel, descriptors taken apart, the bytes that rows of
+    tensors there are multiples of where they are not for tensor maps, else 0: threads load and
+    store those.
     `watch_waits`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel with
     an error, for kernels that are being made.
     `lines`: the machine code says which line of the program each instruction comes from, for
@@ -39,6 +42,7 @@ class Options:
     roles: bool | None = None
     persistent: bool | None = None
     pingpong: bool | None = None
+    unmapped: tuple[int, ...] = ()
     watch_waits: bool = False
     lines: bool = False
     permit: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from tileir.backend.roles.pingpong import buffer_bytes, pingpong
 from tileir.backend.roles.specialise import SHARED, specialised
 from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.tma.descriptors import through_descriptors
+from tileir.backend.tma.plan import UNMAPPED
 from tileir.backend.tma.wrapped import unwrap
 from tileir.ir import Function, Module
 from tileir.ops.dot import Dot
@@ -53,6 +54,9 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     function = cast(Function, found.ir)
     if wanted.persistent:
         function = persistent(function)
+    if wanted.unmapped:
+        attributes = {**function.attributes, UNMAPPED: wanted.unmapped}
+        function = function.evolve(attributes=attributes)
     shared = {"shared": wanted.shared} if wanted.shared else {}
     made = specialised(function, slots=wanted.slots, warps=wanted.warps, **shared)
     if isinstance(made, str):

@@ -1,16 +1,25 @@
-"""The role that loads: the kernel's control flow, its staged loads as copies by tensor maps."""
+"""The role that loads: the kernel's control flow, its staged loads as copies by tensor maps, or
+by its threads where no map can."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tileir.backend.roles.carried import State, carried
+from tileir.backend.roles.fetching import Fetching
 from tileir.backend.roles.parts import Counting, RingParts, inverse, part_of
 from tileir.backend.roles.rings import Rings
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.descriptor import DescriptorLoad
-from tileir.ops.hopper import Check, MBarrierExpect, MBarrierWait, TmaLoad
+from tileir.ops.descriptor import DescriptorLoad, MakeDescriptor
+from tileir.ops.hopper import (
+    AsyncFence,
+    Check,
+    MBarrierArrive,
+    MBarrierExpect,
+    MBarrierWait,
+    TmaLoad,
+)
 from tileir.passes.dce import dce, needed
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.values import Value
@@ -29,6 +38,9 @@ def loading(function: Function, found: Rings, parts: Sequence[RingParts]) -> Fun
 class _Loading:
     def __init__(self, found: Rings, parts: Sequence[RingParts]) -> None:
         self.found, self.parts, self.counting = found, parts, Counting(parts)
+        loads = [load for ring in found.rings for load in ring.loads]
+        self.fetched = {x.op.descriptor for x in loads if x.unit}
+        self.fetching = Fetching()
         self.missing: set[Value] = set()
         """What ops that the role lacks would define."""
 
@@ -46,6 +58,8 @@ class _Loading:
                 self.missing.update(op.results)
             else:
                 ops.append(op)
+                if isinstance(op, MakeDescriptor) and op.result in self.fetched:
+                    ops.append(self.fetching.made(op))
         return ops, state
 
     def _copy(
@@ -59,10 +73,17 @@ class _Loading:
             begun[part] = 0
             if not ring.resident:
                 ops.append(MBarrierWait(empty, slot, inverse(parity, ops)))
-            ops.append(MBarrierExpect(full, slot, bytes=ring.bytes))
+            if ring.expected:
+                ops.append(MBarrierExpect(full, slot, bytes=ring.expected))
         begun[part] += 1
-        buffer, place = part.buffer(op), op.location
-        copy = TmaLoad(op.descriptor, buffer, slot, full, slot, op.indices, location=place)
-        ops.append(copy)
-        done = begun[part] == len(ring.loads) and not ring.resident
-        return self.counting.advanced(state, part, ops) if done else state
+        buffer, load = part.buffer(op), part.load(op)
+        if load.unit:
+            ops += self.fetching.loaded(load, buffer, slot)
+        else:
+            place = op.location
+            ops.append(TmaLoad(op.descriptor, buffer, slot, full, slot, op.indices, location=place))
+        if begun[part] < len(ring.loads):
+            return state
+        if any(load.unit for load in ring.loads):
+            ops += [AsyncFence(), MBarrierArrive(full, slot)]
+        return state if ring.resident else self.counting.advanced(state, part, ops)

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.roles.carried import State
-from tileir.backend.roles.rings import Ring, Rings
+from tileir.backend.roles.rings import Ring, Rings, Staged
 from tileir.op import Op
 from tileir.ops.arith import Add, Xor
 from tileir.ops.compare import ICmp, IntegerPredicate, Select
@@ -18,6 +18,10 @@ from tileir.types import I32, I64, AddressSpace, Type, pointer
 from tileir.values import Constant, Operand, Value, constant
 
 BARRIERS = pointer(I64, AddressSpace.SHARED)
+
+LOADING = 4
+"""Warps that load: one thread does, where tensor maps can, but registers are given back by
+warpgroups."""
 
 
 @attrs.frozen(eq=False)
@@ -37,15 +41,22 @@ class RingParts:
 
     def buffer(self, op: Op) -> Value:
         """The buffer of load `op`."""
+        return self.buffers[self._place(op)[0]].result
+
+    def load(self, op: Op) -> Staged:
+        """What is staged by load `op`."""
+        return self._place(op)[1]
+
+    def _place(self, op: Op) -> tuple[int, Staged]:
         loads = (found for ring in self.rings for found in enumerate(ring.loads))
-        return self.buffers[next(i for i, load in loads if load.op is op)].result
+        return next((i, load) for i, load in loads if load.op is op)
 
 
 def alike(rings: Sequence[Ring]) -> list[tuple[Ring, ...]]:
     """Rings of different loops whose slots hold the same and are given back alike."""
     found: dict[Any, list[Ring]] = {}
     for ring in rings:
-        held = tuple((load.element, load.rows, load.columns) for load in ring.loads)
+        held = tuple((x.element, x.rows, x.columns, x.unit > 0) for x in ring.loads)
         number = 0
         while _taken(ring, found.get(key := (held, ring.early, ring.resident, number), ())):
             number += 1
@@ -70,10 +81,16 @@ def parts_of(rings: tuple[Ring, ...], slots: int, warps: int) -> RingParts:
         )
         for load in ring.loads
     )  # fmt: skip
-    full = MBarrierAlloc(BARRIERS, count=slots)
+    full = MBarrierAlloc(BARRIERS, count=slots, arrivals=_fillers(ring))
     return RingParts(
         rings, slots, buffers, full, MBarrierAlloc(BARRIERS, count=slots, arrivals=warps)
     )
+
+
+def _fillers(ring: Ring) -> int:
+    """Arrivals when a slot is filled: of what begins copies, and of every warp that loads."""
+    by_threads = any(load.unit for load in ring.loads)
+    return (ring.expected > 0) + LOADING * by_threads
 
 
 @attrs.frozen(eq=False)

@@ -12,9 +12,10 @@ from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions, homes, uses
 from tileir.backend.roles.prologues import prologue
+from tileir.backend.tma.plan import unit_of
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.descriptor import DescriptorLoad, DescriptorStore
+from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
 from tileir.ops.dot import Dot, Precision
 from tileir.ops.shape import Reshape, Trans
 from tileir.types import (
@@ -46,9 +47,11 @@ _SWIZZLES = ((3, 128), (2, 64), (1, 32))
 
 @attrs.frozen(eq=False)
 class Staged:
-    """An access whose block passes through a buffer."""
+    """An access whose block passes through a buffer. `unit`: where threads read or write it, and
+    not a tensor map, the bytes that the addresses of rows are multiples of; else 0."""
 
     op: DescriptorLoad | DescriptorStore
+    unit: int = 0
 
     @property
     def rows(self) -> int:
@@ -110,8 +113,13 @@ class Ring:
 
     @property
     def bytes(self) -> int:
-        """Bytes that arrive for one slot."""
+        """Bytes of one slot."""
         return sum(load.bytes for load in self.loads)
+
+    @property
+    def expected(self) -> int:
+        """Bytes that tensor maps bring for one slot."""
+        return sum(load.bytes for load in self.loads if not load.unit)
 
 
 @attrs.frozen(eq=False)
@@ -147,7 +155,7 @@ def rings(function: Function) -> Rings | str:
         if (dot, "b") not in factors:
             return "its second factor is no block of a tensor"
     prologues = {
-        dot: tuple(staged.setdefault(x, Staged(x)) for x in prologue(function, dot))
+        dot: tuple(staged.setdefault(x, staged_by(function, x)) for x in prologue(function, dot))
         for dot in dots
         if (dot, "a") not in factors
     }
@@ -190,11 +198,17 @@ def _factor(function: Function, dot: Dot, name: str, staged: dict[Op, Staged]) -
     op, transposed = found
     if not _only_dots(function, op.result):
         return None
-    made = staged.setdefault(op, Staged(op))
+    made = staged.setdefault(op, staged_by(function, op))
     along_k = transposed == (name == "b")
     if not made.swizzle or not (along_k or made.element in HALVES):
         return None
     return Factor(made, transposed)
+
+
+def staged_by(function: Function, op: DescriptorLoad | DescriptorStore) -> Staged:
+    """The access, by threads or a tensor map as the kernel says."""
+    maker = definitions(function).get(op.descriptor)  # type: ignore[arg-type]
+    return Staged(op, unit_of(function, maker.base) if isinstance(maker, MakeDescriptor) else 0)
 
 
 def _source(function: Function, value: Operand) -> tuple[DescriptorLoad, bool] | None:

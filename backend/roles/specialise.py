@@ -9,12 +9,14 @@ import attrs
 
 from tileir.analysis.uses import definitions
 from tileir.backend.roles.copies import copied
+from tileir.backend.roles.fetching import hinted
 from tileir.backend.roles.loading import loading
 from tileir.backend.roles.multiplying import multiplying
-from tileir.backend.roles.parts import RingParts, alike, parts_of
-from tileir.backend.roles.rings import Ring, Rings, Staged, rings
+from tileir.backend.roles.parts import LOADING, RingParts, alike, parts_of
+from tileir.backend.roles.rings import Ring, Rings, Staged, rings, staged_by
 from tileir.backend.roles.storing import Outlet, outlet_bytes, storing
 from tileir.backend.tma.host import host_values
+from tileir.backend.tma.plan import unit_of
 from tileir.ir import Block, Function, Module, Parameter, Visibility
 from tileir.op import Op
 from tileir.ops.control import Return
@@ -32,10 +34,10 @@ SHARED = 227 * 1024
 
 _SLACK = 2048
 """Bytes for barriers, and for rooms to begin where swizzling needs them to."""
-_LOADING = 4
-"""Warps that load: one thread does, but registers are given back by warpgroups."""
 _REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
-"""Registers of a thread that loads and of one that multiplies, by warpgroups that multiply."""
+_FETCHING = {1: (0, 0), 2: (104, 200), 3: (80, 144)}
+"""Registers of a thread that loads and of one that multiplies, by warpgroups that multiply; where
+threads load blocks."""
 _MOST_SUMS = 200
 _FEWEST_SLOTS = 2
 
@@ -226,14 +228,16 @@ def _fitting(room: int, each: int, wanted: int) -> int:
 
 
 def _makers(function: Function, found: Rings) -> dict[Value, MakeDescriptor] | str:
-    """The descriptors of staged loads, which the host has to be able to compute."""
+    """The descriptors of loads by tensor maps; what staged loads take the host has to be able to
+    compute."""
     made: dict[Value, MakeDescriptor] = {}
     for ring in found.rings:
         for load in ring.loads:
             maker = _maker(function, load.op.descriptor)
             if maker is None:
                 return "a descriptor is not known to the host"
-            made[maker.result] = maker
+            if not load.unit:
+                made[maker.result] = maker
     return made
 
 
@@ -249,8 +253,8 @@ def _stored(function: Function, op: Op) -> Staged | None:
     """The block that a store writes, if a tensor map can."""
     if not isinstance(op, DescriptorStore) or op.predicate is not None:
         return None
-    made = Staged(op)
-    rows = len(shape_of(op.value.type)) > 1 and made.swizzle
+    made = staged_by(function, op)
+    rows = len(shape_of(op.value.type)) > 1 and made.swizzle and not made.unit
     return made if rows and _maker(function, op.descriptor) is not None else None
 
 
@@ -312,12 +316,17 @@ class _Making:
     def _without(self, maps: Mapping[Value, TensorMap]) -> Function:
         """The function less the ops that make what is captured."""
         blocks = {
-            label: attrs.evolve(
-                block, ops=[op for op in block.ops if not (op.results and op.results[0] in maps)]
-            )
+            label: attrs.evolve(block, ops=[x for op in block.ops for x in self._kept(op, maps)])
             for label, block in self.function.blocks.items()
         }
         return self.function.with_blocks(blocks)
+
+    def _kept(self, op: Op, maps: Mapping[Value, TensorMap]) -> Sequence[Op]:
+        """What stays of `op`; what threads access says how it is aligned."""
+        if op.results and op.results[0] in maps:
+            return ()
+        unit = unit_of(self.function, op.base) if isinstance(op, MakeDescriptor) else 0
+        return hinted(cast(MakeDescriptor, op), unit) if unit else (op,)
 
     def _role(self, body: Function, name: str, captured: Sequence[Value]) -> Function:
         made = body.evolve(
@@ -328,18 +337,20 @@ class _Making:
 
     def _kernel(self, shared: Sequence[Op], captured: Sequence[Value]) -> Function:
         entry = self.function.entry
-        registers, given = _REGISTERS[self.groups], tuple(captured)
+        fetching = any(x.unit for ring in self.found.rings for x in ring.loads)
+        registers = (_FETCHING if fetching else _REGISTERS)[self.groups]
+        given = tuple(captured)
         name, warps = self.function.name, 4 * self.groups
         ops = [
             *_host_ops(self.function),
             *shared,
-            Role(f"{name}.load", given, first=warps, warps=_LOADING, registers=registers[0]),
+            Role(f"{name}.load", given, first=warps, warps=LOADING, registers=registers[0]),
             Role(f"{name}.math", given, first=0, warps=warps, registers=registers[1]),
             Join(),
             Return(),
         ]
         made = self.function.with_blocks({entry.label: Block(entry.label, (), ops)})
-        total = warps + _LOADING
+        total = warps + LOADING
         return dce(made.evolve(attributes={**self.function.attributes, "num_warps": total}))
 
 

@@ -19,6 +19,8 @@ class Wanted:
     shared: int = 0
     persistent: bool = True
     pingpong: bool = False
+    unmapped: tuple[int, ...] = ()
+    """By parameter, as `tileir.backend.tma.plan.UNMAPPED` says."""
 
 
 @attrs.frozen

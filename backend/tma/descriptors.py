@@ -43,9 +43,8 @@ LARGEST = 1 << 28
 """Extents and other numbers that bound indices are less than this, so that sums of few of them do
 not wrap."""
 
-_UNBOUNDED = (1 << 31) - 1
 _FARTHEST = (1 << 31) - (1 << 12)
-"""Starts are no larger, and multiples of up to 2^12 where they were before."""
+"""Where starts end and extents that nothing bounds: starts are multiples of up to 2^12 still."""
 _CHUNK = 16
 """Bytes that rows of a box are multiples of (CUDA driver API, "Tensor Map")."""
 
@@ -103,16 +102,16 @@ def descriptors(module: Module) -> Outcome:
           %p = program_id i32
           %3 = sext i64 %s
           %4 = sext i64 %k
-          %5 = make_descriptor tensor_desc<f16<16, 16>> %a, [i64 2147483647, %3], [%4, i64 1]
+          %5 = make_descriptor tensor_desc<f16<16, 16>> %a, [i64 2147479552, %3], [%4, i64 1]
           %6 = sext i64 %p
           %7 = mul i64 16, %6
           %8 = smax i64 %7, -2147483648
-          %9 = smin i64 %8, 2147483647
+          %9 = smin i64 %8, 2147479552
           %10 = trunc i32 %9
           %x = descriptor_load f16<16, 16> %5, %10, 0
           %y = trans f16<16, 16> %x {order = [1, 0]}
           %d = dot f32<16, 16> %x, %y, 0.0
-          %11 = make_descriptor tensor_desc<f32<16, 16>> %c, [i64 2147483647, %3], [i64 2147483647, i64 1]
+          %11 = make_descriptor tensor_desc<f32<16, 16>> %c, [i64 2147479552, %3], [i64 2147479552, i64 1]
           descriptor_store %11, %d, %10, 0
           ret
         }
@@ -343,7 +342,7 @@ def _maker(function: Function, op: Any, found: Description) -> list[Op]:
         base = numbers.made(GetElementPtr(base, numbers.write(found.offset)))
     pairs: list[Operand] = []
     for d in found.dimensions:
-        extent = constant(I64, _UNBOUNDED) if d.extent is None else numbers.write(d.extent)
+        extent = constant(I64, _FARTHEST) if d.extent is None else numbers.write(d.extent)
         pairs += [extent, numbers.write(d.stride)]
     block = Tile(kind.element.pointee, found.block(kind.shape))
     numbers.made(MakeDescriptor(base, Descriptor(block), tuple(pairs), location=op.location))

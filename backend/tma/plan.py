@@ -10,26 +10,35 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from math import gcd
 from typing import Any
 
 import attrs
 
+from tileir.analysis.uses import definitions
 from tileir.backend.tma.host import FORMULAS, Operand, Step, host_values
 from tileir.ir import Function
 from tileir.ops.hopper import TensorMap
 from tileir.ops.program import Assume
+from tileir.ops.shape import GetElementPtr
 from tileir.types import Scalar
 from tileir.values import Constant, Value
 
 ALIGNMENT = 16
 """Bytes that the address of a tensor, and the distances within it, are multiples of."""
 
+UNMAPPED = "unmapped"
+"""The attribute of a kernel that says, by parameter, how tensors are accessed that are read or
+written through it: 0 by tensor maps, another number by threads, as rows at multiples of so many
+bytes."""
+
 
 @attrs.frozen
 class MapRecipe:
     """A tensor map: the element's name, the block that is copied, how its rows are swizzled, what
     is read outside (`zero`, `nan`), and the base, extents and strides (in elements), outermost
-    dimension first."""
+    dimension first. `parameter`: the index of the pointer that the base is made of, -1 where it is
+    not of one alone."""
 
     element: str
     size: int
@@ -39,6 +48,7 @@ class MapRecipe:
     base: Operand
     extents: tuple[Operand, ...]
     strides: tuple[Operand, ...]
+    parameter: int = -1
 
 
 @attrs.frozen
@@ -68,7 +78,7 @@ class HostPlan:
     def of(kernel: Function) -> HostPlan | None:
         """The plan of a kernel; None where the host has nothing to compute."""
         maps = [op for op in kernel.entry.ops if isinstance(op, TensorMap)]
-        if not maps:
+        if not maps and UNMAPPED not in kernel.attributes:
             return None
         return _Reading(kernel).plan(maps)
 
@@ -116,15 +126,32 @@ class HostPlan:
         made = tuple(_values(r, *numbers) for r, numbers in zip(self.maps, found, strict=True))
         return None if None in made else made  # type: ignore[return-value]
 
+    def unmapped(self, arguments: Sequence[int]) -> tuple[int, ...] | None:
+        """By argument, the bytes that the rows of tensors at that pointer are multiples of where no
+        map can have them (powers of two up to `ALIGNMENT`), and 0 for all others: how the kernel
+        has to be compiled for `arguments`. None where that would not help."""
+        try:
+            found: Any = self._function(*arguments)
+        except ZeroDivisionError:
+            return None
+        made = [0] * len(arguments)
+        for recipe, numbers in zip(self.maps, found or (), strict=False):
+            if _values(recipe, *numbers) is None:
+                if recipe.parameter < 0 or min(numbers[1]) < 1:
+                    return None
+                unit = _unit(recipe, *numbers)
+                made[recipe.parameter] = min(made[recipe.parameter] or unit, unit)
+        return tuple(made) if any(made) else None
+
     @cached_property
     def _function(self) -> Callable[..., Any]:
         """A Python function of the arguments: base, extents and strides of each map, or None."""
         names = ", ".join(f"a{i}" for i in range(self.arguments))
         lines = [f"    v{i} = {step.text}" for i, step in enumerate(self.steps)]
         tests = " and ".join(map(str, self.guards)) or "1"
-        maps = (f"({m.base}, {_tuple(m.extents)}, {_tuple(m.strides)})" for m in self.maps)
+        maps = [f"({m.base}, {_tuple(m.extents)}, {_tuple(m.strides)})," for m in self.maps]
         body = "\n".join([*lines, f"    if not ({tests}): return None"])
-        text = f"def plan({names}):\n{body}\n    return ({', '.join(maps)},)\n"
+        text = f"def plan({names}):\n{body}\n    return ({' '.join(maps)})\n"
         space: dict[str, Any] = {}
         exec(compile(text, "<host plan>", "exec"), {}, space)  # the text is made of formulas alone
         return space["plan"]
@@ -150,6 +177,12 @@ def _values(
         and all(0 < s < 1 << 40 and s % ALIGNMENT == 0 for s in moved)
     )
     return MapValues(recipe, base, extents, moved) if fits else None
+
+
+def _unit(recipe: MapRecipe, base: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """The largest power of two, up to `ALIGNMENT`, that rows and their ends are multiples of."""
+    steps = [*strides[:-1], extents[-1]] if strides[-1] == 1 else [1]
+    return gcd(ALIGNMENT, base, *(n * recipe.size for n in steps))
 
 
 class _Reading:
@@ -190,4 +223,23 @@ class _Reading:
         return MapRecipe(
             str(block.element), block.element.bytes, block.shape, op.swizzle, op.padding.value,
             self.name(op.base), tuple(numbers[::2]), tuple(numbers[1::2]),
+            parameter_of(self.kernel, op.base),
         )  # fmt: skip
+
+
+def parameter_of(kernel: Function, base: object) -> int:
+    """The index of the parameter that a pointer starts from; -1 for none."""
+    made = definitions(kernel)
+    while isinstance(base, Value) and isinstance(step := made.get(base), GetElementPtr):
+        base = step.pointer
+    values = [p.value for p in kernel.parameters]
+    return values.index(base) if isinstance(base, Value) and base in values else -1
+
+
+def unit_of(kernel: Function, base: object) -> int:
+    """The bytes that rows at `base` are multiples of where the kernel says that threads access
+    them; 0 where tensor maps do."""
+    units, index = kernel.attributes.get(UNMAPPED), parameter_of(kernel, base)
+    if not isinstance(units, tuple) or not 0 <= index < len(units):
+        return 0
+    return int(units[index])
