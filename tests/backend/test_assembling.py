@@ -1,0 +1,128 @@
+"""The assembler's library as this package calls it: a made-up one that remembers."""
+
+import ctypes
+import importlib.util
+from types import SimpleNamespace
+
+import pytest
+
+from tileir.backend import assembler
+from tileir.backend.llvm.text import literal
+from tileir.backend.target import target
+from tileir.errors import CompileError
+from tileir.types import I8, AddressSpace, Pointer
+
+LOG = b"Used 40 registers, 2048 bytes smem, 16 bytes stack frame, 8 bytes spill stores"
+
+
+class Library:
+    """nvJitLink that takes everything."""
+
+    def __init__(self, fails=()):
+        self.options, self.fails, self.destroyed = [], fails, 0
+
+    def nvJitLinkCreate(self, handle, count, options):
+        self.options = [options[i].decode() for i in range(count)]
+        return 0
+
+    def nvJitLinkDestroy(self, handle):
+        self.destroyed += 1
+        return 0
+
+    def nvJitLinkAddData(self, handle, kind, code, size, name):
+        return 4 if "AddData" in self.fails else 0
+
+    def nvJitLinkComplete(self, handle):
+        return 0
+
+    def nvJitLinkGetLinkedCubinSize(self, handle, size):
+        size._obj.value = 3
+        return 0
+
+    def nvJitLinkGetLinkedCubin(self, handle, buffer):
+        buffer.raw = b"elf"
+        return 0
+
+    def nvJitLinkGetInfoLogSize(self, handle, size):
+        size._obj.value = len(LOG)
+        return 0
+
+    def nvJitLinkGetInfoLog(self, handle, buffer):
+        buffer.raw = LOG
+        return 0
+
+    def nvJitLinkGetErrorLogSize(self, handle, size):
+        return self.nvJitLinkGetInfoLogSize(handle, size)
+
+    def nvJitLinkGetErrorLog(self, handle, buffer):
+        return self.nvJitLinkGetInfoLog(handle, buffer)
+
+
+@pytest.fixture
+def library(monkeypatch):
+    found = Library()
+    monkeypatch.setattr(assembler, "_library", lambda: found)
+    return found
+
+
+@pytest.mark.parametrize(("size", "less"), [(1000, False), (1 << 18, False), ((1 << 18) + 1, True)])
+def test_large_code_is_scheduled_with_less_effort(library, size, less):
+    found = assembler.assemble("x" * size, "k", target("sm_90"))
+    assert (found.cubin, found.registers, found.shared) == (b"elf", 40, 2048)
+    assert ("-Xptxas=-O1" in library.options) == less
+    assert "-arch=sm_90" in library.options and library.destroyed == 1
+
+
+@pytest.mark.parametrize(("size", "less"), [(1000, False), ((1 << 18) + 1, True)])
+def test_so_is_large_code_of_warpgroups(monkeypatch, size, less):
+    def assembled_by(tool, ptx, machine, options):
+        asked.append(options)
+        return b"elf", LOG.decode()
+
+    asked = []
+    monkeypatch.setattr(assembler, "ptxas", lambda: "ptxas")
+    monkeypatch.setattr(assembler, "assembled_by", assembled_by)
+    assembler.assemble("wgmma" + "x" * size, "k", target("sm_90a"))
+    assert asked == [["-O1"] if less else []]
+
+
+def test_a_library_that_fails_is_let_go(library):
+    library.fails = ("AddData",)
+    with pytest.raises(CompileError, match="status 4 on k") as caught:
+        assembler.assemble("", "k", target("sm_90"))
+    assert caught.value.code == "TIR0705" and library.destroyed == 1
+
+
+NAMES = ["nvJitLinkCreate", *(f"__nvJitLinkCreate_{a}_{b}" for a in (12, 13) for b in range(10))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_functions_of_every_version_are_found(name):
+    function = SimpleNamespace()
+    assert assembler._function(SimpleNamespace(**{name: function}), "nvJitLinkCreate") is function
+    assert function.restype is ctypes.c_int
+
+
+def test_of_several_versions_the_newest_is_called():
+    functions = {name: SimpleNamespace() for name in NAMES[1:]}
+    found = assembler._function(SimpleNamespace(**functions), "nvJitLinkCreate")
+    assert found is functions["__nvJitLinkCreate_13_9"]
+
+
+def test_a_function_that_is_missing():
+    with pytest.raises(CompileError, match="no nvJitLinkCreate"):
+        assembler._function(SimpleNamespace(__nvJitLinkCreate_11_9=1), "nvJitLinkCreate")
+
+
+def test_what_to_install_where_there_is_no_assembler(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CompileError, match="pip install") as caught:
+        assembler._find()
+    assert caught.value.code == "TIR0704"
+
+
+@pytest.mark.parametrize(
+    ("bits", "text"), [(0, "null"), (4096, "inttoptr (i64 4096 to ptr addrspace(1))")]
+)
+def test_addresses_written_out(bits, text):
+    assert literal(Pointer(I8, AddressSpace.GLOBAL), bits) == text

@@ -1,0 +1,127 @@
+"""Code of one thread that LLVM takes, and what it says of a kernel's parameters and names."""
+
+import numpy as np
+import pytest
+
+from tileir import textual
+from tileir.backend import compile as compile_kernel
+from tileir.backend.driver.batch import compile_batch
+from tileir.backend.executor import SimtExecutor
+from tileir.backend.llvm.optimise import loaded
+from tileir.backend.llvm.thread import LlvmThread
+from tileir.errors import CompileError
+from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64
+
+
+def accepted(body):
+    """The text of `body` of a thread, x and y two values of each type, as LLVM takes it."""
+    thread = LlvmThread()
+    thread.start("bb0")
+    body(thread)
+    text = "\n".join([
+        *thread.declarations,
+        "define void @f(i32 %i32, i64 %i64, i16 %i16, i8 %i8, i1 %i1, half %f16, bfloat %bf16, "
+        "float %f32, double %f64) {",
+        *thread.at_entry, "  br label %bb0", *thread.lines, "  ret void", "}",
+        *(f"attributes #{i} = {{ nounwind }}" for i in range(8)), "",
+    ])  # fmt: skip
+    loaded().parse_assembly(text).verify()
+    return text
+
+
+@pytest.mark.parametrize("source", [F16, F32, F64])
+@pytest.mark.parametrize("target", [I8, I16, I32, I64])
+@pytest.mark.parametrize("name", ["fptosi.sat", "fptoui.sat"])
+def test_conversions_that_saturate(name, source, target):
+    text = accepted(lambda thread: thread.convert(name, source, target, f"%{source}"))
+    assert f"= call i{target.bits} @llvm.{name}.i{target.bits}.f{source.bits}(" in text
+
+
+@pytest.mark.parametrize("element", [I1, I8, I16, I32, I64, F16, BF16, F32, F64])
+@pytest.mark.parametrize("mode", ["bfly", "idx"])
+def test_shuffles(mode, element):
+    def body(thread):
+        if mode == "bfly":
+            return thread.shuffle_xor(element, f"%{element}", 4)
+        return thread.shuffle_index(element, f"%{element}", "%i32")
+
+    words = max(1, element.bits // 32)
+    assert accepted(body).count(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32") == words
+
+
+ASSEMBLY = """tir 1.0
+define kernel void @k(i32* %x) {
+entry:
+  %v = load i32 %x
+  inline_asm {text = "// \\"all\\"\\nmembar.gl;", constraints = "", pure = false}
+  %a, %b = inline_asm (i32, i32) %v {text = "{ not.b32 $0, $2; neg.s32 $1, $2; }", constraints = "=r,=r,r"}
+  %s = sub i32 %a, %b
+  store %x, %s
+  ret
+}
+"""  # noqa: E501
+
+
+def test_inline_assembly_of_no_results_and_of_two():
+    compiled = compile_kernel(textual.parse(ASSEMBLY), "sm_90", {"permit": ("inline_asm",)})
+    assert '// "all"\n' in compiled.ptx and "membar.gl;" in compiled.ptx
+    assert "not.b32" in compiled.ptx and "neg.s32" in compiled.ptx and len(compiled.cubin) > 0
+
+
+KERNEL = """tir 1.0
+global i32 @count = 5
+define kernel void @{name}(i32* aligned({aligned}) %x, i1 %held) {{
+entry:
+  %r = make_range i32<512>
+  %xs = splat i32*<512> %x
+  %p = getelementptr i32*<512> %xs, %r
+  %v = load i32<512> %p
+  %t = reduce i32 %v {{combiner = add}}
+  %c = global_address i32* @count
+  %old = atomic_rmw i32 %c, %t {{op = add}}
+  store %x, %old
+  ret
+}}
+"""
+
+
+@pytest.mark.parametrize(("aligned", "said"), [(16, True), (128, True), (4, True), (1, True)])
+def test_alignments_that_llvm_knows(aligned, said):
+    module = textual.parse(KERNEL.format(name="k", aligned=aligned))
+    assert (f"align {aligned} %a0" in compile_kernel(module, "sm_80").llvm) == said
+
+
+def test_kernels_of_one_module_keep_their_globals_apart():
+    modules = [textual.parse(KERNEL.format(name=n, aligned=4)) for n in ("a", "b", "c", "d")]
+    ptx = compile_batch(modules, "sm_80").ptx
+    assert not compile_batch(modules, "sm_80").refused
+    assert all(f".entry {name}(" in ptx for name in "abcd")
+    assert sum("count[4] = {5}" in line for line in ptx.splitlines()) == 4
+
+
+def test_first_of_several_kernels_has_the_names_of_one_alone():
+    module = textual.parse(KERNEL.format(name="k", aligned=4))
+    assert "@g$count = " in compile_kernel(module, "sm_80").llvm
+
+
+def test_what_is_counted_is_in_the_global():
+    module, x = textual.parse(KERNEL.format(name="k", aligned=4)), np.ones(512, np.int32)
+    SimtExecutor().launch(module, None, 1, [x, True])
+    assert x[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [({"num_warps": 33}, "must be in 1 to 32, not 33"), ({"num_warps": -1}, "not -1"),
+     ({"registers": 31}, "must be in 32 to 255, not 31"), ({"registers": 256}, "not 256")],
+)  # fmt: skip
+def test_options_out_of_range(options, what):
+    with pytest.raises(CompileError, match=what) as caught:
+        compile_kernel(textual.parse(KERNEL.format(name="k", aligned=4)), "sm_90", options)
+    assert caught.value.code == "TIR0708"
+
+
+@pytest.mark.parametrize("options", [{"num_warps": 32}, {"registers": 32}, {"registers": 255}])
+def test_options_at_the_ends_of_their_range(options):
+    module = textual.parse(KERNEL.format(name="k", aligned=4))
+    assert compile_kernel(module, "sm_90", options).ptx
