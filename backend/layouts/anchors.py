@@ -127,8 +127,9 @@ def free_loads(function: Function, num_warps: int) -> frozenset[Op]:
         return frozenset()
     return frozenset(
         op
-        for op in accesses(function)
-        if op.mnemonic == "load" and prod(shape_of(op.inputs[0].type)) <= _LANES * num_warps
+        for op in function.ops
+        if (op.mnemonic == "gpu.local_load" or (op.mnemonic == "load" and is_access(op)))
+        and prod(shape_of(op.results[0].type)) <= _LANES * num_warps
     )
 
 

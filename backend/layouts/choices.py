@@ -216,10 +216,17 @@ class Choices:
             return None if found is None else operand_layout(op, operand, found)
         if not self._counts(result) or not (op.elementwise or op.mnemonic == "reshape"):
             return None
+        if op.elementwise and self._is_free(result):
+            return self._demanded(result)
         if result not in self.fixed and self.chosen.get(self._root(result), result) is None:
             return None
         home = self.fixed.get(result) or self._layout(result)
         return home if op.elementwise else home.reshape(shape_of(result.type), operand.shape)
+
+    def _is_free(self, value: Value) -> bool:
+        """Whether `value` has the layout of a free load."""
+        root = self._root(value)
+        return any(self._root(op.results[0]) is root for op in self.free)
 
     def _wanted_by_takers(self, root: Value) -> Layout | None:
         """The layout from which a reshape of a component that may have any moves nothing."""

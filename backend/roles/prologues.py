@@ -1,8 +1,10 @@
-"""Loads that become first factors of dots by ops on registers: conversions, scales, unpacking."""
+"""Loads that become first factors of dots by ops on registers: conversions, scales, unpacking,
+rows that go with every row of a product."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 from tileir.analysis.loops import loops
@@ -15,19 +17,35 @@ from tileir.ops.dot import Dot
 from tileir.types import Tile, shape_of
 from tileir.values import Value
 
+_WIDEST, _LINE, _PATTERN = 256, 128, 8
+"""Elements of a box along a dimension (CUDA driver API, "Tensor Map"), bytes that copies to shared
+memory begin at multiples of, and rows after which a swizzle repeats."""
+
 
 def becomes_factor(function: Function, load: Op) -> bool:
-    """Whether all that comes of a load of rows are first factors of dots, in the same round of a
-    loop."""
+    """Whether all that comes of a load are first factors of dots, in the same round of a loop."""
     value = load.results[0]
     place = homes(function)
-    if len(shape_of(value.type)) < 2 or place[value] not in loops(function).innermost:
+    if not _is_copied(value) or place[value] not in loops(function).innermost:
         return False
     ends = list(_ends(function, value))
     return bool(ends) and all(
         isinstance(op, Dot) and _is_first(op, v) and place[op.result] == place[value]
         for op, v in ends
     )
+
+
+def _is_copied(value: Value) -> bool:
+    """Whether a copy brings a tile: whole patterns of rows, or what makes a slot without one."""
+    kind = value.type
+    if not isinstance(kind, Tile) or prod(kind.shape[:-1]) % _PATTERN == 0:
+        return isinstance(kind, Tile)
+    return kind.shape[-1] <= _WIDEST and kind.size * kind.element.bytes % _LINE == 0
+
+
+def is_row(load: Any) -> bool:
+    """Whether a load is of one row."""
+    return prod(shape_of(load.results[0].type)[:-1]) == 1
 
 
 def _is_first(dot: Dot, value: Value) -> bool:

@@ -11,7 +11,7 @@ import attrs
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions, homes, uses
-from tileir.backend.roles.prologues import prologue
+from tileir.backend.roles.prologues import is_row, prologue
 from tileir.backend.tma.plan import unit_of
 from tileir.ir import Function
 from tileir.op import Op
@@ -43,6 +43,8 @@ _ROWS, _COLUMNS, _DEPTH = 64, 8, 32
 """Rows of a warpgroup's product, columns it is a multiple of, bytes of K of one instruction."""
 _WIDEST = 256
 _SWIZZLES = ((3, 128), (2, 64), (1, 32))
+_PATTERN = 8
+"""Rows after which a swizzle repeats."""
 
 
 @attrs.frozen(eq=False)
@@ -74,14 +76,17 @@ class Staged:
 
     @property
     def swizzle(self) -> int:
-        """The widest swizzle whose panels make up the rows; 0 where there is none."""
+        """The widest swizzle whose panels make up the rows; 0 where there is none, and for fewer
+        rows than its pattern has."""
         row = self.columns * self.element.bytes
+        if self.rows % _PATTERN:
+            return 0
         return next((bits for bits, span in _SWIZZLES if row % span == 0), 0)
 
     @property
     def panel(self) -> int:
-        """Columns of a panel."""
-        return (16 << self.swizzle) // self.element.bytes
+        """Columns of a panel; 0 where rows are whole."""
+        return (16 << self.swizzle) // self.element.bytes if self.swizzle else 0
 
 
 @attrs.frozen(eq=False)
@@ -169,7 +174,8 @@ def rings(function: Function) -> Rings | str:
     groups = list(_grouped(function, needed))
     if any(isinstance(g, str) for g in groups):
         return next(g for g in groups if isinstance(g, str))
-    return Rings(tuple(g for g in groups if isinstance(g, Ring)), factors, prologues)
+    found = [g for g in groups if isinstance(g, Ring)]
+    return Rings(tuple(_together(found, dots)), factors, prologues)
 
 
 def _unfit(dot: Dot) -> str | None:
@@ -258,6 +264,28 @@ def _grouped(function: Function, needed: Mapping[Dot, list[Staged]]) -> Iterator
             if any(place[d.result] != place[dot.result] for d in fed):
                 yield "a block is multiplied in several places"
             yield Ring(tuple(near), fed, place[dot.result], inner[place[dot.result]])
+
+
+def _together(rings: list[Ring], dots: list[Dot]) -> Iterator[Ring]:
+    """`rings`, those of single rows within another of the same round that is held at least as
+    long: they are waited for together."""
+    number = {dot: i for i, dot in enumerate(dots)}
+    taken: dict[Ring, list[Ring]] = {}
+    for ring in rings:
+        for other in rings if all(is_row(load.op) for load in ring.loads) else ():
+            alike = (other.home, other.early) == (ring.home, ring.early) == (ring.home, False)
+            long = number[other.dots[-1]] >= number[ring.dots[-1]]
+            if alike and long and not all(is_row(load.op) for load in other.loads):
+                taken.setdefault(other, []).append(ring)
+                break
+    within = {ring for some in taken.values() for ring in some}
+    for ring in rings:
+        if ring not in within:
+            more = taken.get(ring, [])
+            loads = (*ring.loads, *(x for r in more for x in r.loads))
+            fed = {dot for r in (ring, *more) for dot in r.dots}
+            inside = tuple(sorted(fed, key=number.__getitem__))
+            yield attrs.evolve(ring, loads=loads, dots=inside) if more else ring
 
 
 def _held(function: Function, staged: Staged, fed: tuple[Dot, ...]) -> Ring | str:

@@ -14,7 +14,8 @@ from tileir.analysis.dominance import dominance
 from tileir.analysis.polynomial import Lane, Polynomial, ProgramIndex
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import homes, uses
-from tileir.backend.roles.prologues import becomes_factor
+from tileir.backend.roles.prologues import becomes_factor, is_row
+from tileir.backend.tma.certain import certain
 from tileir.backend.tma.counters import with_counters
 from tileir.backend.tma.description import Description, Dimension, Facts, described
 from tileir.backend.tma.host import host_values
@@ -138,11 +139,13 @@ def through_descriptors(function: Function) -> Outcome:
     chosen: dict[Op, Description] = {}
     for op in found:
         answer = _description(guarded, facts, op)
+        if isinstance(op, Load) and is_row(op) and not certain(guarded, op, answer):
+            continue
         if isinstance(answer, str):
             remarks.append(remark("TIR0653", f"no tensor map: {answer}", op.location))
         else:
             chosen[op] = answer
-    if not any(isinstance(op, Load) for op in chosen):
+    if not any(isinstance(op, Load) and not is_row(op) for op in chosen):
         return Outcome(function, tuple(remarks))
     changed = _rewritten(guarded, chosen)
     return Outcome(dce(cse(changed)), tuple(remarks), {"descriptors": len(chosen)})
