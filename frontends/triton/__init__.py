@@ -14,7 +14,10 @@ add[(triton.cdiv(n, 128),)](x, y, out, n, BLOCK=128)
 
 from __future__ import annotations
 
-from tileir.frontends.triton import language, testing
+from collections.abc import Callable
+from typing import Any
+
+from tileir.frontends.triton import language, testing, tools
 from tileir.frontends.triton.errors import CompilationError
 from tileir.frontends.triton.runtime import JITFunction, jit
 from tileir.frontends.triton.tuning import Autotuner, Config, autotune, heuristics
@@ -26,12 +29,27 @@ __all__ = [
     "JITFunction",
     "autotune",
     "cdiv",
+    "constexpr_function",
     "heuristics",
     "jit",
     "language",
     "next_power_of_2",
+    "set_allocator",
     "testing",
+    "tools",
 ]
+
+__version__ = "3.8.0"
+"""The version of Triton whose language this is; kernels' files ask for it."""
+
+
+def constexpr_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of Python that kernels call on what is known while compiling, as any other."""
+    return function
+
+
+def set_allocator(allocator: Any) -> None:
+    """Kernels here need no memory of their own, so `allocator` is not called."""
 
 
 def cdiv(x: int, y: int) -> int:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from tileir.frontends.triton.dtypes import ARRAYS, DType, PointerType, int1, of_number
+from tileir.frontends.triton.dtypes import (
+    ARRAYS,
+    DType,
+    PointerType,
+    int1,
+    int32,
+    int64,
+    of_number,
+)
 from tileir.frontends.triton.errors import refused
-from tileir.frontends.triton.kernel import Parameter
+from tileir.frontends.triton.parameters import Argument, Described, Known, Parameter, Several
+from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 
 
 def is_array(value: Any) -> bool:
@@ -20,8 +29,55 @@ def is_array(value: Any) -> bool:
     )
 
 
+def argument(name: str, value: Any, plain: bool = False) -> Argument:
+    """What a kernel is compiled for where it gets `value`: a constant for 1 and for what is
+    neither array nor number, several parameters for tuples and descriptors. Where `plain` nothing
+    is assumed of numbers and addresses. Raises LaunchError."""
+    if isinstance(value, TensorDescriptor):
+        return _described(name, value)
+    if isinstance(value, tuple) and any(map(_runs, value)):
+        items = cast(tuple[Any, ...], value)
+        found = (argument(f"{name}[{i}]", x, plain) for i, x in enumerate(items))
+        return Several(tuple(found), type(items))
+    if _is_constant(value, plain):
+        return Known(value)
+    found = parameter(name, value)
+    return Parameter(found.type) if plain else found
+
+
+def unaligned(argument: Argument) -> Argument:
+    """The same, of whose addresses and integers no multiple is known."""
+    return Parameter(argument.type) if isinstance(argument, Parameter) else argument
+
+
+def _runs(value: Any) -> bool:
+    """Whether a tuple with this item is known only when the kernel runs."""
+    if isinstance(value, tuple):
+        return any(map(_runs, cast(tuple[Any, ...], value)))
+    return isinstance(value, (TensorDescriptor, float)) or not _is_constant(value, plain=True)
+
+
+def _described(name: str, value: TensorDescriptor) -> Described:
+    base = parameter(name, value.base)
+    if not isinstance(base.type, PointerType):
+        raise refused(f"argument {name} describes a {type(value.base).__name__}, not an array")
+    extents = tuple(Parameter(int32, _divisor(n)) for n in value.shape)
+    strides = tuple(Parameter(int64, _divisor(n)) for n in value.strides[:-1])
+    block = tuple(int(n) for n in value.block_shape)
+    return Described(base, extents, strides, block, value.padding)
+
+
+def _is_constant(value: Any, plain: bool) -> bool:
+    """What is compiled in without being annotated: 1, and what is neither array nor number."""
+    if is_array(value) or isinstance(value, float):
+        return False
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value == 1 and not plain
+    return not isinstance(value, bool) and not hasattr(value, "dtype")
+
+
 def parameter(name: str, value: Any) -> Parameter:
-    """The parameter that `value` is passed as. Raises LaunchError."""
+    """The parameter that an array or number is passed as. Raises LaunchError."""
     if is_array(value):
         return Parameter(PointerType(_element(name, value)), 16 if address(value) % 16 == 0 else 1)
     if isinstance(value, (bool, np.bool_)):

@@ -12,10 +12,10 @@ from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.expressions import BoundMethod, is_static
 from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language import control
-from tileir.frontends.triton.language.builtin import Builtin, static
+from tileir.frontends.triton.language.builtin import Builtin
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.statements import run
-from tileir.frontends.triton.tensor import described, of
+from tileir.frontends.triton.tensor import described, is_number, of
 
 _CONVERSIONS = {float: dtypes.float32, int: dtypes.int32, bool: dtypes.int1}
 """Python's types called on tensors."""
@@ -84,7 +84,7 @@ def _on_tensors(frame: Frame, function: Any, arguments: list[Any], named: dict[s
     if function in _CONVERSIONS and len(arguments) == 1:
         return semantic.cast(of(frame.b, arguments[0]), _CONVERSIONS[function])
     if function in (isinstance, len, getattr, hasattr, type):
-        return function(*arguments)
+        return _python(function, arguments, named)
     name = getattr(function, "__name__", repr(function))
     message = f"{name} is a function of Python and cannot take tensors; decorate it with @jit"
     raise KernelError(message, "TIR1003")
@@ -124,7 +124,7 @@ def inlined(frame: Frame, source: Source, arguments: list[Any], named: dict[str,
     inner = Frame(frame.b, source, is_kernel=False, caller=frame.caller)
     inner.depth = frame.depth + 1
     for name, value in bound.arguments.items():
-        if name in source.constant_parameters:
-            value = static(value, f"parameter {name}")
+        if name in source.constant_parameters and is_number(value):
+            value = value.number
         inner.names.set(name, value if not isinstance(value, list) else tuple(value))
     return inner.finish(run(inner, source.tree.body))

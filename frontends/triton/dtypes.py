@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -74,21 +75,21 @@ class DType:
         """Whether this is an 8-bit float type."""
         return self.is_floating() and self.element.bits == 8
 
-    def is_fp16(self) -> bool:
-        """Whether this is float16."""
-        return self.element is F16
-
     def is_bf16(self) -> bool:
         """Whether this is bfloat16."""
         return self.element is BF16
 
-    def is_fp32(self) -> bool:
-        """Whether this is float32."""
-        return self.element is F32
+    def is_fp16(self) -> bool:
+        """Whether this is float16."""
+        return self.element is F16
 
-    def is_fp64(self) -> bool:
-        """Whether this is float64."""
-        return self.element is F64
+    def is_standard_floating(self) -> bool:
+        """Whether this is a float type of 16 bits or more."""
+        return self.is_floating() and not self.is_fp8()
+
+    def __getattr__(self, name: str) -> Any:
+        """`is_int32`, `is_fp8e4nv` and so on: whether this is the type of that name."""
+        return _question(name, lambda: self.name)
 
     @property
     def scalar(self) -> DType:
@@ -97,6 +98,14 @@ class DType:
 
     def __str__(self) -> str:
         return self.name
+
+
+def _question(name: str, own: Callable[[], str]) -> Callable[[], bool]:
+    """The method `name` of a type: whether its own name is the one asked for."""
+    asked = name.removeprefix("is_")
+    if asked == name or asked not in _QUESTIONS:
+        raise AttributeError(f"a type has no {name}")
+    return lambda: own() == asked
 
 
 @attrs.frozen
@@ -120,9 +129,7 @@ class PointerType:
         return True
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("is_"):
-            return lambda: False
-        raise AttributeError(name)
+        return _question(name, lambda: "")
 
     @property
     def scalar(self) -> PointerType:
@@ -153,6 +160,40 @@ ALL = (
     int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
     float8e4nv, float8e5, float16, bfloat16, float32, float64,
 )  # fmt: skip
+
+
+class _Names(type):
+    """The class of `Named`."""
+
+    def __call__(cls, name: str) -> DType:
+        for kind in ALL:
+            if kind.name == name:
+                return kind
+        raise ValueError(f"there is no type {name!r}; there are {', '.join(t.name for t in ALL)}")
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, (DType, PointerType))
+
+
+class Named(metaclass=_Names):
+    """`tl.dtype`: the class of all types; called with a name, the type that has it. Raises
+    ValueError."""
+
+
+class const:  # noqa: N801 - Triton's name
+    """The annotation of a pointer that is read only."""
+
+
+def get_int_dtype(bitwidth: int, signed: bool) -> DType:
+    """The integer type of so many bits. Raises ValueError."""
+    return Named(f"{'' if signed or bitwidth == 1 else 'u'}int{bitwidth}")  # type: ignore[return-value]
+
+
+_QUESTIONS = {t.name for t in ALL} | {
+    "block", "bool", "const", "floating", "fp8", "fp8e4b15", "fp8e4b8", "fp8e5b16", "int",
+    "int_signed", "int_unsigned", "standard_floating", "void",
+}  # fmt: skip
+"""What types are asked whether they are it."""
 
 SIGNATURE: dict[str, DType] = {
     "i1": int1, "i8": int8, "i16": int16, "i32": int32, "i64": int64,

@@ -12,7 +12,11 @@ from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language.builtin import METHODS, Builtin, static
 from tileir.frontends.triton.language.control import constexpr, static_range
-from tileir.frontends.triton.language.memory import DESCRIPTOR_METHODS, TensorDescriptor
+from tileir.frontends.triton.language.memory import (
+    DESCRIPTOR_METHODS,
+    BlockPointer,
+    TensorDescriptor,
+)
 from tileir.frontends.triton.names import tensorised
 from tileir.frontends.triton.tensor import Tensor, described
 
@@ -210,12 +214,21 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
         return _of_tensor(frame, value, name)
     if isinstance(value, TensorDescriptor) and name in DESCRIPTOR_METHODS:
         return BoundMethod(DESCRIPTOR_METHODS[name], value)
-    if name == "value" and isinstance(value, (bool, int, float, str)):
-        return value
+    if isinstance(value, BlockPointer) and name == "advance":
+        return BoundMethod(METHODS["advance"], value)
     try:
         return getattr(value, name)
     except AttributeError as error:
-        raise KernelError(str(error), "TIR1002") from None
+        return _of_known(value, name, error)
+
+
+def _of_known(value: Any, name: str, error: AttributeError) -> Any:
+    """An attribute that a constexpr has: its `value`, and of a number the methods of tensors."""
+    if name == "value":
+        return value
+    if isinstance(value, (bool, int, float)) and name in METHODS:
+        return BoundMethod(METHODS[name], value)
+    raise KernelError(str(error), "TIR1002") from None
 
 
 def _of_tensor(frame: Frame, x: Tensor, name: str) -> Any:

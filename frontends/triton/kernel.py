@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -13,18 +14,17 @@ from tileir.frontends.triton.calls import call
 from tileir.frontends.triton.dtypes import SIGNATURE, PointerType
 from tileir.frontends.triton.errors import KernelError, wrong
 from tileir.frontends.triton.frame import Frame
+from tileir.frontends.triton.parameters import (
+    Argument,
+    Parameter,
+    Several,
+    bound,
+    described,
+    leaves,
+    spread,
+)
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.statements import run
-from tileir.frontends.triton.tensor import Kind, Tensor
-
-
-@attrs.frozen
-class Parameter:
-    """A parameter at run time: its type, and what is known of every value it will have."""
-
-    type: Kind
-    divisible: int = 1
-    """The integer, or the address in bytes, is a multiple of this."""
 
 
 @attrs.frozen
@@ -32,15 +32,25 @@ class Specialization:
     """What a kernel is compiled for: `parameters` at run time, `constants` known while
     compiling, `options` of the function (`num_warps` and the like)."""
 
-    parameters: Mapping[str, Parameter]
+    parameters: Mapping[str, Argument]
     constants: Mapping[str, Any]
     options: Mapping[str, int]
+
+    @property
+    def leaves(self) -> dict[str, Parameter]:
+        """The parameters of the function, several for a tuple or descriptor."""
+        return dict(leaf for name, p in self.parameters.items() for leaf in leaves(name, p))
+
+    def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the parameters of the function get, of arguments by name."""
+        found = (x for name, p in self.parameters.items() for x in spread(p, given[name]))
+        return dict(zip(self.leaves, found, strict=True))
 
 
 def module_of(source: Source, special: Specialization) -> Module:
     """The module with the kernel, verified. Raises CompilationError."""
     b = Builder()
-    arguments = {name: _argument(p) for name, p in special.parameters.items()}
+    arguments = {name: _argument(p) for name, p in special.leaves.items()}
     place = source.place(source.tree)
     with b.located(place), b.kernel(source.tree.name, **arguments) as values:
         options: dict[str, Any] = dict(special.options)
@@ -49,8 +59,9 @@ def module_of(source: Source, special: Specialization) -> Module:
         with frame.at(source.tree):
             for name, value in special.constants.items():
                 frame.names.set(name, value)
-            for (name, p), value in zip(special.parameters.items(), values, strict=True):
-                frame.names.set(name, Tensor(value, p.type))
+            rest = iter(values)
+            for name, p in special.parameters.items():
+                frame.names.set(name, bound(b, p, rest))
         run(frame, source.tree.body)
     return b.module()
 
@@ -65,11 +76,12 @@ def _argument(parameter: Parameter) -> Any:
 
 
 def from_signature(
-    source: Source, signature: Mapping[str, str], constants: Mapping[str, Any], **options: int
+    source: Source, signature: Mapping[str, Any], constants: Mapping[str, Any], **options: int
 ) -> Specialization:
     """A specialization written as Triton's signatures are: `{"x": "*fp32:16", "n": "i32",
-    "BLOCK": "constexpr"}`, `:16` for multiples of 16. Raises CompilationError."""
-    parameters: dict[str, Parameter] = {}
+    "BLOCK": "constexpr", "d": "tensordesc<fp16[64, 32]>", "several": ("*fp32", "i32")}`, `:16` for
+    multiples of 16. Raises CompilationError."""
+    parameters: dict[str, Argument] = {}
     for node in source.parameters:
         name = node.arg
         if name in constants:
@@ -84,7 +96,16 @@ def from_signature(
     return Specialization(parameters, dict(constants), options)
 
 
-def _parsed(text: str) -> Parameter:
+_DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\](?:,.*)?>")
+
+
+def _parsed(text: Any) -> Argument:
+    if isinstance(text, (tuple, list)):
+        return Several(tuple(map(_parsed, cast(tuple[Any, ...], text))))
+    descriptor = _DESCRIPTOR.fullmatch(text)
+    if descriptor and descriptor[1] in SIGNATURE:
+        block = tuple(int(n) for n in descriptor[2].split(","))
+        return described(SIGNATURE[descriptor[1]], block)
     kind, _, divisible = text.partition(":")
     name = kind.removeprefix("*").removeprefix("k")
     if name not in SIGNATURE or (divisible and not divisible.isdigit()):

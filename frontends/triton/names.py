@@ -36,7 +36,8 @@ def structure(value: Any) -> Structure:
         kind = value.dtype
         return Structure((kind, value.expr.type), (value.expr,), lambda p: Tensor(p[0], kind))
     if isinstance(value, tuple):
-        return _sequence(tuple, cast(tuple[Any, ...], value))
+        made: Any = type(cast(tuple[Any, ...], value))
+        return _sequence(getattr(made, "_make", tuple), cast(tuple[Any, ...], value), made)
     if isinstance(value, (BlockPointer, TensorDescriptor)):
         fields = [getattr(value, f.name) for f in attrs.fields(type(value))]
         kind_ = type(value)
@@ -171,6 +172,17 @@ class Names:
         self.loops.append(frozenset(n for n, s in self.held.items() if isinstance(s, Slot)))
         return dict(self.held)
 
+    def set_variable(self, name: str, value: Any) -> bool:
+        """`name` counts the loop just entered. Whether it was something else before, which it is
+        not any more behind the loop."""
+        slot = self.held.get(name)
+        other = isinstance(slot, Slot) and slot.key != structure(value).key
+        if other:
+            self.loops[-1] -= {name}
+            self.held.pop(name)
+        self.set(name, value)
+        return other
+
     def leave_loop(self, before: dict[str, Slot | Lost]) -> None:
         """Leave it: what it alone defined is not defined any more."""
         self.loops.pop()
@@ -183,5 +195,7 @@ def tensorised(b: Builder, value: Any) -> Any:
     if isinstance(value, (bool, int, float)):
         return of(b, value)
     if isinstance(value, tuple):
-        return tuple(tensorised(b, item) for item in cast(tuple[Any, ...], value))
+        items = cast(tuple[Any, ...], value)
+        found = [tensorised(b, item) for item in items]
+        return getattr(type(items), "_make", tuple)(found)
     return value

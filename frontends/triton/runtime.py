@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
 from tileir import Module
 from tileir.executor import Call, Dispatch, Dispatching, Done, executor, executors, on_host
-from tileir.frontends.triton.arguments import host_array, is_array, parameter
+from tileir.frontends.triton.arguments import argument, host_array, unaligned
 from tileir.frontends.triton.errors import refused
-from tileir.frontends.triton.kernel import (
-    Parameter,
-    Specialization,
-    from_signature,
-    module_of,
-)
+from tileir.frontends.triton.kernel import Specialization, from_signature, module_of
 from tileir.frontends.triton.language.control import constexpr
+from tileir.frontends.triton.parameters import Argument, Known
 from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.measuring import Candidate
 
 OPTIONS = {
@@ -45,10 +42,15 @@ class JITFunction:
     """A kernel, launched by `kernel[grid](*arguments)`, or a function that kernels call.
 
     Integers equal to 1 become constants, multiples of 16 and addresses aligned to 16 are known
-    as such, but for the parameters named in `do_not_specialize`.
+    as such, but for the parameters named in `do_not_specialize`, of which nothing is assumed, and
+    in `do_not_specialize_on_alignment`.
     """
 
-    def __init__(self, function: Callable[..., Any], do_not_specialize: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, function: Callable[..., Any], do_not_specialize: Sequence[Any] = (),
+        do_not_specialize_on_alignment: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
+        self._unaligned = frozenset(do_not_specialize_on_alignment)
         self.source = Source(function)
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.fn, self._plain = function, frozenset(do_not_specialize)
@@ -86,15 +88,18 @@ class JITFunction:
             return Done(self.run(*arguments, grid=grid, **named))
         given = {k: v for k, v in named.items() if k not in _ABOUT}
         options, bound, special = self._given(arguments, given)
+        if special.leaves.keys() != special.parameters.keys():
+            return Done(self.run(*arguments, grid=grid, **named))
         values = {name: bound[name] for name in special.parameters}
-        plain = {name for i, name in enumerate(bound) if name in self._plain or i in self._plain}
+        known = self._plain | self._unaligned
+        plain = {name for i, name in enumerate(bound) if name in known or i in known}
         return Call(
             self._compiled(special), self.__name__, values, {**bound, **options},
             _compiler_options(options), frozenset(plain),
         )  # fmt: skip
 
     def module(
-        self, signature: Mapping[str, str], constants: Mapping[str, Any] = {}, **options: int
+        self, signature: Mapping[str, Any], constants: Mapping[str, Any] = {}, **options: int
     ) -> Module:
         """The module for a signature, without launching: `kernel.module({"x": "*fp32:16", "n":
         "i32"}, {"BLOCK": 128})`. Raises CompilationError."""
@@ -133,7 +138,7 @@ class JITFunction:
         module = self._compiled(special)
         where = on or _place(bound, module, self.__name__)
         extents = _extents(grid, {**bound, **options})
-        values = {name: host_array(bound[name]) for name in special.parameters}
+        values = {n: host_array(v) for n, v in special.values(bound).items()}
         extra = _compiler_options(options) if where == "gpu" else {}
         return PreparedLaunch(where, Candidate(module, self.__name__, extents, extra), values)
 
@@ -158,15 +163,20 @@ class JITFunction:
         return {k: v.value if isinstance(v, constexpr) else v for k, v in bound.arguments.items()}
 
     def _specialized(self, bound: Mapping[str, Any], options: Mapping[str, Any]) -> Specialization:
-        parameters: dict[str, Parameter] = {}
+        parameters: dict[str, Argument] = {}
         constants: dict[str, Any] = {}
         for index, (name, value) in enumerate(bound.items()):
-            plain = name in self._plain or index in self._plain
-            if name in self.source.constant_parameters or _is_constant(value, plain):
+            if name in self.source.constant_parameters:
                 constants[name] = value
                 continue
-            found = parameter(name, value)
-            parameters[name] = Parameter(found.type) if plain else found
+            plain = name in self._plain or index in self._plain
+            found = argument(name, value, plain)
+            if name in self._unaligned or index in self._unaligned:
+                found = unaligned(found)
+            if isinstance(found, Known):
+                constants[name] = found.value
+            else:
+                parameters[name] = found
         return Specialization(parameters, constants, {k: options[k] for k in _KEPT if k in options})
 
     def _compiled(self, special: Specialization) -> Module:
@@ -202,7 +212,10 @@ def _for_gpu(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
 
 
 def _on_gpu(value: Any) -> bool:
-    """Whether `value` is an array of a GPU."""
+    """Whether `value` is an array of a GPU, or made of such."""
+    if isinstance(value, tuple):
+        return any(map(_on_gpu, cast(tuple[Any, ...], value)))
+    value = value.base if isinstance(value, TensorDescriptor) else value
     on_gpu = getattr(value, "is_cuda", None)
     if on_gpu is not None:
         return bool(on_gpu)
@@ -211,15 +224,6 @@ def _on_gpu(value: Any) -> bool:
 
 def _hashable(value: Any) -> Any:
     return tuple(sorted(value.items())) if isinstance(value, dict) else value
-
-
-def _is_constant(value: Any, plain: bool) -> bool:
-    """What is compiled in without being annotated: 1, and what is neither array nor number."""
-    if is_array(value) or isinstance(value, float):
-        return False
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value == 1 and not plain
-    return not isinstance(value, bool) and not hasattr(value, "dtype")
 
 
 def _place(bound: Mapping[str, Any], module: Module, kernel: str) -> str:
@@ -238,7 +242,11 @@ def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a kernel of a function: `@jit`, or `@jit(do_not_specialize=["n"])`."""
-    chosen = options.get("do_not_specialize") or ()
+    chosen = [options.get(name) or () for name in _UNSPECIALIZED]
     if function is None:
-        return lambda f: JITFunction(f, chosen)  # type: ignore[arg-type]
-    return JITFunction(function, chosen)
+        return lambda f: JITFunction(f, *chosen)  # type: ignore[arg-type]
+    return JITFunction(function, *chosen)
+
+
+_UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
+"""Options of `jit` that are followed; others (`noinline`, `debug`, `repr`) have no effect."""

@@ -70,8 +70,10 @@ def _cast_pointer(x: Tensor, to: Kind) -> Tensor:
         if not x.dtype.is_int():
             raise KernelError(f"{x.dtype} cannot be cast to {to}")
         x = cast(x, dtypes.int64)
+    if to is dtypes.int1:
+        return compare("ne")(x.builder, cast(x, dtypes.int64), 0)
     if isinstance(to, DType) and to.element is not dtypes.int64.element:
-        if not to.is_int() or to.is_bool():
+        if not to.is_int():
             raise KernelError(f"{x.dtype} cannot be cast to {to}")
         return cast(cast(x, dtypes.int64), to)
     return Tensor(x.expr.to(to.element), to)

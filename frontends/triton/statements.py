@@ -131,8 +131,6 @@ def _for(frame: Frame, node: ast.For) -> bool:
         _bind_item(frame, node.target, item)
         if not run(frame, node.body):
             return False
-    if isinstance(node.target, ast.Name):
-        frame.names.drop(node.target.id, "was the variable of an unrolled loop, which has ended")
     return True
 
 
@@ -157,9 +155,11 @@ def _counted(frame: Frame, node: ast.For, items: control.range) -> bool:
     frame.nested += 1
     with frame.b.for_(low, high, step, name=node.target.id, **_options(frame, items)) as index:
         before = names.enter_loop()
-        names.set(node.target.id, Tensor(index, kind))
+        other = names.set_variable(node.target.id, Tensor(index, kind))
         run(frame, node.body)
         names.leave_loop(before)
+    if other:
+        names.drop(node.target.id, "was the variable of a loop, of another type than before")
     frame.nested -= 1
     return True
 
@@ -222,6 +222,11 @@ def _assert(frame: Frame, node: ast.Assert) -> None:
     check.apply(frame, test, message)
 
 
+def _raise(frame: Frame, node: ast.Raise) -> None:
+    what = "an exception" if node.exc is None else ast.unparse(node.exc)
+    raise KernelError(f"the kernel raises {what} here")
+
+
 def _pass(frame: Frame, node: ast.stmt) -> None:
     return None
 
@@ -238,6 +243,7 @@ _RULES: dict[type[ast.stmt], Callable[..., Any]] = {
     ast.Continue: _continue,
     ast.Return: _return,
     ast.Assert: _assert,
+    ast.Raise: _raise,
     ast.Pass: _pass,
     ast.Global: _pass,
     ast.Nonlocal: _pass,

@@ -75,6 +75,11 @@ def literal(b: Builder, number: float, kind: Kind, shape: tuple[int, ...] = ()) 
     return Tensor(b.constant(tile(kind.element, shape), wrapped), kind)
 
 
+def is_number(value: Any) -> bool:
+    """Whether `value` is a scalar that is known while compiling."""
+    return isinstance(value, Tensor) and not value.shape and value.number is not None
+
+
 def described(value: Any) -> str:
     """A value as messages name it."""
     if isinstance(value, Tensor):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from tileir.errors import TileirError
 from tileir.executor import executor
 from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.measuring import Measuring
 
 
@@ -70,14 +71,19 @@ class Autotuner:
     def run(self, *arguments: Any, grid: Any, **named: Any) -> Any:
         """Launch in the best configuration, found on the first launch of its kind. Raises
         LaunchError where no configuration compiles."""
-        names = [
-            n for n in self.kernel.source.signature.parameters if n not in self.configs[0].kwargs
-        ]
-        values = {**dict(zip(names, arguments, strict=False)), **named}
+        values = self._by_name(arguments, named)
         key = self._key(values)
         if key not in self._best:
             self._best[key] = self._fastest(arguments, grid, named, values)
-        return self.kernel[grid](*arguments, **{**named, **self._best[key].all_kwargs()})
+        best = self._best[key]
+        _prepare(best, values)
+        return self.kernel[grid](*arguments, **{**named, **best.all_kwargs()})
+
+    def _by_name(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by name, but for what configurations give."""
+        given = self.configs[0].kwargs
+        names = [n for n in self.kernel.source.signature.parameters if n not in given]
+        return {**dict(zip(names, arguments, strict=False)), **named}
 
     def _key(self, values: Mapping[str, Any]) -> Any:
         kinds = tuple(str(v.dtype) for v in values.values() if hasattr(v, "dtype"))
@@ -90,7 +96,7 @@ class Autotuner:
         named: Mapping[str, Any],
         values: Mapping[str, Any],
     ) -> Config:
-        configs = self._pruned(values)
+        configs = self._pruned(values, named)
         if len(configs) == 1:
             return configs[0]
         copies = [_copy(a) for a in arguments]
@@ -124,13 +130,28 @@ class Autotuner:
     ) -> Any:
         """What the configuration would launch, or why it cannot."""
         try:
+            _prepare(config, self._by_name(arguments, named))
             return self.kernel.prepared(*arguments, grid=grid, **{**named, **config.all_kwargs()})
         except TileirError as error:
             return error
 
-    def _pruned(self, values: Mapping[str, Any]) -> list[Config]:
-        early = self._prune.get("early_config_prune")
-        return list(early(self.configs, values)) if early else self.configs
+    def _pruned(self, values: Mapping[str, Any], named: Mapping[str, Any]) -> list[Config]:
+        """The configurations worth trying, by functions of the user's."""
+        early, model = (self._prune.get(name) for name in ("early_config_prune", "perf_model"))
+        found = list(early(self.configs, values, **named) if early else self.configs)
+        if not found:
+            raise refused(f"early_config_prune leaves no configuration of {self.__name__}")
+        if model is None:
+            return found
+        most = self._prune.get("top_k", 1.0)
+        kept = int(len(found) * most) if isinstance(most, float) and most <= 1.0 else int(most)
+        return sorted(found, key=lambda c: model(**values, **c.all_kwargs()))[: max(1, kept)]
+
+
+def _prepare(config: Config, values: Mapping[str, Any]) -> None:
+    """What the configuration wants done to the arguments before each launch."""
+    if config.pre_hook is not None:
+        config.pre_hook({**values, **config.all_kwargs()})
 
 
 def _timed(there: Any, launch: Any) -> float | TileirError:
@@ -152,6 +173,11 @@ def _timed(there: Any, launch: Any) -> float | TileirError:
 
 
 def _copy(value: Any) -> Any:
+    if isinstance(value, tuple):
+        items = cast(tuple[Any, ...], value)
+        return getattr(type(items), "_make", tuple)(map(_copy, items))
+    if isinstance(value, TensorDescriptor):
+        return attrs.evolve(value, base=_copy(value.base))
     if isinstance(value, np.ndarray):
         return value.copy()
     return value.clone() if hasattr(value, "clone") else value

@@ -4,18 +4,19 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from tileir.frontends.triton.dtypes import (
-    DType as dtype,
+    Named as dtype,
     PointerType as pointer_type,
     bfloat16,
+    const,
     float8e4nv,
     float8e5,
     float16,
     float32,
     float64,
+    get_int_dtype,
     int1,
     int8,
     int16,
@@ -26,10 +27,18 @@ from tileir.frontends.triton.dtypes import (
     uint32,
     uint64,
 )
-from tileir.frontends.triton.language import arithmetic as _arithmetic
+from tileir.frontends.triton.language import (
+    arithmetic as _arithmetic,
+    core,
+    extra,
+    math,
+    random,
+    standard,
+)
 from tileir.frontends.triton.language.arithmetic import (
     PropagateNan,
     abs_ as abs,
+    add,
     cdiv,
     clamp,
     div_rn,
@@ -39,43 +48,12 @@ from tileir.frontends.triton.language.arithmetic import (
     isnan,
     maximum,
     minimum,
+    mul,
     sigmoid,
+    sub,
     umulhi,
 )
 from tileir.frontends.triton.language.control import constexpr, range, static_range
-from tileir.frontends.triton.language.core import (
-    arange,
-    assume,
-    broadcast,
-    broadcast_to,
-    cast,
-    cat,
-    debug_barrier,
-    expand_dims,
-    extract_slice,
-    flip,
-    full,
-    full_like,
-    gather,
-    histogram,
-    insert_slice,
-    interleave,
-    join,
-    max_constancy,
-    max_contiguous,
-    multiple_of,
-    num_programs,
-    permute,
-    program_id,
-    ravel,
-    reshape,
-    split,
-    trans,
-    view,
-    where,
-    zeros,
-    zeros_like,
-)
 from tileir.frontends.triton.language.debugging import (
     clock,
     device_assert,
@@ -86,6 +64,7 @@ from tileir.frontends.triton.language.debugging import (
     static_print,
 )
 from tileir.frontends.triton.language.memory import (
+    TensorDescriptor as tensor_descriptor,
     advance,
     atomic_add,
     atomic_and,
@@ -104,6 +83,7 @@ from tileir.frontends.triton.language.memory import (
 )
 from tileir.frontends.triton.language.products import dot, dot_scaled
 from tileir.frontends.triton.language.random import (
+    pair_uniform_to_normal,
     philox,
     rand,
     rand4x,
@@ -111,6 +91,7 @@ from tileir.frontends.triton.language.random import (
     randint4x,
     randn,
     randn4x,
+    uint_to_uniform_float,
 )
 from tileir.frontends.triton.language.reductions import (
     argmax,
@@ -121,24 +102,57 @@ from tileir.frontends.triton.language.reductions import (
     max_ as max,
     min_ as min,
     reduce_ as reduce,
+    reduce_or,
     softmax,
     sum_ as sum,
     xor_sum,
 )
-from tileir.frontends.triton.language.sorting import sort, topk
+from tileir.frontends.triton.language.shaping import (
+    arange,
+    assume,
+    broadcast,
+    broadcast_to,
+    cast,
+    cat,
+    condition,
+    debug_barrier,
+    expand_dims,
+    extract_slice,
+    flip,
+    full,
+    full_like,
+    gather,
+    histogram,
+    insert_slice,
+    interleave,
+    join,
+    map_elementwise,
+    max_constancy,
+    max_contiguous,
+    multiple_of,
+    num_programs,
+    permute,
+    program_id,
+    ravel,
+    reshape,
+    split,
+    squeeze,
+    swizzle2d,
+    to_tensor,
+    trans,
+    unsqueeze,
+    view,
+    where,
+    zeros,
+    zeros_like,
+)
+from tileir.frontends.triton.language.sorting import bitonic_merge, sort, topk
 from tileir.frontends.triton.tensor import Tensor as tensor
 
-math = SimpleNamespace(
-    **_arithmetic.FUNCTIONS, abs=abs, fma=fma, fdiv=fdiv, div_rn=div_rn, umulhi=umulhi,
-    sigmoid=sigmoid, softmax=softmax, cdiv=cdiv, max=maximum, min=minimum, isnan=isnan,
-    isinf=isinf,
-)  # fmt: skip
-"""`tl.math`, and the functions of libdevice under their names without `__nv_`."""
-
-libdevice = math
-extra = SimpleNamespace(
-    libdevice=math, cuda=SimpleNamespace(libdevice=math, globaltimer=globaltimer)
-)
+libdevice = extra.libdevice
+TRITON_MAX_TENSOR_NUMEL = 1048576
+tuple = tuple
+slice = slice
 
 
 def __getattr__(name: str) -> Any:

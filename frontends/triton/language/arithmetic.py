@@ -147,7 +147,7 @@ def sigmoid(s: Scope, x: Any) -> Tensor:
     return semantic.truediv(s.b, 1.0, semantic.add(s.b, grown, 1.0))
 
 
-@builtin
+@method
 def cdiv(s: Scope, x: Any, div: Any) -> Any:
     """Quotient of integers, rounded up."""
     if isinstance(x, int) and isinstance(div, int):
@@ -169,3 +169,28 @@ def isnan(s: Scope, x: Any) -> Tensor:
 def isinf(s: Scope, x: Any) -> Tensor:
     """Whether an element is infinite; int1."""
     return semantic.compare("eq")(s.b, abs_.apply(s, x), float("inf"))
+
+
+def _operator(name: str, apply: Callable[..., Tensor]) -> Builtin:
+    def called(s: Scope, x: Any, y: Any, sanitize_overflow: Any = True) -> Tensor:
+        return apply(s.b, x, y)
+
+    called.__doc__ = f"The operator `{name}` as a function."
+    return Builtin(name, called)
+
+
+add = _operator("add", semantic.add)
+sub = _operator("sub", semantic.sub)
+mul = _operator("mul", semantic.mul)
+
+
+@method
+def logical_and(s: Scope, x: Any, y: Any) -> Tensor:
+    """Whether both are not 0; int1."""
+    return semantic.both(s.b, x, y)
+
+
+@method
+def logical_or(s: Scope, x: Any, y: Any) -> Tensor:
+    """Whether one of both is not 0; int1."""
+    return semantic.either(s.b, x, y)

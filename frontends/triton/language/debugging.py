@@ -7,7 +7,7 @@ from typing import Any
 
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.language.builtin import Scope, builtin, static
+from tileir.frontends.triton.language.builtin import Builtin, Scope, builtin, static
 from tileir.frontends.triton.tensor import Tensor, described
 from tileir.types import tile
 
@@ -79,5 +79,4 @@ def unsupported(name: str, why: str) -> Any:
     def apply(s: Scope, *_: Any, **__: Any) -> None:
         raise KernelError(f"tl.{name}: {why}")
 
-    apply.__name__ = name
-    return builtin(apply)
+    return Builtin(name, apply)

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from tileir.builder import Builder
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.dtypes import PointerType
 from tileir.frontends.triton.errors import KernelError
@@ -35,6 +36,14 @@ class BlockPointer:
     offsets: tuple[Tensor, ...]
     block_shape: tuple[int, ...]
     order: tuple[int, ...]
+
+    @property
+    def dtype(self) -> PointerType:
+        """The type of a pointer to one element."""
+        assert isinstance(self.base.dtype, PointerType)
+        return self.base.dtype
+
+    type = dtype
 
 
 @attrs.frozen(eq=False)
@@ -199,11 +208,21 @@ def make_tensor_descriptor(
     sizes = extents((block_shape,))
     lengths = tuple(semantic.cast(tensor.of(s.b, n), dtypes.int32) for n in shape)
     steps = tuple(semantic.cast(tensor.of(s.b, n), dtypes.int64) for n in strides)
-    kind = _pointee(_pointer(base))
+    if not len(lengths) == len(steps) == len(sizes):
+        raise KernelError("shape, strides and block_shape must be equally long")
+    option = static(padding_option, "padding_option") or "zero"
+    return described_tensor(s.b, _pointer(base), lengths, steps, sizes, option)
+
+
+def described_tensor(
+    b: Builder, base: Tensor, lengths: tuple[Tensor, ...], steps: tuple[Tensor, ...],
+    sizes: tuple[int, ...], padding: str,
+) -> TensorDescriptor:  # fmt: skip
+    """A descriptor of extents `lengths` (int32) and strides `steps` (int64), in elements."""
+    kind = _pointee(base)
     block = Descriptor(Tile(kind.element, sizes))
     pairs = [(n.expr, m.expr) for n, m in zip(lengths, steps, strict=True)]
-    option = static(padding_option, "padding_option") or "zero"
-    made = s.b.make_descriptor(base.expr, block, pairs, padding=option)
+    made = b.make_descriptor(base.expr, block, pairs, padding=padding)
     return TensorDescriptor(Tensor(made, base.dtype), lengths, steps, sizes, kind)
 
 

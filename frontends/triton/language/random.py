@@ -37,6 +37,18 @@ def randint(s: Scope, seed: Any, offset: Any, n_rounds: Any = 10) -> Tensor:
     return randint4x.apply(s, seed, offset, n_rounds)[0]
 
 
+@builtin
+def uint_to_uniform_float(s: Scope, x: Any) -> Tensor:
+    """32 random bits as a float32 in [0, 1)."""
+    return _uniform(s, semantic.cast(tensor.of(s.b, x), dtypes.uint32))
+
+
+@builtin
+def pair_uniform_to_normal(s: Scope, u1: Any, u2: Any) -> tuple[Tensor, Tensor]:
+    """Two normal numbers of two uniform ones (Box and Muller, 1958)."""
+    return _normal(s, *semantic.broadcast(tensor.of(s.b, u1), tensor.of(s.b, u2)))
+
+
 def _uniform(s: Scope, word: Tensor) -> Tensor:
     """A word as a float32 in [0, 1)."""
     return Tensor(s.b.library("uniform", word.expr), dtypes.float32)

@@ -7,7 +7,7 @@ from typing import Any
 from tileir.builder import I1, I8, I32, Expr
 from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.language.builtin import Scope, axis_of, method, static, whole
+from tileir.frontends.triton.language.builtin import Scope, axis_of, builtin, method, static, whole
 from tileir.frontends.triton.tensor import Tensor, described
 from tileir.types import element_of, tile
 
@@ -21,14 +21,15 @@ def sort(s: Scope, x: Tensor, dim: Any = None, descending: Any = False) -> Tenso
 
 
 @method
-def topk(s: Scope, x: Tensor, k: Any, dim: Any = None) -> Tensor:
-    """The `k` greatest along `dim`, the last, the greatest first."""
+def topk(s: Scope, x: Tensor, k: Any, dim: Any = None, descending: Any = True) -> Tensor:
+    """The `k` greatest along `dim`, the last, the greatest first; else the least."""
     rows, count = _Rows(s, x, dim), whole(k, "k")
     if not 0 < count <= rows.extent:
         raise KernelError(f"topk of {count} along {rows.extent} elements")
+    down = bool(static(descending, "descending"))
     elements: Any = (element_of(rows.keys.type), I32)
     kinds = [tile(e, (rows.keys.shape[0], count)) for e in elements]
-    return rows.back(s.b.library("topk", rows.keys, True, results=kinds)[0])
+    return rows.back(s.b.library("topk", rows.keys, down, results=kinds)[0])
 
 
 class _Rows:
@@ -57,3 +58,9 @@ class _Rows:
         if self.dtype.is_floating() or self.dtype.signed:
             return x
         return x ^ (-1 << self.dtype.primitive_bitwidth - 1)
+
+
+@builtin
+def bitonic_merge(s: Scope, x: Tensor, dim: Any = None, descending: Any = False) -> Tensor:
+    """A bitonic sequence along `dim` in order."""
+    return sort.apply(s, x, dim, descending)

@@ -1,0 +1,164 @@
+"""Functions of libdevice that are formulas of several ops (CUDA Math API; libdevice user's guide).
+
+Those that are one op stand in `arithmetic.py`. Floats of 8 and 16 bits are computed as float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+from tileir.builder import Builder, Expr
+from tileir.frontends.triton import dtypes, semantic, tensor
+from tileir.frontends.triton.dtypes import DType
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language.builtin import Builtin, Scope
+from tileir.frontends.triton.tensor import Tensor, described
+
+Formula: TypeAlias = Callable[..., Expr]
+"""Of a builder and values of one type and shape."""
+
+FUNCTIONS: dict[str, Builtin] = {}
+"""By name, without `__nv_`."""
+
+
+def of_floats(name: str, formula: Formula, result: DType | None = None) -> None:
+    """A function of floats; integers become float32. `result` is its type, the operands' where
+    there is none."""
+
+    def apply(s: Scope, *operands: Any) -> Tensor:
+        values = common(s, name, operands)
+        kind = result or values[0].dtype
+        return Tensor(formula(s.b, *(x.expr for x in values)), kind)
+
+    FUNCTIONS[name] = Builtin(name, apply)
+
+
+def common(s: Scope, name: str, operands: tuple[Any, ...]) -> list[Tensor]:
+    """Operands as floats of one type and shape. Raises KernelError."""
+    first = tensor.of(s.b, operands[0])
+    for other in operands[1:]:
+        first = semantic.common(s.b, first, other)[0]
+    if not isinstance(first.dtype, DType):
+        raise KernelError(f"{name} is of floats, not of {described(first)}")
+    wide = first.dtype if first.dtype is dtypes.float64 else dtypes.float32
+    found = (semantic.cast(tensor.of(s.b, x), wide) for x in operands)
+    return [semantic.broadcast_to(x, first.shape) for x in found]
+
+
+def number(x: Expr, value: float) -> Expr:
+    """`value` at the type and shape of `x`."""
+    return x.builder.constant(x.type, value)
+
+
+# Rounded in a given way ---------------------------------------------------------------------
+
+_ROUNDINGS = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
+"""CUDA's name of a rounding by that of an op."""
+
+
+def _rounded(op: str, rounding: str, b: Builder, *operands: Expr) -> Expr:
+    return getattr(b, op)(*operands, rounding=rounding)
+
+
+def _reciprocal(rounding: str, b: Builder, x: Expr) -> Expr:
+    return b.fdiv(number(x, 1.0), x, rounding=rounding)
+
+
+for _name, _mode in _ROUNDINGS.items():
+    for _op in ("add", "sub", "mul", "div"):
+        of_floats(f"{_op}_{_name}", partial(_rounded, f"f{_op}", _mode))
+    of_floats(f"fma_{_name}", partial(_rounded, "fma", _mode))
+    of_floats(f"rcp_{_name}", partial(_reciprocal, _mode))
+of_floats("rsqrt_rn", lambda b, x: number(x, 1.0) / b.sqrt(x))
+
+_TO_WHOLE = {"rn": "frint", "rz": "ftrunc", "rd": "floor", "ru": "ceil"}
+
+
+def _whole(op: str, to: DType, b: Builder, x: Expr) -> Expr:
+    return getattr(b, op)(x).to(to.element, signed=to.signed)
+
+
+_INTEGERS = {
+    "int": dtypes.int32, "uint": dtypes.uint32, "ll": dtypes.int64, "ull": dtypes.uint64,
+}  # fmt: skip
+
+for _name, _kind in _INTEGERS.items():
+    for _mode, _op in _TO_WHOLE.items():
+        for _float in ("float", "double"):
+            of_floats(f"{_float}2{_name}_{_mode}", partial(_whole, _op, _kind), _kind)
+of_floats("llrint", partial(_whole, "frint", dtypes.int64), dtypes.int64)
+of_floats("llround", partial(_whole, "fround", dtypes.int64), dtypes.int64)
+
+
+# The target's approximations ----------------------------------------------------------------
+
+
+def _one(op: str, b: Builder, *operands: Expr) -> Expr:
+    return getattr(b, op)(*operands)
+
+
+for _name in ("cos", "sin", "tan", "exp", "log", "log2", "log10", "tanh", "pow"):
+    of_floats(f"fast_{_name}f", partial(_one, _name))
+of_floats("fast_exp10f", lambda b, x: b.pow(number(x, 10.0), x))
+of_floats("fast_dividef", lambda b, x, y: b.fdiv(x, y, fast="approx"))
+
+
+# Powers, roots, distances -------------------------------------------------------------------
+
+
+def _hypot(b: Builder, *parts: Expr) -> Expr:
+    """The root of a sum of squares, without overflow in between."""
+    sizes = [b.fabs(x) for x in parts]
+    most = sizes[0]
+    for size in sizes[1:]:
+        most = b.fmaxnum(most, size)
+    zero, endless = number(most, 0.0), number(most, math.inf)
+    scale = b.select((most == zero) | (most == endless), number(most, 1.0), most)
+    total = zero
+    for size in sizes:
+        part = size / scale
+        total = b.fma(part, part, total)
+    return b.select(most == endless, endless, scale * b.sqrt(total))
+
+
+def _inverse_hypot(b: Builder, *parts: Expr) -> Expr:
+    return number(parts[0], 1.0) / _hypot(b, *parts)
+
+
+def _turned(op: str, shift: float, b: Builder, x: Expr) -> Expr:
+    """`op` of pi * x, whole turns taken off first, which is exact."""
+    rest = x - b.frint(x * 0.5) * 2.0
+    found = getattr(b, op)(rest * math.pi)
+    whole = (b.frint(x + shift) == x + shift) & (b.fabs(x) < 2.0**23)
+    return b.select(whole, number(x, 0.0), found)
+
+
+def _positive_difference(b: Builder, x: Expr, y: Expr) -> Expr:
+    return b.select(x <= y, number(x, 0.0), x - y)
+
+
+def _remainder(b: Builder, x: Expr, y: Expr) -> Expr:
+    """IEEE 754's remainder: `x - n * y`, `n` the whole number nearest to `x / y`, even in ties."""
+    size, step = b.fabs(x), b.fabs(y)
+    rest = b.frem(size, step * 2.0)
+    once = rest - step
+    twice = b.select(once + once >= step, once - step, once)
+    rest = b.select(rest + rest > step, twice, rest)
+    rest = b.select(step == number(x, math.inf), size, rest)
+    return b.select(x < number(x, 0.0), -rest, rest)
+
+
+for _name in ("hypot", "norm3d", "norm4d"):
+    of_floats(_name, _hypot)
+for _name in ("rhypot", "rnorm3d", "rnorm4d"):
+    of_floats(_name, _inverse_hypot)
+of_floats("rcbrt", lambda b, x: number(x, 1.0) / b.cbrt(x))
+of_floats("exp10", lambda b, x: b.pow(number(x, 10.0), x))
+of_floats("sinpi", partial(_turned, "sin", 0.0))
+of_floats("cospi", partial(_turned, "cos", 0.5))
+of_floats("fdim", _positive_difference)
+of_floats("remainder", _remainder)
+of_floats("saturatef", lambda b, x: b.fminnum(b.fmaxnum(x, number(x, 0.0)), number(x, 1.0)))

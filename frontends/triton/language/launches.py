@@ -1,0 +1,39 @@
+"""How a kernel is launched, seen from inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language.builtin import Scope, builtin
+from tileir.frontends.triton.language.debugging import unsupported
+
+_WARP = 32
+
+
+@builtin
+def gdc_wait(s: Scope) -> None:
+    """Wait for the kernels before this one: they have ended, as no launch here overlaps them."""
+
+
+@builtin
+def gdc_launch_dependents(s: Scope) -> None:
+    """Let kernels that depend on this one begin early: none was launched to overlap it."""
+
+
+@builtin
+def num_warps(s: Scope) -> int:
+    """Warps of a program instance, a constexpr. Raises KernelError where the compiler chooses."""
+    found: Any = s.b.current.header.attributes.get("num_warps")
+    if found is None:
+        raise KernelError("num_warps is not known: the compiler chooses it after this kernel")
+    return int(found)
+
+
+@builtin
+def num_threads(s: Scope) -> int:
+    """Threads of a program instance, a constexpr. Raises KernelError as `num_warps`."""
+    return _WARP * num_warps.apply(s)
+
+
+smid = unsupported("smid", "which multiprocessor runs an instance is not told")

@@ -1,0 +1,108 @@
+"""What a kernel is compiled for: one parameter of the function, or several for a tuple or for a
+descriptor that the host made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.builder import Builder
+from tileir.frontends.triton import dtypes
+from tileir.frontends.triton.dtypes import DType, PointerType
+from tileir.frontends.triton.language.memory import TensorDescriptor, described_tensor
+from tileir.frontends.triton.tensor import Kind, Tensor, literal
+
+
+@attrs.frozen
+class Parameter:
+    """A parameter at run time: its type, and what is known of every value it will have."""
+
+    type: Kind
+    divisible: int = 1
+    """The integer, or the address in bytes, is a multiple of this."""
+
+
+@attrs.frozen
+class Known:
+    """An item of a tuple that is known while compiling."""
+
+    value: Any
+
+
+@attrs.frozen
+class Several:
+    """A tuple: what each item is compiled for, and its class, which may name them."""
+
+    items: tuple[Any, ...]
+    kind: type = tuple
+
+
+@attrs.frozen
+class Described:
+    """A descriptor made by the host: its base, extents and strides are parameters, but for the
+    last stride, which is 1."""
+
+    base: Parameter
+    extents: tuple[Parameter, ...]
+    strides: tuple[Parameter, ...]
+    block: tuple[int, ...]
+    padding: str = "zero"
+
+    @property
+    def parts(self) -> tuple[Parameter, ...]:
+        """The parameters, base first."""
+        return (self.base, *self.extents, *self.strides)
+
+
+Argument: TypeAlias = Parameter | Known | Several | Described
+
+
+def described(element: DType, block: tuple[int, ...]) -> Described:
+    """A descriptor of elements of which nothing else is known."""
+    extents = tuple(Parameter(dtypes.int32) for _ in block)
+    strides = tuple(Parameter(dtypes.int64) for _ in block[1:])
+    return Described(Parameter(PointerType(element), 16), extents, strides, block)
+
+
+def leaves(name: str, argument: Argument) -> Iterator[tuple[str, Parameter]]:
+    """The parameters of the function, by name, in the order of `spread`."""
+    if isinstance(argument, Parameter):
+        yield name, argument
+    elif isinstance(argument, Several):
+        for i, item in enumerate(argument.items):
+            yield from leaves(f"{name}.{i}", item)
+    elif isinstance(argument, Described):
+        for i, part in enumerate(argument.parts):
+            yield f"{name}.{i}" if i else name, part
+
+
+def spread(argument: Argument, value: Any) -> Iterator[Any]:
+    """The values that the parameters get."""
+    if isinstance(argument, Parameter):
+        yield value
+    elif isinstance(argument, Several):
+        for item, part in zip(argument.items, value, strict=True):
+            yield from spread(item, part)
+    elif isinstance(argument, Described):
+        yield from (value.base, *value.shape, *value.strides[:-1])
+
+
+def bound(b: Builder, argument: Argument, values: Iterator[Any]) -> Any:
+    """What a kernel sees under the name: tensors, a tuple, or a descriptor."""
+    if isinstance(argument, Known):
+        return argument.value
+    if isinstance(argument, Several):
+        items = [bound(b, item, values) for item in argument.items]
+        return getattr(argument.kind, "_make", tuple)(items)
+    if isinstance(argument, Described):
+        return _descriptor(b, argument, values)
+    return Tensor(next(values), argument.type)
+
+
+def _descriptor(b: Builder, argument: Described, values: Iterator[Any]) -> TensorDescriptor:
+    base, *rest = (Tensor(next(values), part.type) for part in argument.parts)
+    rank = len(argument.extents)
+    strides = (*rest[rank:], literal(b, 1, dtypes.int64))
+    return described_tensor(b, base, tuple(rest[:rank]), strides, argument.block, argument.padding)

@@ -1,0 +1,40 @@
+"""Descriptors of tensors that the host makes and passes to kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tileir.frontends.triton.errors import refused
+
+
+def _numbers(given: Any) -> tuple[int, ...]:
+    return tuple(int(n) for n in given)
+
+
+@attrs.define(eq=False)
+class TensorDescriptor:
+    """The strided tensor at the beginning of `base`, read and written in blocks of `block_shape`,
+    which a hook of `autotune` may set. `shape` and `strides` count elements, and the last
+    dimension is contiguous. Raises LaunchError where lengths differ or it is not."""
+
+    base: Any
+    shape: tuple[int, ...] = attrs.field(converter=_numbers)
+    strides: tuple[int, ...] = attrs.field(converter=_numbers)
+    block_shape: Any
+    padding: str = "zero"
+
+    def __attrs_post_init__(self) -> None:
+        if not len(self.shape) == len(self.strides) == len(self.block_shape) > 0:
+            raise refused("shape, strides and block_shape of a descriptor must be equally long")
+        if self.strides[-1] != 1:
+            raise refused(f"the last stride of a descriptor is 1, not {self.strides[-1]}")
+
+    @staticmethod
+    def from_tensor(tensor: Any, block_shape: Any, padding: str = "zero") -> TensorDescriptor:
+        """All of an array, of numpy or of another library."""
+        strides = tensor.strides if isinstance(tensor.strides, tuple) else tensor.stride()
+        if hasattr(tensor, "__array_interface__") or not callable(getattr(tensor, "stride", None)):
+            strides = tuple(n // tensor.itemsize for n in strides)
+        return TensorDescriptor(tensor, tensor.shape, strides, block_shape, padding)

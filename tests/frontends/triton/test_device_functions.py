@@ -1,0 +1,206 @@
+"""Functions of libdevice against the standard library's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+from tileir import TileirError
+from tileir.frontends.triton.language.extra import libdevice
+from tileir.frontends.triton.language.extra.cuda.libdevice import hypot
+
+NORMAL = NormalDist()
+
+
+@triton.jit
+def applied(out, n, F: tl.constexpr, x, y, z, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + i, i < n, 1)
+    if COUNT == 1:
+        found = F(a)
+    elif COUNT == 2:
+        found = F(a, tl.load(y + i, i < n, 1))
+    else:
+        found = F(a, tl.load(y + i, i < n, 1), tl.load(z + i, i < n, 1))
+    tl.store(out + i, found, i < n)
+
+
+def of(name: str, *operands: Any, result: Any = None) -> np.ndarray[Any, Any]:
+    first = operands[0]
+    out = np.zeros(len(first), result or first.dtype)
+    three = [*operands, first, first][:3]
+    function = getattr(libdevice, name)
+    applied[(1,)](out, len(first), function, *three, len(operands), 16)
+    return out
+
+
+ODD = [0.3, -0.7, 2.5, -3.25, 17.0, 0.001, 5.5, 1.0]
+SHARE = [0.1, 0.5, 0.9, 0.001, 0.999, 0.3]
+
+
+def half_turns(x: float) -> float:
+    return math.sin(math.pi * math.fmod(x, 2)) if x != round(x) else 0.0
+
+
+REAL: list[tuple[str, list[float], Callable[[float], float]]] = [
+    ("lgamma", ODD, math.lgamma),
+    ("tgamma", ODD, math.gamma),
+    ("normcdf", ODD, NORMAL.cdf),
+    ("normcdfinv", [0.1, 0.9, 0.001, 0.999], NORMAL.inv_cdf),
+    ("erfinv", SHARE, lambda x: NORMAL.inv_cdf((x + 1) / 2) / math.sqrt(2)),
+    ("erfcinv", SHARE, lambda x: -NORMAL.inv_cdf(x / 2) / math.sqrt(2)),
+    ("erfcx", [-1, 0.5, 1.9, 2.1, 5, 20], lambda x: math.exp(x * x) * math.erfc(x)),
+    ("sinpi", [*ODD, 2, -7], half_turns),
+    ("cospi", [0.25, 0.5, 1.5, 3.25, 1, 2, -7.75], lambda x: half_turns(x + 0.5)),
+    ("logb", ODD, lambda x: math.frexp(x)[1] - 1),
+    ("rcbrt", [0.3, 8, 27], lambda x: x ** (-1 / 3)),
+    ("exp10", [0.3, -2, 5], lambda x: 10.0**x),
+    ("saturatef", ODD, lambda x: min(max(x, 0), 1)),
+    ("rcp_rn", ODD, lambda x: 1 / x),
+    ("rsqrt_rn", [4, 0.3], lambda x: x**-0.5),
+    ("fast_expf", ODD, math.exp),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("name", "x", "expected"), REAL, ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_functions_of_one_float(name: str, x: Any, expected: Any, dtype: Any) -> None:
+    values = np.array(x, dtype)
+    wanted = [expected(float(v)) for v in values]
+    tolerance = 3e-5 if dtype == np.float32 else 1e-8
+    np.testing.assert_allclose(of(name, values), wanted, rtol=tolerance, atol=tolerance / 100)
+
+
+def test_ends_of_the_range() -> None:
+    x = np.array([0, -1, math.inf, -math.inf, math.nan], np.float32)
+    np.testing.assert_array_equal(of("lgamma", x)[:4], [math.inf] * 4)
+    assert np.isnan(of("tgamma", x[1:2]))[0]
+    unit = np.array([1, -1, 0], np.float32)
+    assert of("erfinv", unit).tolist() == [math.inf, -math.inf, 0]
+    assert of("erfcinv", np.array([0, 2, 1], np.float32)).tolist() == [math.inf, -math.inf, 0]
+    small = np.array([1e-42, 0, math.inf, 3e38], np.float32)
+    assert of("ilogb", small, result=np.int32).tolist() == [-140, -(2**31), 2**31 - 1, 127]
+    assert of("signbit", np.array([-0.0, 0.0], np.float32), result=np.int32).tolist() == [1, 0]
+    assert of("finitef", x, result=np.int32).tolist() == [1, 1, 0, 0, 0]
+
+
+def float32(*values: float) -> np.ndarray[Any, Any]:
+    return np.array(values, np.float32)
+
+
+def test_functions_of_two_floats() -> None:
+    x, y = float32(3, 1e30, -5, 0, math.inf), float32(4, 1e30, 12, 0, 1)
+    np.testing.assert_allclose(of("hypot", x, y), np.hypot(x, y), rtol=1e-6)
+    np.testing.assert_allclose(of("norm3d", float32(2), float32(3), float32(6)), [7], rtol=1e-6)
+    x, y = float32(5.5, -5.5, 7, 3, 1e10, 2.5, 3.5), float32(2, 2, 4, math.inf, 3, 1, 1)
+    wanted = [math.remainder(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    assert of("remainder", x, y).tolist() == wanted
+    assert of("fdim", float32(3, 1), float32(1, 3)).tolist() == [2, 0]
+    x, y = float32(1, 1, 0, -1, -1, 0, 3), float32(2, 0, 1, 0, -2, -1, 3)
+    np.testing.assert_array_equal(of("nextafter", x, y), np.nextafter(x, y))
+    by = np.array([10, -5, 120, 200, -140], np.int32)
+    x = float32(1, 3, 1e-40, 1, 1.5)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(of("ldexp", x, by), np.ldexp(x, by))
+
+
+def test_roundings() -> None:
+    up, down = of("add_ru", float32(1), float32(1e-9)), of("add_rd", float32(1), float32(1e-9))
+    assert up[0] == np.nextafter(np.float32(1), np.float32(2)) and down[0] == 1
+    x = float32(2.5, -2.5, 3.7, -3.7)
+    for name, function in (("rn", round), ("rd", math.floor), ("ru", math.ceil), ("rz", int)):
+        found = of(f"float2int_{name}", x, result=np.int32)
+        assert found.tolist() == [function(v) for v in x.tolist()]
+    assert of("llrint", x, result=np.int64).tolist() == [2, -2, 4, -4]
+    assert of("llround", x, result=np.int64).tolist() == [3, -3, 4, -4]
+
+
+@triton.jit
+def contracted(out, x, ALONE: tl.constexpr):
+    a = tl.load(x)
+    tl.store(out, (libdevice.mul_rn(a, a) if ALONE else a * a) - 1.0)
+
+
+def test_a_product_may_be_kept_apart() -> None:
+    for alone in (True, False):
+        out = np.zeros(1, np.float32)
+        contracted[(1,)](out, float32(1.1), alone)
+        assert out[0] == np.float32(1.1) * np.float32(1.1) - np.float32(1)
+
+
+INTEGERS = np.array([0, 1, -1, 12345678, -87654321, 2**31 - 1, -(2**31)], np.int32)
+
+
+def word(x: int) -> str:
+    return format(x & 0xFFFFFFFF, "032b")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("popc", lambda x: word(x).count("1")),
+        ("clz", lambda x: len(word(x)) - len(word(x).lstrip("0"))),
+        ("ffs", lambda x: (x & -x & 0xFFFFFFFF).bit_length()),
+        ("brev", lambda x: int(np.uint32(int(word(x)[::-1], 2)).view(np.int32))),
+    ],
+)
+def test_functions_of_one_integer(name: str, expected: Any) -> None:
+    assert of(name, INTEGERS).tolist() == [expected(x) for x in INTEGERS.tolist()]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("mulhi", lambda x, y: (x * y) >> 32),
+        ("hadd", lambda x, y: (x + y) >> 1),
+        ("rhadd", lambda x, y: (x + y + 1) >> 1),
+    ],
+)
+def test_functions_of_two_integers(name: str, expected: Any, dtype: Any) -> None:
+    x = np.array([0xFFFFFFFB, 0x7FFFFFFF, 12], np.uint32).view(dtype)
+    y = np.array([7, 0x7FFFFFFF, 0xFFFFFFF0], np.uint32).view(dtype)
+    wanted = [expected(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    assert of(name, x, y).tolist() == wanted
+
+
+def test_bytes_and_bits() -> None:
+    x, y = np.array([0x33221100], np.int32), np.array([0x77665584], np.int32)
+    picked = of("byte_perm", x, y, np.array([0x7C41], np.int32), result=np.uint32)
+    assert hex(picked[0]) == "0x77ff8411"
+    three = np.array([5], np.int32), np.array([9], np.int32), np.array([100], np.int32)
+    assert of("sad", *three).tolist() == [104]
+    assert of("mul24", np.array([-5], np.int32), np.array([7], np.int32)).tolist() == [-35]
+    assert of("float_as_int", float32(1), result=np.int32).tolist() == [0x3F800000]
+    assert of("int_as_float", np.array([0x3F800000], np.int32), result=np.float32).tolist() == [1]
+
+
+@triton.jit
+def bessel(x):
+    tl.store(x, libdevice.j0(1.0))
+
+
+@triton.jit
+def of_pointers(x):
+    hypot(x, x)
+
+
+@triton.jit
+def bits_of_floats(x):
+    libdevice.popc(tl.load(x))
+
+
+@pytest.mark.parametrize("kernel", [bessel, of_pointers, bits_of_floats])
+def test_what_has_no_meaning_is_refused(kernel: Any) -> None:
+    with pytest.raises(TileirError) as caught:
+        kernel.module({"x": "*fp32"})
+    assert caught.value.code == "TIR1003"

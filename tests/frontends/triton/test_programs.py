@@ -1,0 +1,233 @@
+"""Ways of writing that kernels of others use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+from tileir import TileirError
+from tileir.frontends.triton.language.core import constexpr
+from tileir.frontends.triton.language.extra.cuda import (
+    gdc_launch_dependents,
+    gdc_wait,
+    num_threads,
+    num_warps,
+)
+from tileir.frontends.triton.language.standard import cdiv
+
+
+@triton.jit
+def recurrence(x, out, start, T):
+    i = start.to(tl.int64) * 2
+    total = tl.load(x + i)
+    for i in range(T):
+        total += tl.load(x + i)
+    tl.store(out, total)
+
+
+def test_the_variable_of_a_loop_may_have_been_something_else() -> None:
+    x, out = np.arange(9, dtype=np.float32), np.zeros(1, np.float32)
+    recurrence[(1,)](x, out, 4, 5)
+    assert out[0] == 8 + 10
+
+
+@triton.jit
+def after_the_loop(out, start, T):
+    i = start.to(tl.int64)
+    for i in range(T):
+        tl.store(out, i)
+    tl.store(out, i)
+
+
+def test_behind_the_loop_it_is_neither() -> None:
+    with pytest.raises(TileirError, match="was the variable of a loop"):
+        after_the_loop.module({"out": "*i32", "start": "i32", "T": "i32"})
+
+
+@triton.jit
+def counted_down(out, n):
+    place = 0
+    for i in range(n - 1, -1, -1):
+        tl.store(out + place, i)
+        place += 1
+    for j in tl.static_range(3):  # noqa: B007 - which is what is looked at
+        pass
+    tl.store(out + place, j)
+
+
+@pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
+def test_loops_count_down_and_unrolled_ones_leave_their_last_number(on: str) -> None:
+    out = np.zeros(6, np.int32)
+    counted_down[(1,)](out, 5, on=on)
+    assert out.tolist() == [4, 3, 2, 1, 0, 2]
+
+
+@triton.jit
+def shifted(offsets: tl.constexpr, by: tl.constexpr):
+    return offsets * by.value
+
+
+@triton.jit
+def annotated_too_much(out, n, kind: tl.constexpr):
+    i = shifted(tl.arange(0, 8), 3)
+    last = n.to(tl.int64) - 1
+    tl.store(out + i // 3, (i + last).to(kind.value))
+
+
+def test_a_function_takes_tensors_whatever_its_annotations_say() -> None:
+    out = np.zeros(8, np.float32)
+    annotated_too_much[(1,)](out, 1, tl.float32)
+    assert out.tolist() == [0, 3, 6, 9, 12, 15, 18, 21]
+
+
+@triton.jit
+def optional(bias, out, n):
+    value = 1.0
+    if bias:
+        value += tl.load(bias)
+    tl.store(out, value)
+
+
+def test_a_pointer_is_true_where_it_points_somewhere() -> None:
+    out = np.zeros(1, np.float32)
+    optional[(1,)](np.ones(1, np.float32), out, 5)
+    assert out[0] == 2
+    optional[(1,)](None, out, 5)
+    assert out[0] == 1
+
+
+@triton.jit
+def through_block_pointers(x, out, M, N, B: tl.constexpr):
+    source = tl.make_block_ptr(x, (M, N), (N, 1), (0, 0), (B, B), (1, 0))
+    target = tl.make_block_ptr(out, (M, N), (N, 1), (0, 0), (B, B), (1, 0))
+    for _ in range(0, N, B):
+        value = tl.load(source, boundary_check=(0, 1), padding_option="zero")
+        tl.store(target, (value * 2).to(target.dtype.element_ty), boundary_check=(0, 1))
+        source, target = source.advance((0, B)), tl.advance(target, (0, B))
+
+
+def test_block_pointers_have_a_type_and_advance() -> None:
+    x, out = np.arange(7 * 19, dtype=np.float32).reshape(7, 19), np.zeros((7, 19), np.float16)
+    through_block_pointers[(1,)](x, out, 7, 19, 8)
+    np.testing.assert_array_equal(out, (x * 2).astype(np.float16))
+
+
+@triton.jit
+def checked(out, MODE: tl.constexpr):
+    if MODE == "twice":
+        factor: constexpr = 2
+    else:
+        raise NotImplementedError(f"no {MODE}")
+    tl.store(out, factor)
+
+
+def test_raise_is_an_error_where_it_is_reached() -> None:
+    checked.module({"out": "*i32"}, {"MODE": "twice"})
+    with pytest.raises(TileirError, match="NotImplementedError") as caught:
+        checked.module({"out": "*i32"}, {"MODE": "thrice"})
+    assert caught.value.location is not None and caught.value.location.column == 9
+
+
+@triton.jit
+def overlapping(out, n, W: tl.constexpr):
+    gdc_wait()
+    tl.static_assert(num_threads() == 32 * num_warps() and num_warps() == W)
+    gdc_launch_dependents()
+    tl.store(out, cdiv(n, 3))
+
+
+def test_what_a_kernel_asks_of_its_launch() -> None:
+    out = np.zeros(1, np.int32)
+    overlapping[(1,)](out, 7, 2, num_warps=2)
+    assert out[0] == 3
+    with pytest.raises(TileirError, match="not known"):
+        overlapping.module({"out": "*i32", "n": "i32"}, {"W": 2})
+
+
+@triton.jit
+def grouped(rows, columns, M, N, G: tl.constexpr):
+    at = tl.program_id(0)
+    i, j = tl.swizzle2d(at // N, at % N, M, N, G)
+    tl.store(rows + at, i)
+    tl.store(columns + at, j)
+
+
+def test_swizzled_places() -> None:
+    rows, columns = np.zeros(12, np.int32), np.zeros(12, np.int32)
+    grouped[(12,)](rows, columns, 3, 4, 2)
+    assert rows.tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 2, 2, 2, 2]
+    assert columns.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 0, 1, 2, 3]
+
+
+@triton.jit
+def clipped(x, low):
+    return tl.where(x < low, low, x), x + low
+
+
+@triton.jit
+def shapes(x, out, B: tl.constexpr):
+    value = tl.load(x + tl.arange(0, B))
+    kind: tl.constexpr = tl.dtype("uint32")
+    least, total = tl.map_elementwise(clipped, value, 3)
+    wide = tl.squeeze(tl.unsqueeze(least, 0), 0) + tl.add(total, tl.mul(value, tl.sub(2, 1)))
+    sign = value.logical_and(value < 4).logical_or(value == 6)
+    tl.static_assert(kind.is_uint32() and not kind.is_int64() and isinstance(kind, tl.dtype))
+    i = 0
+    while tl.condition(i < 2):
+        tl.store(out + i * B + tl.arange(0, B), tl.where(i == 0, wide.to(kind), sign.to(kind)))
+        i += 1
+    smallest = tl.topk(value, 2, descending=False)
+    tl.store(out + 2 * B + tl.arange(0, 2), smallest.to(kind))
+    tl.store(out + 2 * B + 2, value.reduce_or(0).to(kind))
+
+
+def test_names_of_the_newest_language() -> None:
+    x, out = np.arange(8, dtype=np.int32), np.zeros(19, np.uint32)
+    shapes[(1,)](x, out, 8)
+    assert out[:8].tolist() == [max(v, 3) + v + 3 + v for v in range(8)]
+    assert out[8:16].tolist() == [0, 1, 1, 1, 0, 0, 1, 0]
+    assert out[16:].tolist() == [0, 1, 7]
+
+
+@triton.jit
+def lengths(x):
+    tl.store(x, len(tl.load(x)))
+
+
+@triton.jit
+def unknown_type(x):
+    tl.store(x, tl.zeros((4,), tl.dtype("float7")))
+
+
+@triton.jit
+def mapped_in_pairs(x):
+    tl.map_elementwise(clipped, tl.arange(0, 4), 3, pack=2)
+
+
+@triton.jit
+def unequal_descriptor(x):
+    tl.make_tensor_descriptor(x, [4, 4], [4, 1], [4])
+
+
+@triton.jit
+def squeezed_too_far(x):
+    tl.squeeze(tl.arange(0, 4), 0)
+
+
+@pytest.mark.parametrize(
+    "kernel", [lengths, unknown_type, mapped_in_pairs, unequal_descriptor, squeezed_too_far]
+)
+def test_what_means_nothing_has_a_place(kernel: Any) -> None:
+    with pytest.raises(TileirError) as caught:
+        kernel.module({"x": "*fp32"})
+    assert caught.value.code == "TIR1003" and caught.value.location is not None
+
+
+def test_the_library_says_whose_language_it_reads() -> None:
+    assert [int(n) for n in triton.__version__.split(".")] >= [3, 0, 0]
+    assert triton.constexpr_function(max) is max
+    triton.set_allocator(None)
