@@ -165,7 +165,8 @@ def _started(module: Module, name: str, machine: Target, options: Options, room:
         options.stages or 0, warps, room, options.persistent is not False, bool(options.pingpong),
         options.unmapped,
     )  # fmt: skip
-    return with_roles(module, name, wanted)
+    split = options.split or module.functions[name].attributes.get("split", 1)
+    return with_roles(module, name, attrs.evolve(wanted, split=int(cast(int, split))))
 
 
 def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:

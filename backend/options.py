@@ -27,6 +27,8 @@ class Options:
     `unmapped`: by parameter of such a kernel, descriptors taken apart, the bytes that rows of
     tensors there are multiples of where they are not for tensor maps, else 0: threads load and
     store those.
+    `split`: blocks of a cluster that share the depth of such a kernel's products, where its loop
+    does nothing but add; 1 for none, None for what its attribute `split` says.
     `watch_waits`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel with
     an error, for kernels that are being made.
     `lines`: the machine code says which line of the program each instruction comes from, for
@@ -43,6 +45,7 @@ class Options:
     persistent: bool | None = None
     pingpong: bool | None = None
     unmapped: tuple[int, ...] = ()
+    split: int | None = None
     watch_waits: bool = False
     lines: bool = False
     permit: tuple[str, ...] = ()

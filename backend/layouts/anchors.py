@@ -14,11 +14,12 @@ from tileir.ir import Function
 from tileir.layout import Layout, Vector
 from tileir.layout_tilings import blocked, nested
 from tileir.op import Op
-from tileir.types import Pointer, Tile, shape_of
+from tileir.types import Pointer, Scalar, Tile, shape_of
 
 _VECTOR_BYTES = 16
 """The widest access of one thread (PTX ISA, ld: .v4.b32)."""
 _LANES = 32
+_REMOTE = "gpu.remote_load"
 
 
 @attrs.define
@@ -45,8 +46,11 @@ class Anchors:
         self._reduced |= {
             shape_of(op.inputs[0].type) for op in self.function.ops if op.mnemonic == "reduce"
         }
-        for op in accesses(self.function):
-            shape, order, width = self._wish(op)
+        wishes = [self._wish(op) for op in accesses(self.function)]
+        wishes += [
+            _remote(op.results[0].type) for op in self.function.ops if op.mnemonic == _REMOTE
+        ]
+        for shape, order, width in wishes:
             found = self._orders.setdefault(shape, {})
             found[order] = found.get(order, 0) + width
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
@@ -104,6 +108,12 @@ class Anchors:
         fast = fastest(op, self.contiguity)
         order = (fast, *(d for d in row_major(len(shape)) if d != fast))
         return shape, order, min(self.contiguity.width(op, fast), _per_access(pointer.type))
+
+
+def _remote(kind: object) -> tuple[Vector, Vector, int]:
+    """What reading the shared memory of another block wishes: few accesses."""
+    assert isinstance(kind, Tile) and isinstance(kind.element, Scalar)
+    return kind.shape, row_major(len(kind.shape)), max(1, _VECTOR_BYTES // kind.element.bytes)
 
 
 def accesses(function: Function) -> Iterator[Op]:

@@ -14,6 +14,7 @@ from tileir.backend.roles.overlap import overlap
 from tileir.backend.roles.persist import persistent
 from tileir.backend.roles.pingpong import buffer_bytes, pingpong
 from tileir.backend.roles.specialise import SHARED, specialised
+from tileir.backend.roles.split import divided
 from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.tma.descriptors import through_descriptors
 from tileir.backend.tma.plan import UNMAPPED
@@ -31,7 +32,7 @@ from tileir.passmanager.registry import remark
 def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     """`module` with kernel `name` as roles, where its dots allow it. Raises LinkError and
     PassError."""
-    if not wanted.pingpong or not wanted.persistent:
+    if not wanted.pingpong or not wanted.persistent or wanted.split > 1:
         return _with_roles(module, name, wanted)
     wanted = attrs.evolve(wanted, warps=wanted.warps or 4)
     first = _with_roles(module, name, wanted)
@@ -54,6 +55,13 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     function = cast(Function, found.ir)
     if wanted.persistent:
         function = persistent(function)
+    remarks = list(found.remarks)
+    if wanted.split > 1:
+        parted = divided(function, wanted.split)
+        if isinstance(parted, str):
+            remarks.append(remark("TIR0654", f"not split: {parted}", kernel.location))
+        else:
+            function = parted
     if wanted.unmapped:
         attributes = {**function.attributes, UNMAPPED: wanted.unmapped}
         function = function.evolve(attributes=attributes)
@@ -61,12 +69,12 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     made = specialised(function, slots=wanted.slots, warps=wanted.warps, **shared)
     if isinstance(made, str):
         why = remark("TIR0653", f"no roles: {made}", kernel.location)
-        return Front(module, (*found.remarks, why))
+        return Front(module, (*remarks, why))
     loading, multiplying, starting = made
     late = cast(Function, delay(cast(Function, overlap(multiplying).ir)).ir)
     late = cast(Function, late_waits(simplify_cfg(dce(peephole(late)))).ir)
     functions = {f.name: f for f in (loading, late, starting)}
     others = {n: f for n, f in linked.functions.items() if n != name}
     return Front(
-        linked.evolve(functions={**others, **functions}, stage="roles"), found.remarks, True
+        linked.evolve(functions={**others, **functions}, stage="roles"), tuple(remarks), True
     )

@@ -8,6 +8,7 @@ from typing import cast
 import attrs
 
 from tileir.analysis.uses import definitions
+from tileir.backend.memory.shared import SharedTile
 from tileir.backend.roles.copies import copied
 from tileir.backend.roles.fetching import hinted
 from tileir.backend.roles.loading import loading
@@ -22,6 +23,7 @@ from tileir.op import Op
 from tileir.ops.control import Return
 from tileir.ops.descriptor import DescriptorStore, MakeDescriptor
 from tileir.ops.dot import Dot
+from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import Join, Role, TensorMap
 from tileir.ops.program import Assume
 from tileir.passes.dce import dce
@@ -40,6 +42,10 @@ _FETCHING = {1: (0, 0), 2: (104, 200), 3: (80, 144)}
 threads load blocks."""
 _MOST_SUMS = 200
 _FEWEST_SLOTS = 2
+_SHARED_BY_ALL = frozenset(
+    {"gpu.shared_alloc", "gpu.mbarrier_alloc", "gpu.cluster_arrive", "gpu.cluster_wait"}
+)
+"""Ops of the entry that stay with the kernel: roles share what they make."""
 
 
 @pass_("roles", choices={"slots": (2, 3, 4, 5, 6, 8)})
@@ -179,7 +185,7 @@ def specialised(
     if isinstance(makers, str):
         return makers
     stores = {op: s for op in function.ops if (s := _stored(function, op)) is not None}
-    kinds = alike(found.rings)
+    kinds, shared = alike(found.rings), shared - _taken(function)
     counts = _counted(kinds, shared - _SLACK - _largest(stores), slots)
     if counts is None and stores:
         stores, counts = {}, _counted(kinds, shared - _SLACK, slots)
@@ -263,6 +269,12 @@ def _largest(stores: Mapping[Op, Staged]) -> int:
     return sum(map(outlet_bytes, stores.values()))
 
 
+def _taken(function: Function) -> int:
+    """Bytes of the buffers that the kernel has besides."""
+    buffers = (op for op in function.entry.ops if isinstance(op, SharedAlloc))
+    return sum(op.shape[0] * SharedTile.of(op).bytes for op in buffers)
+
+
 @attrs.frozen(eq=False)
 class _Making:
     function: Function
@@ -283,6 +295,7 @@ class _Making:
         shared = [
             *maps.values(), *(o.map for o in outlets.values()),
             *(op for p in self.parts for op in p.ops), *buffers,
+            *(op for op in self.function.entry.ops if op.mnemonic in _SHARED_BY_ALL),
         ]  # fmt: skip
         captured = [
             *(p.value for p in self.function.parameters),
@@ -323,7 +336,7 @@ class _Making:
 
     def _kept(self, op: Op, maps: Mapping[Value, TensorMap]) -> Sequence[Op]:
         """What stays of `op`; what threads access says how it is aligned."""
-        if op.results and op.results[0] in maps:
+        if (op.results and op.results[0] in maps) or op.mnemonic in _SHARED_BY_ALL:
             return ()
         unit = unit_of(self.function, op.base) if isinstance(op, MakeDescriptor) else 0
         return hinted(cast(MakeDescriptor, op), unit) if unit else (op,)

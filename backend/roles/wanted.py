@@ -19,6 +19,8 @@ class Wanted:
     shared: int = 0
     persistent: bool = True
     pingpong: bool = False
+    split: int = attrs.field(default=1, kw_only=True)
+    """Blocks of a cluster that share the depth of products."""
     unmapped: tuple[int, ...] = ()
     """By parameter, as `tileir.backend.tma.plan.UNMAPPED` says."""
 

@@ -19,7 +19,9 @@ from tileir.types import Descriptor
 SIMT = "roles-simt"
 """The whole backend, on the machine of threads."""
 _FRONT = ("cse", "licm", "uniform-steps", "unwrap", "descriptors")
-PRODUCTS = ("unwrap", "descriptors", "persist", "roles", "overlap", "delay", "pingpong", SIMT)
+PRODUCTS = (
+    "unwrap", "descriptors", "persist", "split", "roles", "overlap", "delay", "pingpong", SIMT,
+)  # fmt: skip
 
 
 def pipeline_of(name: str, seed: int) -> str:
@@ -29,9 +31,11 @@ def pipeline_of(name: str, seed: int) -> str:
     passes = [*_FRONT]
     if name in ("persist", "pingpong") or seed % 2:
         passes.append("persist")
-    if name != "persist":
-        warps = 4 if name == "pingpong" else 0
-        passes.append(f"roles{{slots={_slots(seed)},warps={warps}}}")
+    if name == "split" or (name in ("roles", "overlap") and seed % 3 == 2):
+        passes.append(f"split{{ranks={_ranks(seed)}}}")
+    if name not in ("persist", "split"):
+        warps = ",warps=4" if name == "pingpong" else ""
+        passes.append(f"roles{{slots={_slots(seed)}{warps}}}")
     if name == "overlap" or (name in ("delay", "pingpong") and seed % 4 < 2):
         passes.append("overlap")
     if name == "delay" or (name == "pingpong" and seed % 8 < 4):
@@ -42,6 +46,11 @@ def pipeline_of(name: str, seed: int) -> str:
 def _slots(seed: int) -> int:
     """Few slots, so that short loops use each again and again; 0 for as many as fit."""
     return (0, 2, 3)[seed // 4 % 3]
+
+
+def _ranks(seed: int) -> int:
+    """Blocks of a cluster."""
+    return (2, 4, 8)[seed // 12 % 3]
 
 
 def compared(name: str, made: Program, seed: int) -> tuple[bool, str | None, bool]:
@@ -107,6 +116,7 @@ def _on_threads(made: Program, seed: int) -> tuple[bool, str | None, bool]:
     if seed % 2:
         options["persistent"] = False
     options["pingpong"] = seed % 3 == 0
+    options["split"] = _ranks(seed) if seed % 3 == 1 else None
     try:
         SimtExecutor().launch(made.module, made.kernel, made.grid, arguments, **options)
     except Exception as error:

@@ -54,7 +54,9 @@ def calling(module: Module, function: Function) -> Module:
     text = print_module(module.with_functions({**module.functions, callee.name: callee}))
     call = f"call @{callee.name}" + "".join(f", {v}" for v in given)
     lines = "\n".join(f"  {line}" for line in [*body, call, "ret"])
-    kernel = f"define kernel void @caller({', '.join(parameters)}) {{\nentry:\n{lines}\n}}\n"
+    blocks = function.attributes.get("cluster")
+    said = f" {{cluster = {blocks}}}" if blocks else ""
+    kernel = f"define kernel void @caller({', '.join(parameters)}){said} {{\nentry:\n{lines}\n}}\n"
     return parse(f"{text}\n{kernel}")
 
 

@@ -32,8 +32,9 @@ WRONG = [
         "  gpu.cluster_wait\n  ret\n")),
     ("TIR0229", _kernel(_START + "  «gpu.cluster_arrive\n  gpu.join\n  gpu.cluster_wait\n  ret\n",
                         _ROLE)),
-    ("TIR0229", _STAGE + "define private void @f() {\nentry:\n  «gpu.cluster_wait\n"
-                "  ret\n}\n"),
+    ("TIR0229", _kernel(_START + "  gpu.join\n  ret\n",
+                        "define private void @f() {\nentry:\n  gpu.cluster_arrive\n"
+                        "  «gpu.cluster_wait\n  ret\n}\n")),
     ("TIR0229", _STAGE + "«define kernel void @k() {\nentry:\n  %r = gpu.cluster_rank i32\n"
                 "  ret\n}\n"),
     ("TIR0222", "«define kernel void @k() {cluster = 3} {\nentry:\n  ret\n}\n"),

@@ -58,4 +58,10 @@ CODES: dict[str, tuple[str, str]] = {
         "The message says why: the loop has no single latch, the address depends on what the "
         "iteration computes late, or memory may change in between.",
     ),
+    "TIR0654": (
+        "product is not split",
+        "The message says why the blocks of a cluster cannot share the depth of a product: its "
+        "loop does more than to count and to add, or what is written needs rows that another "
+        "block has.",
+    ),
 }

@@ -74,6 +74,6 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
         if module.stage is not None and not wrong:
             from tileir.verify.clusters import check_clusters  # as above
 
-            found.extend(check_clusters(function))
+            found.extend(check_clusters(module, function))
     found.extend(check_recursion(naming))
     return tuple(found)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.clusters import ARRIVE, ATTRIBUTE, WAIT, ranked
 from tileir.errors import Diagnostic
-from tileir.ir import Function
+from tileir.ir import Function, Module
 from tileir.op import Op
 
 _ROLE, _JOIN, _END = "gpu.role", "gpu.join", "ret"
@@ -15,10 +16,11 @@ _State = tuple[bool, bool]
 """Whether the block has arrived and not waited since, and whether roles run."""
 
 
-def check_clusters(function: Function) -> Iterator[Diagnostic]:
+def check_clusters(module: Module, function: Function) -> Iterator[Diagnostic]:
     """Check the ops of `function` that concern its cluster."""
     if not ranked(function):
         return
+    role = function.name in _roles(module)
     if function.kernel and ATTRIBUTE not in function.attributes:
         message = f"@{function.name} knows of ranks, and does not say `{ATTRIBUTE}`"
         yield Diagnostic("TIR0229", message, function.location)
@@ -26,7 +28,7 @@ def check_clusters(function: Function) -> Iterator[Diagnostic]:
     for label in cfg(function).order:
         states = entering[label]
         for op in function.blocks[label].ops:
-            faults = [f for state in sorted(states) if (f := _fault(function, op, state))]
+            faults = [f for state in sorted(states) if (f := _fault(role, op, state))]
             for fault in faults[:1]:
                 yield Diagnostic("TIR0229", f"{op.mnemonic}: {fault}", op.location)
             states = {_after(op, state) for state in states}
@@ -59,12 +61,18 @@ def _after(op: Op, state: _State) -> _State:
     return state
 
 
-def _fault(function: Function, op: Op, state: _State) -> str | None:
-    """What is wrong with `op` in a state."""
+def _roles(module: Module) -> set[str]:
+    """Functions that kernels start as roles."""
+    ops = (op for f in module.functions.values() if f.kernel for op in f.ops)
+    return {cast(Any, op).callee for op in ops if op.mnemonic == _ROLE}
+
+
+def _fault(role: bool, op: Op, state: _State) -> str | None:
+    """What is wrong with `op` in a state, in a role or not."""
     arrived, roles = state
     if op.mnemonic in (ARRIVE, WAIT):
-        if not function.kernel:
-            return "a kernel alone meets other blocks"
+        if role:
+            return "a kernel alone meets other blocks, and not its roles"
         if roles:
             return "roles may run: gpu.join comes before"
     if op.mnemonic == ARRIVE and arrived:
