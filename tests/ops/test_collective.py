@@ -162,6 +162,9 @@ class Calling(Machine):
     """A machine whose functions are Python's."""
 
     def call(self, symbol: str, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        if symbol == "larger":
+            a, b = arguments
+            return (a,) if a.data > b.data else (b,)
         assert symbol == "argmax"
         a, i, b, j = arguments
         left = a.data > b.data or (a.data == b.data and i.data < j.data)
@@ -180,6 +183,16 @@ def test_functions_combine_several_values(extent: int) -> None:
     _, running = Calling().scan(values, 1, "@argmax", True, None)  # type: ignore[arg-type]
     for i in range(extent):
         np.testing.assert_array_equal(running.data[:, i], i + data[:, i:].argmax(1))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (4, 5), (5, 4), (2, 3, 7)])
+def test_functions_combine_one_value(shape: tuple[int, ...]) -> None:
+    data = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    for axis in range(len(shape)):
+        top = Calling().reduce((Tensor(data),), axis, "@larger", None)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(top.data, data.max(axis))
+        running = Calling().scan((Tensor(data),), axis, "@larger", False, None)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(running.data, np.maximum.accumulate(data, axis))
 
 
 def test_histograms_skip_what_is_masked_or_outside() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tileir.machine import Machine, Tensor, dtype_of
-from tileir.machine.products import in_order, is_exact, product
+from tileir.machine.products import in_order, is_exact, multiplied, product
 from tileir.op import lookup
 from tileir.ops.dot import Format, Precision
 from tileir.ops.matrix import SHAPES, cells
@@ -129,6 +129,34 @@ def test_scales_multiply_groups() -> None:
     np.testing.assert_allclose(got, wide @ b.astype(np.float64), rtol=1e-6)
 
 
+@pytest.mark.parametrize("stacked", [(), (3,)])
+@pytest.mark.parametrize("scaled_factors", ["a", "b", "ab", ""])
+def test_every_factor_has_scales_of_its_own(stacked: tuple[int, ...], scaled_factors: str) -> None:
+    """Both per group of K, [M, K / 32] and [N, K / 32]."""
+    rng = np.random.default_rng(4)
+    m, n, k = 4, 8, 96
+    shapes = {"a": (*stacked, m, k), "b": (*stacked, k, n)}
+    factors = {f: rng.integers(-4, 5, s).astype(dtype_of(F8E4M3)) for f, s in shapes.items()}
+    scales = {
+        f: (2.0 ** rng.integers(-3, 4, (*stacked, rows, 3))).astype(dtype_of(F8E8M0))
+        for f, rows in (("a", m), ("b", n))
+    }
+    types = [Tile(F8E8M0, scales[f].shape) if f in scaled_factors else None for f in "ab"]
+    op = scaled(
+        *(Tile(F8E4M3, s) for s in shapes.values()), Tile(F32, (*stacked, m, n)), *types,
+        lhs=Format.E4M3, rhs=Format.E4M3,
+    )  # fmt: skip
+    wide = {f: v.astype(np.float64) for f, v in factors.items()}
+    if "a" in scaled_factors:
+        wide["a"] *= np.repeat(scales["a"].astype(np.float64), 32, -1)
+    if "b" in scaled_factors:
+        wide["b"] *= np.swapaxes(np.repeat(scales["b"].astype(np.float64), 32, -1), -1, -2)
+    zero = Tensor(np.zeros((*stacked, m, n), np.float32))
+    given = [Tensor(scales[f]) if f in scaled_factors else None for f in "ab"]
+    got = op.evaluate(MACHINE, Tensor(factors["a"]), Tensor(factors["b"]), zero, *given).data
+    np.testing.assert_array_equal(got, (wide["a"] @ wide["b"]).astype(np.float32))
+
+
 @pytest.mark.parametrize("k_pack", [True, False])
 def test_packed_e2m1_holds_the_first_number_in_the_low_bits(k_pack: bool) -> None:
     shape = (2, 16) if k_pack else (1, 32)
@@ -184,3 +212,68 @@ def test_products_that_are_exact_at_once() -> None:
     assert not is_exact(a, b * 2.0**20 + 2.0**-24)
     assert not is_exact(a * np.nan, b)
     assert not is_exact(a * 2.0**60, b)
+
+
+def nearest(number: Fraction, bits: int, away: bool) -> Fraction:
+    """To so many significant bits, ties to even or `away` from zero."""
+    if not number:
+        return number
+    size = abs(number)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent += (size >= Fraction(2) ** (exponent + 1)) - (size < Fraction(2) ** exponent)
+    unit = Fraction(2) ** (exponent + 1 - bits)
+    steps = size / unit
+    whole = int(steps + Fraction(1, 2)) if away else round(steps)
+    return whole * unit * (1 if number > 0 else -1)
+
+
+SPLITS = {  # bits of a part, whether ties go away from zero, the products of parts that count
+    "tf32": (11, True, {(0, 0)}),
+    "tf32x3": (11, True, {(0, 0), (0, 1), (1, 0)}),
+    "bf16x3": (8, False, {(0, 0), (0, 1), (1, 0)}),
+    "bf16x6": (8, False, {(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (2, 0)}),
+}
+
+
+@pytest.mark.parametrize("precision", SPLITS)
+def test_a_precision_is_the_products_of_parts_that_it_names(precision: str) -> None:
+    rng = np.random.default_rng(7)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((24, 1), (1, 24)))
+    a[:4, 0] = (1 + 2.0**-11, 1 + 2.0**-8, -(1 + 2.0**-23), 1.5 + 2.0**-11 + 2.0**-22)
+    bits, away, counted = SPLITS[precision]
+
+    def parts(number: float) -> list[Fraction]:
+        rest, found = Fraction(float(number)), list[Fraction]()
+        for _ in range(3):
+            found.append(nearest(rest, bits, away))
+            rest -= found[-1]
+        return found
+
+    zero = Tensor(np.zeros((24, 24), np.float32))
+    got = MACHINE.dot(Tensor(a), Tensor(b), zero, precision, (True, True)).data
+    for i, j in np.ndindex(24, 24):
+        left, right = parts(a[i, 0]), parts(b[0, j])
+        exact = sum(left[p] * right[q] for p, q in counted)
+        assert abs(Fraction(float(got[i, j])) - exact) <= abs(exact) * Fraction(2) ** -24, (i, j)
+
+
+@pytest.mark.parametrize("shape", [(2, 300, 64, 64), (2, 3, 300, 64, 72), (1, 130, 200, 16)])
+def test_products_of_stacked_tiles_are_those_of_each(shape: tuple[int, ...]) -> None:
+    *stacked, m, n, k = shape
+    rng = np.random.default_rng(2)
+    a = rng.integers(-9, 9, (*stacked, m, k)).astype(np.float64)
+    b = rng.integers(-9, 9, (*stacked, k, n)).astype(np.float64)
+    np.testing.assert_array_equal(multiplied(a, b), a @ b)
+    np.testing.assert_array_equal(product(a, b), a @ b)
+
+
+@pytest.mark.parametrize("ones", [2, 8, 30])
+def test_a_sum_just_beyond_53_bits_keeps_its_small_terms(ones: int) -> None:
+    """Wherever in the row the large one stands."""
+    for at in range(ones + 1):
+        a, b = np.ones((1, ones + 1)), np.ones((ones + 1, 1))
+        a[0, at], b[at, 0] = 2.0**27, 2.0**26
+        assert not is_exact(a, b)
+        assert product(a, b)[0, 0] == 2.0**53 + ones
+        b[at, 0] = 2.0**25
+        assert is_exact(a, b) and product(a, b)[0, 0] == 2.0**52 + ones

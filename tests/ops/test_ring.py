@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,52 @@ def test_constants_fold(element: Scalar) -> None:
         assert equal(run("fmul", x, y), literal(element, left * right))
         less = MACHINE.compare("fcmp", "olt", literal(element, -1.0), literal(element, 2.0))[0]
         assert less.data.all()
+
+
+WHOLE = {
+    "exp": math.exp, "exp2": lambda x: 2.0**x, "expm1": math.expm1, "log": math.log,
+    "log2": math.log2, "log10": math.log10, "log1p": math.log1p, "sin": math.sin,
+    "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan,
+    "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "asinh": math.asinh,
+    "acosh": math.acosh, "atanh": math.atanh, "erf": math.erf, "erfc": math.erfc,
+    "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "cbrt": lambda x: x ** (1 / 3),
+    "floor": math.floor, "ceil": math.ceil, "ftrunc": math.trunc, "fround": round, "frint": round,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_functions_of_0_and_1_that_are_whole_are_so(name: str) -> None:
+    found = 0
+    for number in (0.0, 1.0):
+        try:
+            expected = WHOLE[name](number)
+        except (ValueError, ZeroDivisionError):
+            continue
+        if expected == int(expected):
+            found += 1
+            for element in FLOATS:
+                got = run(name, literal(element, number))
+                assert equal(got, literal(element, expected)), (element, number)
+    assert found
+
+
+@pytest.mark.parametrize("element", FLOATS, ids=str)
+def test_products_of_stacked_tiles_are_those_of_each(element: Scalar) -> None:
+    rng = np.random.default_rng(5)
+
+    def some(*shape: int) -> Any:
+        bits = rng.integers(0, 1 << 62, shape, dtype=np.uint64).astype(f"u{element.bytes}")
+        return bits.view(dtype_of(element))
+
+    for m, n, k in ((3, 5, 7), (7, 2, 3), (1, 4, 6)):
+        a, b, c = some(2, m, k), some(2, k, n), some(2, m, n)
+        whole = MACHINE.dot(Tensor(a), Tensor(b), Tensor(c), "ieee", (True, True)).data
+        for i in range(2):
+            total = Tensor(c[i])
+            for j in range(k):
+                row, column = np.broadcast_arrays(a[i][:, j, None], b[i][None, j, :])
+                total = run("fma", Tensor(row.copy()), Tensor(column.copy()), total)
+            assert equal(Tensor(whole[i].copy()), total)
 
 
 def test_sums_and_products_do_not_depend_on_order() -> None:

@@ -1,0 +1,110 @@
+"""The ends of floats: new NaNs, what is too large, powers of two alone, and zeros."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tileir.machine import Machine, Tensor, dtype_of
+from tileir.types import BF16, F8E4M3, F8E5M2, F8E8M0, F16, F32, F64, Scalar
+
+MACHINE = Machine()
+MODES = ("rn", "rz", "rm", "rp")
+OPS = ("fadd", "fsub", "fmul", "fdiv", "fma")
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"  # infinities, NaNs and overflow are among the operands on purpose
+)
+
+NAN_BITS = {
+    F8E4M3: 0x7F, F8E5M2: 0x7E, F16: 0x7E00, BF16: 0x7FC0, F32: 0x7FC00000,
+    F64: 0x7FF8 << 48,
+}  # fmt: skip
+"""Quiet, positive, of no payload (IEEE 754-2019 6.2.1; OCP 8-bit floating point)."""
+
+
+@pytest.mark.parametrize("element", NAN_BITS, ids=str)
+def test_a_new_nan_is_the_canonical_one(element: Scalar) -> None:
+    word = f"u{element.bytes}"
+    for source in (F32, F64):
+        if source is element:
+            continue
+        given = Tensor(np.array([np.nan, -np.nan]).astype(dtype_of(source)))
+        got = MACHINE.convert("fpcast", given, element, rounding="rn", saturate=False).data
+        assert got.view(word).tolist() == [NAN_BITS[element]] * 2
+    if element.bits < 16:
+        return
+    with np.errstate(all="ignore"):
+        one, infinite = (np.array([n]).astype(dtype_of(element)) for n in (1.0, np.inf))
+    for made in (
+        ("fsub", infinite, infinite),
+        ("fmul", one * 0, infinite),
+        ("fdiv", one * 0, one * 0),
+    ):
+        name, *operands = made
+        found = MACHINE.elementwise(name, *map(Tensor, operands)).data
+        assert found.view(word).tolist() == [NAN_BITS[element]], name
+
+
+LARGE = {F16: 2.0**15, BF16: 2.0**127, F32: 2.0**127, F64: 2.0**1023}
+
+
+@pytest.mark.parametrize("element", LARGE, ids=str)
+def test_what_is_too_large_is_infinite_unless_rounded_towards_zero(element: Scalar) -> None:
+    dtype = dtype_of(element)
+    most = float((np.finfo(dtype) if element is not BF16 else _Brain).max)
+    modes = MODES if element.bits >= 32 else ("rn",)
+    for name, mode in product(OPS, modes):
+        for sign in (1.0, -1.0):
+            x = Tensor(np.array([sign * LARGE[element]]).astype(dtype))
+            two = Tensor(np.array([2.0]).astype(dtype))
+            operands = {
+                "fadd": (x, x), "fsub": (x, Tensor(-x.data)), "fmul": (x, two),
+                "fdiv": (x, Tensor(np.array([0.5]).astype(dtype))), "fma": (x, two, x),
+            }[name]  # fmt: skip
+            (got,) = MACHINE.elementwise(name, *operands, rounding=mode).data.astype(np.float64)
+            stays = mode == "rz" or mode == ("rm" if sign > 0 else "rp")
+            assert got == sign * (most if stays else np.inf), (name, mode, sign)
+
+
+class _Brain:
+    max = (2 - 2.0**-7) * 2.0**127
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_powers_of_two_are_reached_from_the_side_that_the_mode_says(mode: str) -> None:
+    """Of f8e8m0; half way, to nearest, is up."""
+    for exponent in (-127, -126, -3, 0, 5, 126):
+        for mantissa in (1.0, 1 + 2.0**-40, 1.25, 1.5 - 2.0**-40, 1.5, 1.75, 2 - 2.0**-40):
+            up = {"rp": mantissa > 1.0, "rn": mantissa >= 1.5}.get(mode, False)
+            given = Tensor(np.array([mantissa * 2.0**exponent]))
+            for saturate in (False, True):
+                got = MACHINE.convert("fpcast", given, F8E8M0, rounding=mode, saturate=saturate)
+                assert float(got.data[0]) == 2.0 ** (exponent + up), (exponent, mantissa)
+    wrong = Tensor(np.array([0.0, -1.0, -np.inf, np.nan]))
+    got = MACHINE.convert("fpcast", wrong, F8E8M0, rounding=mode, saturate=False).data
+    assert np.isnan(got.astype(np.float64)).all()
+
+
+@pytest.mark.parametrize("element", [F32, F64], ids=str)
+@pytest.mark.parametrize("mode", MODES)
+def test_the_sign_of_zero(element: Scalar, mode: str) -> None:
+    """A product's or quotient's is that of its operands; a sum's that of both, else minus only
+    when rounding down (IEEE 754-2019 6.3)."""
+    numbers = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5]
+    for x in numbers:
+        for y in numbers:
+            a, b = (Tensor(np.array([n]).astype(dtype_of(element))) for n in (x, y))
+            for name in ("fadd", "fsub", "fmul", "fdiv"):
+                other = -y if name == "fsub" else y
+                (got,) = MACHINE.elementwise(name, a, b, rounding=mode).data
+                if got != 0:
+                    continue
+                same = math.copysign(1, x) == math.copysign(1, other)
+                negative = math.copysign(1, x) < 0 if same else mode == "rm"
+                if name in ("fmul", "fdiv"):
+                    negative = not same
+                assert bool(np.signbit(got)) == negative, (name, x, y)
