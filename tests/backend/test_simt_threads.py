@@ -1,0 +1,143 @@
+"""The machine of threads, instruction by instruction: what it computes, refuses and counts."""
+
+import numpy as np
+import pytest
+
+from tileir import textual
+from tileir.backend.lower.thread import Access
+from tileir.backend.simt.counts import Counts
+from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.shadow import RaceError
+from tileir.backend.simt.watch import _drawn, counting
+from tileir.types import F16, F32, F64, I1, I8, I16, I32, I64
+
+THREADS = 64
+EACH = np.arange(THREADS, dtype=np.int32)
+"""Of every thread its index."""
+
+
+def threads(memory=None):
+    return SimtThread(THREADS, (0, 0, 0), (1, 1, 1), memory or Memory(1024))
+
+
+@pytest.mark.parametrize("source", [F16, F32, F64])
+@pytest.mark.parametrize("result", [I1, I8, I16, I32, I64])
+@pytest.mark.parametrize("name", ["fptosi.sat", "fptoui.sat"])
+def test_conversions_that_saturate(name, source, result):
+    """Towards zero, NaN to 0, and what is too large to the largest."""
+    thread, signed = threads(), name == "fptosi.sat"
+    numbers = [0.0, 0.5, 0.99, 1.0, 1.5, 2, -0.5, -1.0, -2, 1e4, -1e4, np.inf, -np.inf, np.nan]
+    given = np.resize(np.array(numbers), THREADS).astype(thread.dtype(source))
+    least = -(1 << result.bits - 1) if signed else 0
+    most = (1 << result.bits - signed) - 1
+    found = thread.convert(name, source, result, Lanes(given)).array
+    for x, y in zip(given.astype(np.float64).tolist(), found.tolist(), strict=True):
+        whole = 0 if np.isnan(x) else most if x == np.inf else least if x == -np.inf else int(x)
+        wanted = min(max(whole, least), most)
+        assert int(y) % (1 << result.bits) == wanted % (1 << result.bits), x
+
+
+def test_quotients_are_cut_and_rests_have_the_sign_of_the_dividend():
+    thread = threads()
+    pairs = np.meshgrid(np.arange(-4, 4), [-4, -3, -2, -1, 1, 2, 3, 5])
+    a, b = (x.ravel().astype(np.int32) for x in pairs)
+    found = [thread.binary(name, I32, Lanes(a), Lanes(b)).array for name in ("sdiv", "srem")]
+    assert found[0].tolist() == [int(x / y) for x, y in zip(a, b, strict=True)]
+    assert found[1].tolist() == [int(np.fmod(x, y)) for x, y in zip(a, b, strict=True)]
+
+
+def test_clocks_are_numbers():
+    assert (threads().effect("mov.u64 $0, %clock64;", I64, ()).array == 0).all()
+
+
+def test_a_volatile_access_comes_after_what_others_did():
+    memory = Memory(0)
+    base, thread = memory.place(np.zeros(THREADS, np.int32)), threads(memory)
+    pointer = Lanes(base + EACH.astype(np.int64) * 4)
+    thread.store_global(I32, pointer, [Lanes(EACH)], None, Access())
+    memory.begin(1)
+    with pytest.raises(RaceError, match="has met it at a barrier"):
+        thread.load_global(I32, 1, pointer, None, None, Access(volatile=True))
+    thread.barrier()
+    (found,) = thread.load_global(I32, 1, pointer, None, None, Access(volatile=True))
+    assert (found.array == EACH).all()
+
+
+@pytest.mark.parametrize("offset", [2, 4, 8])
+def test_wide_accesses_of_shared_memory_are_aligned(offset):
+    thread = threads()
+    at, values = Lanes(offset + 16 * EACH), [Lanes(EACH)] * 4
+    with pytest.raises(AssertionError, match="16 bytes that is not aligned"):
+        thread.store_shared(I32, at, values)
+    thread.store_shared(I32, Lanes(16 * EACH), values)
+    with pytest.raises(AssertionError, match="16 bytes that is not aligned"):
+        thread.load_shared(I32, 4, at)
+
+
+class Op:
+    """Stands for the op whose rule runs."""
+
+
+def counted():
+    memory, counts = Memory(4096), Counts()
+    thread = counting(counts)(THREADS, (0, 0, 0), (1, 1, 1), memory)
+    thread.op = Op()
+    return thread, memory, counts.of(thread.op)
+
+
+def test_wide_stores_are_counted_by_their_bytes():
+    thread, memory, tally = counted()
+    base = memory.place(np.zeros(4 * THREADS, np.int32))
+    pointer = Lanes(base + 16 * EACH.astype(np.int64))
+    thread.store_global(I32, pointer, [Lanes(EACH)] * 4, None, Access())
+    assert (tally.accesses, tally.ideal, tally.sectors, tally.lines) == (2, 32, 32, 8)
+
+
+def test_copies_touch_both_memories():
+    thread, memory, tally = counted()
+    base = memory.place(np.zeros(4 * THREADS, np.int32))
+    pointer = Lanes(base + 16 * EACH.astype(np.int64))
+    thread.copy_async(16, Lanes(16 * EACH), 0, pointer, None, None)
+    assert (tally.sectors, tally.shared, tally.wavefronts) == (32, 2, 8)
+
+
+def test_stores_to_shared_memory_are_counted():
+    thread, _, tally = counted()
+    thread.store_shared(I32, Lanes(EACH * 8), [Lanes(EACH)])
+    assert (tally.shared, tally.wavefronts, tally.conflicts) == (2, 4, 2)
+
+
+@pytest.mark.parametrize(("least", "parted"), [(0, 0), (5, 1), (32, 0), (40, 1), (64, 0)])
+def test_warps_are_parted_by_conditions_that_their_lanes_differ_in(least, parted):
+    thread, _, tally = counted()
+    thread.when(Lanes(least > EACH), (), list)
+    assert tally.divergent == parted
+
+
+DRAWN = """tir 1.0
+define void @f(i32<64> %v, i8<64> %b, i32<8> %w, i32 %o, i32<64> %at) {
+entry:
+  %h = histogram i64<16> %v
+  %g = gather i32<64> %w, %at {axis = 0}
+  %p = extract_slice i32<8> %v, %o
+  %s = extract_slice i32<8> %v, %o {strides = [3]}
+  %a = extract_slice i32<64> %v, %o
+  %i = insert_slice i32<64> %v, %w, %o {strides = [2]}
+  %n = histogram i32<300> %b
+  ret
+}
+"""
+BOUNDS = (16, 8, 57, 43, 1, 50, 128)
+"""What the numbers that say where an op goes are below: bins, elements, and places of parts."""
+
+
+@pytest.mark.parametrize("number", range(len(BOUNDS)))
+def test_numbers_are_drawn_from_all_that_an_op_may_have(number):
+    """For an op whose accesses depend on data, so that races on any data are found."""
+    op = list(textual.parse(DRAWN).functions["f"].ops)[number]
+    chance, thread, found = np.random.default_rng(number), threads(), []
+    for _ in range(600):
+        for handles in _drawn(op, thread, chance).values():
+            found += [int(x) for handle in handles for x in handle.array]
+    assert (min(found), max(found)) == (0, BOUNDS[number] - 1)
