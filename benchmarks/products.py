@@ -56,7 +56,8 @@ as these products want them."""
 
 class Tile(NamedTuple):
     """Extents of a tile, warps that multiply (0 to choose), slots (0: as many as fit), whether
-    blocks work for many tiles, and whether two warpgroups take them in turns."""
+    blocks work for many tiles, whether two warpgroups take them in turns, and blocks of a cluster
+    that share a tile's depth."""
 
     m: int
     n: int
@@ -65,10 +66,12 @@ class Tile(NamedTuple):
     slots: int = 0
     persistent: bool = True
     pingpong: bool = False
+    split: int = 1
 
     def __str__(self) -> str:
         way = " turns" if self.pingpong else "" if self.persistent else " once"
-        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}"
+        shared = f" by {self.split}" if self.split > 1 else ""
+        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}{shared}"
 
 
 TILES = (
@@ -82,6 +85,12 @@ TILES = (
     Tile(128, 128, 64, pingpong=True), Tile(64, 256, 64, pingpong=True),
     Tile(64, 128, 64, pingpong=True), Tile(64, 64, 64, pingpong=True),
     Tile(64, 192, 64, pingpong=True), Tile(128, 160, 64, pingpong=True),
+    *(Tile(64, 16, 128, persistent=False, split=s) for s in (4, 8)),
+    *(Tile(64, 32, 128, persistent=False, split=s) for s in (4, 8)),
+    *(Tile(64, 64, 64, persistent=False, split=s) for s in (2, 4, 8)),
+    *(Tile(64, 128, 64, persistent=False, split=s) for s in (2, 4)),
+    *(Tile(128, 64, 64, persistent=False, split=s) for s in (2, 4)),
+    *(Tile(128, 128, 64, persistent=False, split=s) for s in (2, 4)), Tile(64, 64, 64, split=4),
 )  # fmt: skip
 
 GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
@@ -140,7 +149,7 @@ def options_of(tile: Tile) -> Options:
     """How a tile shape is compiled."""
     return Options(
         num_warps=tile.warps or None, stages=tile.slots or None, roles=True,
-        persistent=tile.persistent, pingpong=tile.pingpong,
+        persistent=tile.persistent, pingpong=tile.pingpong, split=tile.split,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ a step of their loops takes the longest of
     traffic         r * bytes of the step / the processor's share of the L2's bandwidth
     latency         a memory access, divided by the steps that run ahead (`stages - 1`)
 
+where blocks of a cluster share an instance they meet, and read each other's sums, behind its steps;
 and the whole no less than the arrays take from memory, once. Rates are published peaks
 of dense arithmetic; `_LAUNCH` and the latencies are fits: products of 2048x2048xK on one H200
 took 8 us and 10.3 us more per 1024 of K, of which 9.3 us are the peak rate's.
@@ -44,6 +45,10 @@ and of several."""
 _MAPPED = 1.2
 """How much more of the L2's bandwidth copies by tensor maps get than those of threads."""
 
+_MEETING, _REMOTE = 1.5e-6, 32.0
+"""Seconds in which blocks of a cluster meet before and behind what they read of each other, and
+bytes of that a cycle and processor; neither is fitted."""
+
 _SPILL = 0.02
 """Part of the time that a word of registers beyond the limit adds per thread, and at most 4."""
 
@@ -72,7 +77,8 @@ class Use:
     part of the peak rate of tensor cores that its instructions reach; `words`: registers of all
     its threads, where they differ, and None where all have the same; `alone`: whether a processor
     runs one block, which takes instance after instance; `mapped`: whether what it reads is copied
-    by tensor maps; `turns`: whether one group of warps writes while another multiplies."""
+    by tensor maps; `turns`: whether one group of warps writes while another multiplies; `cluster`:
+    blocks that share an instance, each of which reads `remote` bytes of others' shared memory."""
 
     warps: int
     shared: int
@@ -85,6 +91,8 @@ class Use:
     alone: bool = False
     mapped: bool = False
     turns: bool = False
+    cluster: int = 1
+    remote: float = 0.0
 
     def resident(self, machine: Target) -> int:
         """Blocks that a processor holds at once; 0 where not even one."""
@@ -127,6 +135,9 @@ def estimate(
     """The time of `instances` instances that each do `work` in blocks that take `use`;
     `footprint`: bytes of all arrays, which come from memory once at most; without it only what is
     written goes there."""
+    moved = instances * (work.read + work.written)
+    once = instances * work.written if footprint is None else min(moved, footprint)
+    work, instances = work.shared(use.cluster), instances * use.cluster
     resident = max(1, use.resident(machine.target))
     held = machine.processors * resident
     full, rest = divmod(instances, held)
@@ -140,8 +151,10 @@ def estimate(
         total += count * max(wave.values()) + (1 if use.turns else count) * _LATENCY
         for name, seconds in wave.items():
             parts[name] += count * seconds
-    moved = instances * (work.read + work.written)
-    once = instances * work.written if footprint is None else min(moved, footprint)
+    if use.cluster > 1:
+        meeting = _MEETING + use.remote / (_REMOTE * machine.clock)
+        parts["gather"] = -(-instances // held) * meeting
+        total += parts["gather"]
     parts["memory"] = once / machine.memory
     total = max(total, parts["memory"] + _LAUNCH)
     total *= 1.0 + min(4.0, _SPILL * use.excess)

@@ -19,7 +19,7 @@ from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.passmanager.registry import lookup
 
-PASSES = ("roles", "async-pipeline", "coalesce")
+PASSES = ("roles", "split", "async-pipeline", "coalesce")
 """The passes of the compiler's pipeline that have meta-parameters."""
 
 SWITCHES = {
@@ -27,7 +27,7 @@ SWITCHES = {
 }  # fmt: skip
 """Passes that the compiler may leave out, and its options that say so."""
 
-_NAMES = {"warps": "num_warps", "slots": "stages"}
+_NAMES = {"warps": "num_warps", "slots": "stages", "ranks": "split"}
 """Options of passes that the compiler's options call otherwise."""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from tileir.analysis.clusters import ranks
 from tileir.analysis.liveness import liveness
 from tileir.backend.compile import Staged
 from tileir.backend.target import Target
@@ -34,6 +35,9 @@ def use_of(done: Staged, machine: Target, work: Work) -> Use:
     limit = min(done.registers or machine.max_registers, by_block, machine.max_registers)
     plain = Use(done.num_warps, done.memory.size, words, max(slots, default=1), limit=limit)
     kernel = last.functions[done.kernel]
+    read = [op.results[0].type for f in functions for op in _named(f, "gpu.remote_load")]
+    remote = float(sum(kind.size * kind.element.bytes for kind in read))
+    plain = attrs.evolve(plain, cluster=ranks(last, kernel), remote=remote)
     roles = _named(kernel, "gpu.role")
     if roles:
         return _by_roles(plain, roles, work, bool(kernel.attributes.get("persistent")))
@@ -48,8 +52,9 @@ def _by_roles(plain: Use, roles: Sequence[Any], work: Work, alone: bool) -> Use:
     multiplying = sum(role.warps for role in roles if role.registers == most)
     rate = BY_GROUPS if multiplying >= 8 else BY_GROUP
     turns = sum(role.registers == most for role in roles) > 1
+    fragments = work.factors / plain.cluster
     found = attrs.evolve(
-        plain, fragments=work.factors, rate=rate, alone=alone, mapped=True, turns=turns
+        plain, fragments=fragments, rate=rate, alone=alone, mapped=True, turns=turns
     )
     if most == 0:  # warps keep the registers they were launched with
         return found

@@ -41,6 +41,16 @@ class Work:
         """Those of products."""
         return sum(self.dots.values())
 
+    def shared(self, blocks: int) -> Work:
+        """What each of `blocks` does that share the steps."""
+        if blocks == 1:
+            return self
+        return Work(
+            {bits: count / blocks for bits, count in self.dots.items()}, self.arithmetic / blocks,
+            self.read / blocks, self.written / blocks, -(-self.steps // blocks),
+            self.factors / blocks,
+        )  # fmt: skip
+
 
 def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int]) -> Work:
     """The work of the middle instance of `grid`, given the kernel's integers by name. Loops whose

@@ -73,6 +73,21 @@ def test_a_wave_begun_is_a_wave():
     )
 
 
+def test_blocks_that_share_an_instance():
+    """Few deep instances gain by a cluster, many do not, and neither do shallow ones."""
+    deep = Work({16: 2.0 * 64 * 64 * 16384}, 1e5, 4e6, 8e3, 256, 4e6)
+    alone = Use(8, 65536, 64, 4, 4e6, 232, alone=True, mapped=True)
+    shared = attrs.evolve(alone, cluster=8, remote=16384.0, fragments=alone.fragments / 8)
+    assert seconds(deep, shared, 1) < 0.4 * seconds(deep, alone, 1)
+    assert estimate(deep, shared, 1, MACHINE).parts["gather"] > 1.5e-6
+    assert seconds(deep, shared, 1320) > seconds(deep, alone, 1320)
+    flat = attrs.evolve(deep.shared(128), steps=2)
+    assert seconds(flat, attrs.evolve(shared, fragments=0.0), 1) > seconds(
+        flat, attrs.evolve(alone, fragments=0.0), 1
+    )
+    assert deep.shared(3).steps == 86 and deep.shared(1) is deep
+
+
 def test_stages_hide_latency():
     slow = attrs.evolve(WORK, dots={}, read=1e4, arithmetic=0.0)
     use = attrs.evolve(USE, fragments=0.0)
