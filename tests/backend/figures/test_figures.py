@@ -1,0 +1,92 @@
+"""What kernels cost, as far as their code tells: none costs more than it did.
+
+`figures.json` has, per kernel and options, bytes of shared memory, accesses, shuffles, barriers
+and instructions of the LLVM IR that is written. A change for the better, or one that is meant, is
+kept by `--bless`.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tileir import textual
+from tileir.backend import Options
+from tileir.backend.compile import compile as compile_kernel
+from tileir.builder import BF16, F16, F32, F64, I8, I32
+
+from ..convolutions import Convolution
+from ..test_async_pipeline import matmul
+from ..test_strip import softmax
+
+ROOT, FILE = Path(__file__).parents[3], Path(__file__).with_name("figures.json")
+FILES = sorted(
+    [*(ROOT / "examples").glob("*.tir"), *(ROOT / "tests/corpus/found").glob("*.tir"),
+     *(ROOT / "tests/corpus/seed002").glob("*.tir"), *(ROOT / "tests/corpus/seed004").glob("*.tir")]
+)  # fmt: skip
+PATTERNS = {
+    "global": r'asm sideeffect "[^"]*(ld|st|red|atom)\.(global|[a-z.]*global)',
+    "wide": r"\.v[248]\.",
+    "shared": r"(load|store|atomicrmw) .*addrspace\(3\)|ldmatrix|stmatrix",
+    "copies": r"cp\.async",
+    "shuffles": r"call i32 @llvm\.nvvm\.shfl",
+    "barriers": r"call void @llvm\.nvvm\.bar",
+    "products": r"mma\.sync|wgmma\.mma_async",
+    "divisions": r" = [us](div|rem) ",
+    "instructions": r"^  ",
+}
+GAINS = ("wide", "copies")
+"""Of which there may be more, but no fewer."""
+
+
+def products():
+    for name, (element, total, block, more) in {
+        "f16": (F16, F32, (64, 64, 32), {}),
+        "f16, two halves": (F16, F32, (128, 64, 64), {"transposed": True}),
+        "bf16, tested last": (BF16, F32, (32, 64, 32), {"tested_last": True}),
+        "tf32": (F32, F32, (64, 64, 32), {"precision": "tf32"}),
+        "f32": (F32, F32, (64, 64, 16), {}),
+        "f32, transposed": (F32, F32, (32, 64, 32), {"transposed": True}),
+        "i8": (I8, I32, (64, 64, 64), {"transposed": True}),
+        "f64": (F64, F64, (32, 32, 16), {}),
+        "few stages": (F16, F32, (64, 64, 32), {"stages": 2}),
+        "odd": (F32, F32, (24, 40, 12), {"multiple": 1}),
+    }.items():
+        yield f"product, {name}", lambda e=element, t=total, b=block, m=more: matmul(e, t, b, **m)
+
+
+def kernels():
+    for path in FILES:
+        yield path.stem, lambda p=path: textual.parse(p.read_text(), p.name)
+    yield from products()
+    for size in ((1, 4096), (4, 300), (2, 20000)):
+        yield f"softmax {size}", lambda s=size: softmax(*s)
+    for name, c in {"flat": Convolution(loops="flat"), "strided": Convolution(stride=2),
+                    "none": Convolution(loops="none", width=64)}.items():  # fmt: skip
+        yield f"convolution, {name}", lambda c=c: textual.parse(c.text())
+
+
+KERNELS = dict(kernels())
+HOW = [("sm_80", None), ("sm_90", 4)]
+
+
+def figures(module, target, warps):
+    compiled = compile_kernel(module, target, Options(num_warps=warps))
+    lines = compiled.llvm.splitlines()
+    found = {name: sum(bool(re.search(p, x)) for x in lines) for name, p in PATTERNS.items()}
+    return {"bytes": compiled.plan.shared, "warps": compiled.plan.num_warps, **found}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_no_kernel_costs_more_than_it_did(name, request):
+    found = {f"{t}, {w or 'any'}": figures(KERNELS[name](), t, w) for t, w in HOW}
+    kept = json.loads(FILE.read_text()) if FILE.exists() else {}
+    if request.config.getoption("bless"):
+        FILE.write_text(json.dumps({**kept, name: found}, indent=1, sort_keys=True) + "\n")
+        return
+    for how, costs in found.items():
+        for what, cost in costs.items():
+            before = kept[name][how][what]
+            worse = cost < before if what in GAINS else cost > before
+            assert not worse, f"{name}, {how}: {what} {before} -> {cost}"
