@@ -19,6 +19,7 @@ from tileir.types import Pointer, Scalar, Tile, shape_of
 _VECTOR_BYTES = 16
 """The widest access of one thread (PTX ISA, ld: .v4.b32)."""
 _LANES = 32
+_STAGED = "gpu.local_load"
 _REMOTE = "gpu.remote_load"
 
 
@@ -78,6 +79,10 @@ class Anchors:
             layout, order[0]
         )
 
+    def width(self, op: Op) -> int:
+        """Elements that a thread reads at once."""
+        return self._wish(op)[2]
+
     def _layout(self, shape: Vector, order: Vector) -> Layout:
         """As wide as accesses use, as long as that leaves every thread an element; tiles that are
         reduced may be held by fewer warps, which then need not meet."""
@@ -130,25 +135,29 @@ def is_access(op: Op) -> bool:
     return bool(op.effects & (Effects.READ | Effects.WRITE))
 
 
-def free_loads(function: Function, num_warps: int) -> frozenset[Op]:
-    """Loads beside products by warpgroups of so few elements that it does not matter who reads
-    them: they need not pass between threads, which then need not meet."""
+def free_loads(anchors: Anchors) -> frozenset[Op]:
+    """Loads beside products by warpgroups that need not be read in their own layout, because they
+    have few elements, or no neighbours that a thread could read at once: so their elements need
+    not pass between threads, which then need not meet."""
+    function, few = anchors.function, _LANES * anchors.num_warps
     if not any(op.mnemonic == "gpu.wgmma" for op in function.ops):
         return frozenset()
     return frozenset(
         op
         for op in function.ops
-        if (op.mnemonic == "gpu.local_load" or (op.mnemonic == "load" and is_access(op)))
-        and prod(shape_of(op.results[0].type)) <= _LANES * num_warps
+        if (op.mnemonic == _STAGED or (op.mnemonic == "load" and is_access(op)))
+        and (prod(shape_of(op.results[0].type)) <= few or _apart(anchors, op))
     )
 
 
+def _apart(anchors: Anchors, op: Op) -> bool:
+    """Whether a load finds no neighbours that a thread could read at once."""
+    return op.mnemonic != _STAGED and anchors.width(op) == 1
+
+
 def fastest(op: Op, contiguity: Contiguity) -> int:
-    """The dimension along which an access finds most neighbours, the last if there are none."""
-    pointer = op.inputs[0]
-    shape, runs = shape_of(pointer.type), contiguity.runs(pointer)
-    first = min(range(len(shape)), key=lambda d: (-min(runs[d], shape[d]), -d))
-    return first if runs[first] > 1 else len(shape) - 1
+    """The dimension along which an access finds most neighbours."""
+    return contiguity.nearest(op.inputs[0])
 
 
 def row_major(rank: int) -> Vector:

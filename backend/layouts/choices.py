@@ -66,7 +66,7 @@ class Choices:
     ]:  # fmt: skip
         """The layout of every tile that is not cheap."""
         around = loops(self.function)
-        self.free = free_loads(self.function, self.anchors.num_warps)
+        self.free = free_loads(self.anchors)
         order: list[Value] = []
         for label in labels:
             block = self.function.blocks[label]
@@ -212,16 +212,18 @@ class Choices:
     def _demand(self, op: Op, operand: Tile) -> Layout | None:
         result = op.results[0]
         if result in self.cheap:
-            found = self._demanded(result) if moves_nothing(op) else None
-            return None if found is None else operand_layout(op, operand, found)
-        if not self._counts(result) or not (op.elementwise or op.mnemonic == "reshape"):
+            found = self._demanded(result)
+            moved = found is not None and moves_nothing(op)
+            return operand_layout(op, operand, cast(Layout, found)) if moved else found
+        follows = op.elementwise or op in self.free
+        if not self._counts(result) or not (follows or op.mnemonic == "reshape"):
             return None
-        if op.elementwise and self._is_free(result):
-            return self._demanded(result)
+        if follows and self._is_free(result) and (found := self._demanded(result)) is not None:
+            return found
         if result not in self.fixed and self.chosen.get(self._root(result), result) is None:
             return None
         home = self.fixed.get(result) or self._layout(result)
-        return home if op.elementwise else home.reshape(shape_of(result.type), operand.shape)
+        return home if follows else home.reshape(shape_of(result.type), operand.shape)
 
     def _is_free(self, value: Value) -> bool:
         """Whether `value` has the layout of a free load."""

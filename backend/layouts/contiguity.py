@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tileir.analysis.alignment import Alignments, alignment
+from tileir.backend.layouts.distances import Distance, distances
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Pointer, element_of, shape_of
@@ -19,15 +20,26 @@ class Contiguity:
     """Alignment facts of one function, as the memory rules need them."""
 
     facts: Alignments
+    function: Function
 
     @staticmethod
     def of(function: Function) -> Contiguity:
         """The facts of `function`."""
-        return Contiguity(alignment(function))
+        return Contiguity(alignment(function), function)
 
     def runs(self, pointer: Operand) -> tuple[int, ...]:
         """Per dimension, how many neighbours have neighbouring addresses."""
         return self.facts.of(pointer).contiguity
+
+    def nearest(self, pointer: Operand) -> int:
+        """The dimension along which most neighbours have neighbouring addresses; where none have
+        for certain, that along which they are likely to, the last of several."""
+        shape, runs = shape_of(pointer.type), self.runs(pointer)
+        first = min(range(len(shape)), key=lambda d: (-min(runs[d], shape[d]), -d))
+        if runs[first] > 1 or len(shape) < 2:
+            return first
+        away = distances(self.function, pointer)
+        return min(range(len(shape)), key=lambda d: (away[d] or Distance.STRIDED, -d))
 
     def width(self, op: Op, dim: int) -> int:
         """The largest power of two of neighbours along `dim` that one thread may access at once:

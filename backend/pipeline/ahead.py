@@ -16,7 +16,7 @@ from tileir.ops.arith import And, Xor
 from tileir.ops.memory import Load
 from tileir.ops.shape import Splat
 from tileir.passes.edges import copy_op, fresh
-from tileir.types import I1, with_element
+from tileir.types import I1, Tile, with_element
 from tileir.values import Constant, Operand, Value, constant
 
 
@@ -46,22 +46,24 @@ class Ahead:
         """For a loop with one latch that leaves from there or from its header; or why its
         condition cannot be computed ahead."""
         made = Ahead(function, loop)
-        return made._take([made.condition]) or made
+        return made.take([made.condition]) or made
 
-    def add(self, op: Load) -> str | None:
-        """Take what a load depends on along; why that cannot be done."""
+    def add(self, op: Load, *, reads: bool = False) -> str | None:
+        """Take what a load depends on along; why that cannot be done. `reads`: other loads, too,
+        which the caller has to mask."""
         home = self.homes[op.results[0]]
         if not dominance(self.function).dominates(home, self.latch):
             return "the load does not run in every iteration"
         if self.tested_first and home == self.loop.header:
             return "the load runs before the loop's test"
         before = dict(self.state), dict(self.slice)
-        why = self._take(list(op.inputs))
+        why = self.take(list(op.inputs), reads)
         if why is not None:
             self.state, self.slice = before
         return why
 
-    def _take(self, wanted: list[Operand]) -> str | None:
+    def take(self, wanted: list[Operand], reads: bool = False) -> str | None:
+        """Take what `wanted` depend on along; why that cannot be done."""
         while wanted:
             operand = wanted.pop()
             if type(operand) is not Value or self.homes.get(operand) not in self.loop.blocks:
@@ -74,7 +76,8 @@ class Ahead:
                     self.state[operand] = None
                     wanted.append(self._following(operand))
             elif op not in self.slice:
-                if op.effects is not Effects.PURE:
+                plain = isinstance(op, Load) and not op.volatile and op.predicate is None
+                if op.effects is not Effects.PURE and not (reads and plain):
                     return f"{op.mnemonic}, which the address depends on, has effects"
                 self.slice[op] = None
                 wanted.extend(op.operands)
@@ -112,10 +115,11 @@ class Ahead:
     def computed(self, state: dict[Value, Operand], ops: list[Op]) -> dict[Value, Operand]:
         """What the values are in an iteration that starts with `state`; `ops` compute them."""
         env = dict(state)
-        ops.extend(copy_op(op, env) for op in self._ordered())
+        ops.extend(copy_op(op, env) for op in self.ordered())
         return env
 
-    def _ordered(self) -> list[Op]:
+    def ordered(self) -> list[Op]:
+        """The ops of the slice, each behind what it needs."""
         inside = (label for label in cfg(self.function).order if label in self.loop.blocks)
         return [op for x in inside for op in self.function.blocks[x].ops if op in self.slice]
 
@@ -147,8 +151,10 @@ class Ahead:
         if valid is None:
             return own
         kind = with_element(load.pointer.type, I1)
-        if isinstance(valid, Constant):
-            all_of: Operand = Constant(kind, valid.bits)
+        if not isinstance(kind, Tile):
+            all_of: Operand = valid
+        elif isinstance(valid, Constant):
+            all_of = Constant(kind, valid.bits)
         else:
             ops.append(Splat(valid, kind))
             all_of = ops[-1].results[0]

@@ -227,7 +227,7 @@ def _staged(function: Function, loop: Loop, op: Load, contiguity: Contiguity) ->
     place = homes(function)
     if any(place[dot.results[0]] != place[op.results[0]] for dot, _ in dots):
         return None
-    fast = _fast(op, contiguity)
+    fast = contiguity.nearest(op.pointer)
     if contiguity.width(op, fast) * tile.element.bytes < 4:
         return None
     return Staged(op, _slot(tile, fast, dots), tuple(dot for dot, _ in dots))
@@ -246,12 +246,6 @@ def _slot(tile: Tile, fast: int, dots: list[tuple[Dot, int]]) -> SharedTile:
         if mma_of(dot) is None and fast != k:
             swizzle = 0
     return SharedTile(tile.element, tile.shape, fast, swizzle)
-
-
-def _fast(op: Load, contiguity: Contiguity) -> int:
-    runs = contiguity.runs(op.pointer)
-    shape = shape_of(op.pointer.type)
-    return max((1, 0), key=lambda d: min(runs[d], shape[d]))
 
 
 def _fed(function: Function, value: Value, *, transposed: bool) -> list[tuple[Dot, int]] | None:

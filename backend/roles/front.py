@@ -9,6 +9,7 @@ import attrs
 from tileir.backend.pipeline.uniform_steps import uniform_steps
 from tileir.backend.prepare import whole
 from tileir.backend.roles.delay import delay
+from tileir.backend.roles.early import early_loads
 from tileir.backend.roles.late import late_waits
 from tileir.backend.roles.overlap import overlap
 from tileir.backend.roles.persist import persistent
@@ -73,6 +74,7 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     loading, multiplying, starting = made
     late = cast(Function, delay(cast(Function, overlap(multiplying).ir)).ir)
     late = cast(Function, late_waits(simplify_cfg(dce(peephole(late)))).ir)
+    late = cast(Function, early_loads(late).ir)
     functions = {f.name: f for f in (loading, late, starting)}
     others = {n: f for n, f in linked.functions.items() if n != name}
     return Front(

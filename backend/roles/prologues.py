@@ -28,7 +28,7 @@ def becomes_factor(function: Function, load: Op) -> bool:
     place = homes(function)
     if not _is_copied(value) or place[value] not in loops(function).innermost:
         return False
-    ends = list(_ends(function, value))
+    ends = list(ends_of(function, value))
     return bool(ends) and all(
         isinstance(op, Dot) and _is_first(op, v) and place[op.result] == place[value]
         for op, v in ends
@@ -52,7 +52,7 @@ def _is_first(dot: Dot, value: Value) -> bool:
     return dot.a is value and value not in (dot.b, dot.c)
 
 
-def _ends(function: Function, value: Value) -> Iterator[tuple[Any, Value]]:
+def ends_of(function: Function, value: Value) -> Iterator[tuple[Any, Value]]:
     """The ops where `value`, or what registers make of it, is used for anything else."""
     seen, waiting = {value}, [value]
     while waiting:

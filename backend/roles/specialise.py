@@ -342,9 +342,11 @@ class _Making:
         return hinted(cast(MakeDescriptor, op), unit) if unit else (op,)
 
     def _role(self, body: Function, name: str, captured: Sequence[Value]) -> Function:
+        promised = {p.value: p for p in self.function.parameters}
         made = body.evolve(
             name=name, kernel=False, visibility=Visibility.PRIVATE,
-            parameters=tuple(Parameter(v) for v in captured), attributes={}, comments=(),
+            parameters=tuple(promised.get(v) or Parameter(v) for v in captured),
+            attributes={}, comments=(),
         )  # fmt: skip
         return copied(made)
 

@@ -21,7 +21,7 @@ from tileir.backend.tma.description import Description, Dimension, Facts, descri
 from tileir.backend.tma.host import host_values
 from tileir.backend.tma.parameters import taken_apart
 from tileir.backend.tma.reach import before
-from tileir.backend.windows.numbers import Numbers, writable
+from tileir.backend.windows.numbers import Numbers, place_of, writable
 from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module
 from tileir.op import Op
@@ -249,7 +249,7 @@ def _guarded(function: Function, found: list[Op]) -> Function:
         mask = getattr(op, "mask", None)
         for bound in (forms.bounds(mask) or ()) if mask is not None else ():
             for side in (bound.left, bound.right):
-                for value, floor in _floors(side.offset):
+                for value, floor in _floors(function, side.offset):
                     least[value] = max(least.get(value, 0), floor)
     parameters = {p.value for p in function.parameters}
     entry = function.entry
@@ -258,12 +258,12 @@ def _guarded(function: Function, found: list[Op]) -> Function:
     return function.with_blocks(blocks)
 
 
-def _floors(side: Polynomial) -> Iterator[tuple[Value, int]]:
+def _floors(function: Function, side: Polynomial) -> Iterator[tuple[Value, int]]:
     """The values in one side of a bound, and what each is at least: 1 in an extent, 0 in what
     lanes are added to or an extent is less by."""
     start = any(isinstance(s, Lane) for m in side.terms for s in m)
     for monomial, factor in side.terms.items():
-        for which in monomial:
+        for which in sorted(monomial, key=lambda s: place_of(function, s)):
             if isinstance(which, Value):
                 yield which, int(not start and factor > 0)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 
 import attrs
 
+from tileir.analysis.cache import cached
 from tileir.analysis.loops import induction_variables, loops
 from tileir.analysis.polynomial import Iteration, Lane, Monomial, Polynomial, ProgramIndex, Symbol
 from tileir.ir import Function
@@ -47,10 +48,13 @@ class Numbers:
             term = self.literal(factor) if moved is None else moved
             if moved is not None and factor != 1:
                 term = self.times(self.literal(factor), moved)
-            for symbol in rest:
+            for symbol in sorted(rest, key=self._place):
                 term = self.times(term, self.symbol(symbol))
             total = term if total is None else self.plus(total, term)
         return self.literal(0) if total is None else total
+
+    def _place(self, which: Symbol) -> tuple[int, str]:
+        return place_of(self.function, which)
 
     def _moved(self, monomial: Monomial, factor: int) -> tuple[Operand | None, Monomial, int]:
         """How far a loop has moved its counter, where that is a part of the product, and what is
@@ -106,6 +110,24 @@ class Numbers:
         """The result of `op`, which is written."""
         self.ops.append(op)
         return op.results[0]
+
+
+def place_of(function: Function, which: Symbol) -> tuple[int, str]:
+    """What symbols are sorted by, so that they are in the same order in every process: that in
+    which the function defines them."""
+    if isinstance(which, Value):
+        return _places(function).get(which, -1), ""
+    return -1, repr(which)
+
+
+@cached
+def _places(function: Function) -> dict[Value, int]:
+    """Values by the order in which the function defines them."""
+    values = [p.value for p in function.parameters]
+    for block in function.blocks.values():
+        values += block.parameters
+        values += [v for op in block.ops for v in op.results]
+    return {value: index for index, value in enumerate(values)}
 
 
 def counter(function: Function, header: str) -> tuple[Value, int, int] | None:

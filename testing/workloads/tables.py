@@ -7,6 +7,9 @@ from typing import Any
 import attrs
 import numpy as np
 
+ABSENT = 1 << 15
+"""The bit of what a table has beyond its end."""
+
 
 @attrs.frozen(eq=False)
 class Blocks:
@@ -60,3 +63,40 @@ class Blocks:
 
 def _starts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+
+
+@attrs.frozen(eq=False)
+class Increments:
+    """Where the elements of a sum lie from its first, and which bits say that one is outside."""
+
+    increments: np.ndarray[Any, Any]
+    sides: np.ndarray[Any, Any]
+
+    def padded(self, step: int) -> Increments:
+        """The same in steps of `step`."""
+        more = -len(self.sides) % step
+        return Increments(
+            np.pad(self.increments, (0, more)),
+            np.pad(self.sides, (0, more), constant_values=ABSENT),
+        )
+
+    @staticmethod
+    def of(rows: int, columns: int, image: tuple[int, int, int], *, last: bool) -> Increments:
+        """Of a convolution of an image of (channels, height, width): over rows and columns of the
+        filter, then channels; `last`: channels are neighbours in memory."""
+        channels, height, width = image
+        r, s, c = np.meshgrid(*map(np.arange, (rows, columns, channels)), indexing="ij")
+        inside = (r * width + s) * channels + c if last else (c * height + r) * width + s
+        sides = 1 << r | 1 << (16 + s)
+        return Increments(inside.ravel().astype(np.int32), sides.ravel().astype(np.int32))
+
+
+def shifts(
+    rows: np.ndarray[Any, Any], columns: np.ndarray[Any, Any], height: int, width: int
+) -> Increments:
+    """Of channels that are shifted by `rows` and `columns`, each -1 to 1, in images with channels
+    first."""
+    channels = np.arange(len(rows))
+    increments = (channels * height + rows) * width + columns
+    sides = 1 << (rows + 1) | 1 << (17 + columns)
+    return Increments(increments.astype(np.int32), sides.astype(np.int32))
