@@ -31,7 +31,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 ORDERING = (
     "gpu.mbarrier_wait", "gpu.mbarrier_arrive", "gpu.mbarrier_expect", "gpu.async_fence",
-    "gpu.barrier", "gpu.tma_wait", "gpu.wgmma_wait", "gpu.join",
+    "gpu.barrier", "gpu.tma_wait", "gpu.wgmma_wait", "gpu.join", "gpu.cluster_arrive",
+    "gpu.cluster_wait", "gpu.remote_arrive", "gpu.remote_wait",
 )  # fmt: skip
 """Ops that are there for what comes before what."""
 
@@ -46,6 +47,7 @@ PIPELINES = {
     "overlap": f"{_FRONT},roles{{slots=2}},overlap",
     "persist": f"{_FRONT},persist,roles{{slots=3}},overlap",
     "delay": f"{_FRONT},roles{{slots=2}},delay",
+    "split": f"{_FRONT},persist,split{{ranks=2}},roles{{slots=2}},overlap",
     "pingpong": f"{_FRONT},persist,roles{{slots=3,warps=4}},overlap,pingpong",
 }
 
@@ -142,18 +144,18 @@ def cases() -> Iterator[Case]:
     for name, pipeline in PIPELINES.items():
         if name != "delay":
             yield product(name, pipeline)
-        if name not in ("overlap", "pingpong"):
+        if name not in ("overlap", "pingpong", "split"):
             yield softmax(name, pipeline)
 
 
-def product(name: str, pipeline: str) -> Case:
+def product(name: str, pipeline: str, shape: tuple[int, int, int] = (72, 264, 200)) -> Case:
     """A product at whose edges tiles leave the tensors."""
-    m, n, k = 72, 264, 200
+    m, n, k = shape
     random = np.random.default_rng(m)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
     module = run(matmul(64, 64, 32), pipeline).module
-    result = np.zeros((m, n), np.float16)
-    return _case(f"product {name}", module, (10, 1, 1), (a, b, result, m, n, k), 2)
+    result, tiles = np.zeros((m, n), np.float16), -(-m // 64) * -(-n // 64)
+    return _case(f"product {name}", module, (tiles, 1, 1), (a, b, result, m, n, k), 2)
 
 
 def softmax(name: str, pipeline: str) -> Case:

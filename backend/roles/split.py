@@ -101,20 +101,18 @@ def split(module: Module, *, ranks: int = 2) -> Outcome:
           %j = add i32 %i, 32
           br loop
         gather:
-          %7 = xor i32 0, 1
-          gpu.remote_wait %2, 0, %7
           gpu.local_store %sum, %0, 0
           gpu.remote_arrive %1, 0
           gpu.remote_wait %1, 0, 0
-          %8 = mul i32 %3, 8
-          %9 = gpu.remote_load f32<8, 16> %0, 0, 0, %8
-          %10 = gpu.remote_load f32<8, 16> %0, 0, 1, %8
-          %sum.1 = fadd f32<8, 16> %9, %10
+          %7 = mul i32 %3, 8
+          %8 = gpu.remote_load f32<8, 16> %0, 0, 0, %7
+          %9 = gpu.remote_load f32<8, 16> %0, 0, 1, %7
+          %sum.1 = fadd f32<8, 16> %8, %9
           gpu.remote_arrive %2, 0
-          %11 = xor i32 0, 1
-          descriptor_store %4, %sum.1, %8, 0
-          %12 = xor i32 %11, 1
-          gpu.remote_wait %2, 0, %12
+          %10 = xor i32 0, 1
+          descriptor_store %4, %sum.1, %7, 0
+          %11 = xor i32 %10, 1
+          gpu.remote_wait %2, 0, %11
           ret
         }
     """
@@ -227,7 +225,8 @@ class _Splitting:
     def _gathered(self, parity: Operand) -> list[Op]:
         ops: list[Op] = []
         zero = constant(I32, 0)
-        ops.append(RemoteWait(self.drained.result, zero, inverse(parity, ops)))
+        if self.found.loop.depth > 1:
+            ops.append(RemoteWait(self.drained.result, zero, inverse(parity, ops)))
         ops += [
             LocalStore(v, b.result, zero)
             for v, b in zip(self.found.sums, self.buffers, strict=True)

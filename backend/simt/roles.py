@@ -14,6 +14,7 @@ from tileir.backend.simt.order import Order, View
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.simt.yard import Crewman, Member, WaitingError, Yard
 from tileir.ir import Function
+from tileir.types import Tile
 
 _OPS = ("gpu.role", "gpu.mbarrier_alloc", "gpu.tma_load", "gpu.tma_store", "gpu.wgmma")
 
@@ -45,7 +46,7 @@ def run_beside(executions: Sequence[Any], make: Callable[..., Any], seed: tuple[
 
 
 def _begun(yard: Yard, execution: Any, make: Callable[..., Any], rank: int) -> Fiber[Any] | None:
-    """Block `rank` as a member; where there are several, on a thread of its own."""
+    """Block `rank` as a member; where rules wait in their midst, on a thread of its own."""
     thread, order = execution.thread, yard.order
     thread.yard, thread.make, thread.roles = yard, make, list[Any]()
     view = View(order, order.agent(KERNEL, rank), base=rank * order.block)
@@ -53,7 +54,7 @@ def _begun(yard: Yard, execution: Any, make: Callable[..., Any], rank: int) -> F
     thread.rank, thread.meeting = rank, yard.meeting
     thread.cluster = 1 if yard.meeting is None else yard.meeting.ranks
     thread.memory.expect(slice(0, 0), False)
-    if yard.meeting is None:
+    if yard.meeting is None or not _shares_tiles(execution.function):
         yard.members.append(Member(view.name, _to_end(execution, thread)))
         return None
 
@@ -64,6 +65,12 @@ def _begun(yard: Yard, execution: Any, make: Callable[..., Any], rank: int) -> F
     made = Fiber(steps)
     yard.members.append(Member(view.name, made))
     return made
+
+
+def _shares_tiles(function: Function) -> bool:
+    """Whether the blocks of a cluster hold parts of a tile, so that one op reads several."""
+    kinds = (value.type for op in function.ops for value in op.results)
+    return any(isinstance(t, Tile) and t.layout and t.layout.size("block") > 1 for t in kinds)
 
 
 def _to_end(execution: Any, thread: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileir.testing.protocols import PIPELINES, Case, Runner, product, sites, softmax
+from tileir.testing.protocols import LATE, PIPELINES, Case, Runner, product, sites, slopes, softmax
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,7 @@ from tileir.testing.protocols import PIPELINES, Case, Runner, product, sites, so
     [
         (product("persist", PIPELINES["persist"]), []),
         (product("pingpong", PIPELINES["pingpong"]), []),
+        (product("split", PIPELINES["split"], (130, 72, 72)), []),
         (
             product("roles", PIPELINES["roles"]),
             # Nothing was copied out of the buffer before it is written first.
@@ -29,7 +30,10 @@ def test_what_is_left_out_of_a_product(case: Case, needless: list[str]) -> None:
     assert len(list(sites(runner.module))) >= 11
 
 
-def test_attention_in_any_order() -> None:
-    runner = Runner(softmax("delay", PIPELINES["delay"]))
+@pytest.mark.parametrize(
+    "case", [softmax("delay", PIPELINES["delay"]), slopes("late-waits", LATE)], ids=lambda c: c.name
+)
+def test_in_any_order(case: Case) -> None:
+    runner = Runner(case)
     for seed in range(4):
         runner.run(seed)
