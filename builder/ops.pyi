@@ -973,12 +973,14 @@ class DerivedOps:
         self,
         *,
         warp: bool = ...,
+        warpgroup: bool = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
         """Every thread of the block waits for the others; what each did to memory before, all
-        see after. With `warp` every thread waits for those of its warp."""
+        see after. With `warp` every thread waits for those of its warp, with `warpgroup` for
+        those of the 4 warps that multiply together."""
 
     def gpu_check(
         self,
@@ -989,6 +991,36 @@ class DerivedOps:
         location: Location | None = None,
     ) -> None:
         """End the kernel with an error where `condition` is false."""
+
+    def gpu_cluster_arrive(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """All threads of the block say that they came here; what they did before comes before
+        what others of the cluster do behind the `gpu.cluster_wait` that follows. The kernel
+        alone does it, while it has no roles."""
+
+    def gpu_cluster_rank(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The number of this block in its cluster, from 0 on."""
+
+    def gpu_cluster_wait(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Wait until every block of the cluster has come to its `gpu.cluster_arrive`, or to its
+        end."""
 
     def gpu_convert_layout(
         self,
@@ -1121,6 +1153,57 @@ class DerivedOps:
         """Threads have computed `value` before they begin what stands behind: an assembler that
         moves waits for products ahead of what runs beside these is kept from it."""
 
+    def gpu_pass_turn(
+        self,
+        *,
+        begin: bool = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """It is the next warpgroup's turn. With `begin` only the last warpgroup does so: it is
+        the first one's."""
+
+    def gpu_remote_arrive(
+        self,
+        barrier: Item,
+        index: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """The threads that come here, of the kernel or a role, meet, and arrive once at barrier
+        `index` of every block of the cluster, their own included; what they did before, those
+        see that come behind `gpu.remote_wait` for the phase."""
+
+    def gpu_remote_load(
+        self,
+        buffer: Item,
+        slot: Item,
+        rank: Item,
+        row: Item,
+        type: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The part of a slot of `buffer`, as block `rank` of the cluster has it, that begins in
+        row `row` and column 0. That block must not have come to its end."""
+
+    def gpu_remote_wait(
+        self,
+        barrier: Item,
+        index: Item,
+        parity: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """As `gpu.mbarrier_wait`, for arrivals from all of the cluster."""
+
     def gpu_role(
         self,
         callee: str,
@@ -1137,6 +1220,18 @@ class DerivedOps:
         others go on at once. They have `registers` each, 0 for as many as the kernel's threads.
         The next `gpu.join` waits for all roles. Only a kernel starts roles, and every warp of
         it is free then."""
+
+    def gpu_scale(
+        self,
+        value: Item,
+        factor: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """`value` times `factor`, as `fmul`; a warp whose factors are all 1 leaves its part as
+        it is."""
 
     def gpu_shared_alloc(
         self,
@@ -1156,6 +1251,16 @@ class DerivedOps:
         banks. The pointer is only an operand of the ops below; the room lasts for the whole
         program instance. `panel` breaks rows into panels of so many elements, each as a tile of
         its own, one behind the other."""
+
+    def gpu_take_turn(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """The warpgroups of a role come by here in turns, each after the one before it has come
+        by `gpu.pass_turn` as often as it itself by here, the first after the last."""
 
     def gpu_tensor_map(
         self,
@@ -1199,23 +1304,28 @@ class DerivedOps:
         slot: Item,
         indices: Sequence[Item] | Item = ...,
         *,
+        axis: int = ...,
+        warpgroup: bool = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
         """Begin to copy a slot of `buffer` to the block that starts at `indices`, less what
-        lies outside the tensor. One thread does it, and `gpu.tma_wait` waits for it."""
+        lies outside the tensor. A slot of several times the rows goes to as many blocks, one
+        behind the other along `axis`. One thread does it, or of each `warpgroup` one, for its
+        own of the blocks, which are dealt to them in turns; `gpu.tma_wait` waits for it."""
 
     def gpu_tma_wait(
         self,
         *,
         pending: int = ...,
+        warpgroup: bool = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """The thread that begins copies from shared memory waits until at most `pending` of
-        them, the newest, still read it."""
+        """The thread that begins copies from shared memory, or that of each `warpgroup`, waits
+        until at most `pending` of them, the newest, still read it."""
 
     def gpu_wgmma(
         self,

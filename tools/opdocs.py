@@ -55,7 +55,7 @@ def page() -> str:
 
 def families() -> Iterator[str]:
     """Names of the families that have a page, in reading order; the compiler's own have none."""
-    return (name for name in FAMILIES if name not in ("gpu", "hopper", "cluster"))
+    return (name for name in FAMILIES if name not in ("gpu", "hopper", "cluster", "groups"))
 
 
 def example(op: type[Op]) -> Example | None:

@@ -123,6 +123,25 @@ class _RoleThread(LlvmThread):
         first = self.integer(self.near["gpu.barrier"])
         self._meet("sync", self.binary("add", I32, self.group(), first), _GROUP)
 
+    def take_turn(self) -> None:
+        first = self.integer(self.near["gpu.take_turn"])
+        self._meet("sync", self.binary("add", I32, self.group(), first), 2 * _GROUP)
+
+    def pass_turn(self, *, begin: bool) -> None:
+        last = self.integer(self.warps // _GROUP - 1)
+        ends = self.compare("eq", I32, self.group(), last)
+        first = self.integer(self.near["gpu.take_turn"])
+        if begin:
+            self.when(ends, (), lambda: self._arrive(first))
+            return
+        following = self.binary("add", I32, self.group(), self.integer(1))
+        following = self.select(I32, ends, self.integer(0), following)
+        self._arrive(self.binary("add", I32, following, first))
+
+    def _arrive(self, number: Handle) -> list[Handle]:
+        self._meet("arrive", number, 2 * _GROUP)
+        return []
+
     def _meet(self, how: str, number: Handle, warps: int) -> None:
         """Arrive at barrier `number`, where so many warps meet, and wait if it is `sync`."""
         name = f"@llvm.nvvm.barrier.cta.{how}.aligned.count"

@@ -159,6 +159,25 @@ class LlvmThread(LlvmMatrices, LlvmClusters, LlvmOutside):
     def group_barrier(self) -> None:
         self.barrier()  # of the block, which is more than is asked for: roles have their own
 
+    def where_any(
+        self, condition: Handle, element: Element, values: Sequence[Handle],
+        body: Callable[[], Sequence[Handle]],
+    ) -> list[Handle]:  # fmt: skip
+        vote = "@llvm.nvvm.vote.any.sync"
+        self.declare(f"declare i1 {vote}(i32, i1)")
+        somewhere = self.emit(f"call i1 {vote}(i32 -1, i1 {condition})")
+        before, inside, after = self.label, self.fresh_label("then"), self.fresh_label("after")
+        self.line(f"br i1 {somewhere}, label %{inside}, label %{after}")
+        self.start(inside)
+        found, last = list(body()), self.label
+        self.line(f"br label %{after}")
+        self.start(after)
+        kind = llvm_type(element)
+        return [
+            self.emit(f"phi {kind} [ {new}, %{last} ], [ {old}, %{before} ]")
+            for new, old in zip(found, values, strict=True)
+        ]
+
     def when(
         self, condition: Handle, elements: Sequence[Element], body: Callable[[], Sequence[Handle]]
     ) -> list[Handle]:

@@ -6,7 +6,7 @@ function, None where one thread runs it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import attrs
@@ -107,6 +107,22 @@ class Beside(Protocol):
 
     def group_barrier(self) -> None:
         """Threads of a warpgroup wait for each other, and see what each did to memory."""
+        ...
+
+    def take_turn(self) -> None:
+        """Wait for this warpgroup's turn."""
+        ...
+
+    def pass_turn(self, *, begin: bool) -> None:
+        """Let the next warpgroup have its turn; `begin`: the last warpgroup alone does so."""
+        ...
+
+    def where_any(
+        self, condition: Handle, element: Element, values: Sequence[Handle],
+        body: Callable[[], Sequence[Handle]],
+    ) -> list[Handle]:  # fmt: skip
+        """What `body` gives in warps where `condition` holds in a lane, in others `values`, which
+        it would give there, too."""
         ...
 
     def wgmma(

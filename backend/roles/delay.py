@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import attrs
+
 from tileir.analysis.loops import loops
 from tileir.backend.roles.chains import chain
 from tileir.backend.roles.delaying import delayed
 from tileir.ir import Function
+from tileir.ops.groups import PassTurn
 from tileir.passmanager.registry import Outcome, pass_
 
 
@@ -15,9 +18,11 @@ def delay(function: Function) -> Outcome:
 
     A loop that makes the first factor of a product from another product, as attention does, keeps
     the tensor cores waiting while threads compute. Here every round begins its first product, then
-    the last product of the round before, and computes while that one runs. The first round is
-    written out before the loop, the last product behind it (Shah et al. 2024, "FlashAttention-3",
-    section 3.2).
+    the last product of the round before, and computes while that one runs. Warpgroups begin theirs
+    in turns, so that one computes while the products of another run. The first round is written
+    out before the loop, the last product behind it (Shah et al. 2024, "FlashAttention-3", section
+    3). Sums whose rows are multiplied by factors of their own are left as they are by warps whose
+    factors are 1 (`gpu.scale`).
 
     before:
         stage "roles"
@@ -53,6 +58,7 @@ def delay(function: Function) -> Outcome:
 
         define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 16> %p) {
         entry:
+          gpu.pass_turn {begin = true}
           br loop
         loop:
           %i = phi i32 [0, entry]
@@ -76,9 +82,11 @@ def delay(function: Function) -> Outcome:
           %more.1, _ = icmp (i1, i1) %i.1, %n {predicate = slt}
           cond_br %more.1, loop.round, loop.last
         loop.round:
+          gpu.take_turn
           %s.1 = gpu.wgmma f32<64, 16> %q, 0, %k, %i.1, 0.0
           gpu.mbarrier_wait %full, %slot.1, 0
           %0 = gpu.wgmma f32<64, 16> %factor, 0, %v, %slot.1, %total
+          gpu.pass_turn
           %x.1 = gpu.wgmma_wait f32<64, 16> %s.1 {pending = 1}
           %e.1 = exp2 f32<64, 16> %x.1
           %h.1 = fptrunc f16<64, 16> %e.1
@@ -110,4 +118,12 @@ def delay(function: Function) -> Outcome:
         found = chain(function, loops(function).by_header[header])
         if found is not None:
             function, count = delayed(function, found), count + 1
+    function = _beginning(function) if count else function
     return Outcome(function, (), {"products delayed": count} if count else {})
+
+
+def _beginning(function: Function) -> Function:
+    """`function` with the first turn given to the first warpgroup where it begins."""
+    entry = function.entry
+    ops = (PassTurn(begin=True), *entry.ops)
+    return function.with_blocks({**function.blocks, entry.label: attrs.evolve(entry, ops=ops)})

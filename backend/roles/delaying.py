@@ -8,13 +8,17 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.analysis.uses import definitions
 from tileir.backend.roles.chains import Chain, back
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch
+from tileir.ops.floats import FMul, Rounding
+from tileir.ops.groups import PassTurn, Scale, TakeTurn
 from tileir.ops.hopper import Order, WgmmaWait
+from tileir.ops.shape import Broadcast
 from tileir.passes.edges import copy_op, fresh, fresh_label, map_edges
-from tileir.types import F32, Tile
+from tileir.types import F32, Tile, shape_of
 from tileir.values import Operand, Value
 
 Env = dict[Value, Operand]
@@ -118,11 +122,13 @@ class _Delaying:
         the first one of the round is waited for."""
         chain, ops = self.chain, list[Op]()
         for op in block.ops[:-1]:
+            if op.results and op.results[0] is chain.first.value:
+                ops.append(TakeTurn())
             if op is chain.first:
                 begin = (x for x in chain.late if not self._after(x))
                 ops += [self._copied(x, env, *product) for x in begin]
                 first = cast(WgmmaWait, copy_op(op, env))
-                ops.append(first.evolve(pending=1))
+                ops += [PassTurn(), first.evolve(pending=1)]
             elif op not in chain.late and op not in chain.following:
                 ops.append(copy_op(op, env))
         return ops
@@ -132,7 +138,25 @@ class _Delaying:
         chain, ops = self.chain, list(self._ordered(env))
         ops += [self._copied(x, env, *product) for x in chain.late if self._after(x)]
         env[chain.total] = env[chain.wait.result]
-        return [*ops, *(copy_op(op, env) for op in chain.following)]
+        return [*ops, *(self._follow(op, env) for op in chain.following)]
+
+    def _follow(self, op: Op, env: Env) -> Op:
+        """An op that needs the sum; where rows of it are multiplied by factors of their own, which
+        are 1 but for few rounds, warps look at these first."""
+        copied = copy_op(op, env)
+        total = env[self.chain.wait.result]
+        if not isinstance(copied, FMul) or copied.rounding is not Rounding.NEAREST or copied.ftz:
+            return copied
+        factor = copied.rhs if copied.lhs is total else copied.lhs
+        if total not in (copied.lhs, copied.rhs) or not self._is_by_row(op, env, factor):
+            return copied
+        return Scale(total, factor, results=copied.results, location=op.location)
+
+    def _is_by_row(self, op: Op, env: Env, factor: Operand) -> bool:
+        """Whether `factor`, an operand of the copy of `op`, is the same in each row."""
+        old = next((v for v in _values(op.operands) if env.get(v, v) is factor), None)
+        made = None if old is None else definitions(self.function).get(old)
+        return isinstance(made, Broadcast) and shape_of(made.value.type)[-1] == 1
 
     def _again(self, env: Env, carried: Sequence[Value]) -> Op:
         """To the next round."""
@@ -178,6 +202,10 @@ class _Delaying:
         label = self.labels["behind"]
         made = {label: Block(label, names, (Branch(onward),))}
         return function.with_blocks(inserted(blocks, self.labels["last"], made))
+
+
+def _values(operands: Iterable[Operand]) -> Iterable[Value]:
+    return (v for v in operands if isinstance(v, Value))
 
 
 def read(env: Env, value: Operand) -> Operand:

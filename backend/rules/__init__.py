@@ -12,7 +12,7 @@ from tileir.op import OPS
 
 FAMILIES = (
     "arith", "floats", "compare", "cast", "math", "shape", "memory", "reduce", "control", "program",
-    "atomic", "dot", "gpu", "hopper", "rearrange", "debug", "predicate", "cluster",
+    "atomic", "dot", "gpu", "hopper", "rearrange", "debug", "predicate", "cluster", "groups",
 )  # fmt: skip
 """The rule files."""
 

@@ -65,6 +65,25 @@ class BesideThreads:
     def group(self) -> Any:
         return self.made(np.arange(self.threads) // 128, I32)
 
+    def take_turn(self) -> None:
+        """Warpgroups run side by side here."""
+        if not self.active.all():
+            raise AssertionError("a turn that not every thread takes")
+
+    def pass_turn(self, *, begin: bool) -> None:
+        self.take_turn()
+
+    def where_any(
+        self, condition: Any, element: Element, values: Sequence[Any],
+        body: Callable[[], Sequence[Any]],
+    ) -> list[Any]:  # fmt: skip
+        held = condition.array & self.active
+        warps = held.reshape(-1, 32).any(axis=1).repeat(32)
+        return [
+            self.made(np.where(warps, new.array, old.array), element)
+            for new, old in zip(body(), values, strict=True)
+        ]
+
     def _doing(self, chosen: Any) -> bool:
         """Whether one thread does what it is asked for: exactly one must."""
         held = self.active if chosen is None else self.active & chosen.array

@@ -1,0 +1,84 @@
+"""Ops of warpgroups: what warps leave out, and turns."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir.backend
+from tileir.backend.compile import staged
+from tileir.backend.options import Options
+from tileir.backend.simt import machine as simt
+from tileir.backend.target import target
+from tileir.interp import interpret
+from tileir.testing.kernels import attention
+from tileir.textual import parse
+
+SCALING = """
+tir 1.0
+stage "roles"
+define kernel void @scaling(f32* %x, f32* %s, f32* %y) {num_warps = 4} {
+entry:
+  %r = make_range i32<64>
+  %c = make_range i32<8>
+  %r1 = reshape i32<64, 1> %r
+  %c1 = reshape i32<1, 8> %c
+  %r2 = mul i32<64, 1> %r1, 8
+  %r3 = broadcast i32<64, 8> %r2
+  %c3 = broadcast i32<64, 8> %c1
+  %at = add i32<64, 8> %r3, %c3
+  %xs = splat f32*<64, 8> %x
+  %ss = splat f32*<64> %s
+  %ys = splat f32*<64, 8> %y
+  %px = getelementptr f32*<64, 8> %xs, %at
+  %ps = getelementptr f32*<64> %ss, %r
+  %py = getelementptr f32*<64, 8> %ys, %at
+  %v = load f32<64, 8> %px
+  %f = load f32<64> %ps
+  %f1 = reshape f32<64, 1> %f
+  %f2 = broadcast f32<64, 8> %f1
+  %o = gpu.scale f32<64, 8> %v, %f2
+  store %py, %o
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("changed", ((), (3,), (0, 17, 63), tuple(range(64))))
+def test_rows_scaled(changed: tuple[int, ...]) -> None:
+    random = np.random.default_rng(len(changed))
+    x, s = random.standard_normal((64, 8)).astype(np.float32), np.ones(64, np.float32)
+    s[list(changed)] = random.uniform(0, 1, len(changed))
+    module, machine = parse(SCALING), target("sm_90a")
+    found = np.full_like(x, np.nan)
+    interpret(module, None, (1, 1, 1), [x, s, found])
+    np.testing.assert_array_equal(found, x * s[:, None])
+    done = staged(module, machine, Options(), None)
+    found = np.full_like(x, np.nan)
+    last = done.stages["barriers"]
+    simt.run(last, done.kernel, (1, 1, 1), [x, s, found], machine, done.memory, done.num_warps)
+    np.testing.assert_array_equal(found, x * s[:, None])
+
+
+@pytest.fixture(scope="module")
+def ptx() -> str:
+    return tileir.backend.compile(attention(128, 32, 64), "sm_90a").ptx
+
+
+def test_warps_ask_whether_sums_are_scaled(ptx: str) -> None:
+    assert ptx.count("vote.sync.any") == 1
+
+
+def test_warpgroups_begin_products_in_turns(ptx: str) -> None:
+    """One arrives for the first turn; a round waits for 8 warps and lets the next one begin."""
+    waits: Any = re.findall(r"barrier\.sync[^;]*, 256;|bar\.sync[^;]*, 256;", ptx)
+    arrivals: Any = re.findall(r"barrier\.arrive[^;]*, 256;|bar\.arrive[^;]*, 256;", ptx)
+    assert (len(waits), len(arrivals)) == (1, 2)
+
+
+def test_one_warpgroup_takes_no_turns() -> None:
+    ptx = tileir.backend.compile(attention(64, 32, 64), "sm_90a").ptx
+    assert not re.search(r"\bbar(rier)?\.arrive", ptx)
