@@ -210,8 +210,10 @@ entry:
 
 def test_promises_are_about_what_is_defined() -> None:
     x = np.zeros(1, np.int32)
-    run(PROMISED.replace("NUMBER", "i32 undef"), 1, x, 5)
-    assert x[0] == 6
+    unknown = PROMISED.replace("  %r = call i32 @g", "  %u = add i32 %n, undef\n  %r = call i32 @g")
+    for number in ("i32 undef", "%u"):
+        run(unknown.replace("NUMBER", number), 1, x, 5)
+        assert x[0] == 6
     run(PROMISED.replace("NUMBER", "i32 32"), 1, x, 5)
     assert "multiple_of(16)" in fails("TIR0507", "@g", PROMISED.replace("NUMBER", "%n"), 1, x, 5)
 
@@ -291,34 +293,57 @@ def test_a_race_names_the_instances_by_their_ids(number: int) -> None:
 
 
 READERS = """
-define kernel void @k(i32* %x, i32* %y) {
+define kernel void @k(i32* %x, i32* %flag) {
 entry:
   %i = program_id i32
-  %p = getelementptr i32* %y, %i
-  %mine, _ = icmp (i1, i1) %i, WRITER {predicate = eq}
   %a = load i32 %x
-  br again
+  %mine, _ = icmp (i1, i1) %i, WRITER {predicate = eq}
+  cond_br %mine, again, done
 again:
+  %f = atomic_load i32 %flag
   %b = load i32 %x
+  %g = atomic_load i32 %flag
   %c = load i32 %x
-  %ab = add i32 %a, %b
-  %s = add i32 %ab, %c
-  store %p, %s
-  @%mine store %x, 7
+  %h = atomic_load i32 %flag
+  store %x, %c
+  br done
+done:
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("writer", range(3))
+def test_an_earlier_reader_is_not_forgotten_over_later_ones(writer: int, seed: int) -> None:
+    """Atomic accesses let instances take turns, and order nothing here."""
+    body = READERS.replace("WRITER", str(writer))
+    x, flag = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    for grid in (2, 3):
+        if writer < grid:
+            fails("TIR0517", "%", body, grid, x, flag, seed=seed)
+    run(body, 1, x, flag, seed=seed)
+
+
+COUNTED = """
+define kernel void @k(i32* %x) {
+entry:
+  %i = program_id i32
+  %p = getelementptr i32* %x, i32 1
+  %a = load i32 %p
+  %b = atomic_load i32 %x {sem = relaxed}
+  atomic_store %x, %a {sem = relaxed}
+  %d = atomic_load i32 %x {sem = relaxed}
   ret
 }
 """
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("writer", range(3))
-def test_an_earlier_reader_is_not_forgotten_over_later_ones(writer: int, seed: int) -> None:
-    body = READERS.replace("WRITER", str(writer))
-    x, y = np.zeros(1, np.int32), np.zeros(3, np.int32)
-    for grid in (2, 3):
-        if writer < grid:
-            fails("TIR0517", "%", body, grid, x, y[:grid], seed=seed)
-    run(body, 1, x, y)
+def test_atomic_accesses_of_an_element_do_not_race_beside_plain_reads_of_another(seed: int) -> None:
+    x = np.array([0, 7], np.int32)
+    run(COUNTED, 5, x, seed=seed)
+    assert x.tolist() == [7, 7]
 
 
 WAITING = """
