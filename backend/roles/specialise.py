@@ -8,6 +8,7 @@ from typing import cast
 import attrs
 
 from tileir.analysis.uses import definitions
+from tileir.backend.lower.lowering import RECOMPUTING
 from tileir.backend.memory.shared import SharedTile
 from tileir.backend.roles.copies import copied
 from tileir.backend.roles.fetching import hinted
@@ -15,13 +16,13 @@ from tileir.backend.roles.loading import loading
 from tileir.backend.roles.multiplying import multiplying
 from tileir.backend.roles.parts import LOADING, RingParts, alike, parts_of
 from tileir.backend.roles.rings import Ring, Rings, Staged, rings, staged_by
-from tileir.backend.roles.storing import Outlet, outlet_bytes, storing
+from tileir.backend.roles.storing import Outlet, fits, outlet_bytes, storing
 from tileir.backend.tma.host import host_values
 from tileir.backend.tma.plan import unit_of
-from tileir.ir import Block, Function, Module, Parameter, Visibility
+from tileir.ir import AttributeValue, Block, Function, Module, Parameter, Visibility
 from tileir.op import Op
 from tileir.ops.control import Return
-from tileir.ops.descriptor import DescriptorStore, MakeDescriptor
+from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import Join, Role, TensorMap
@@ -256,11 +257,11 @@ def _maker(function: Function, descriptor: object) -> MakeDescriptor | None:
 
 
 def _stored(function: Function, op: Op) -> Staged | None:
-    """The block that a store writes, if a tensor map can."""
+    """The block that a store writes, if it can pass through shared memory."""
     if not isinstance(op, DescriptorStore) or op.predicate is not None:
         return None
     made = staged_by(function, op)
-    rows = len(shape_of(op.value.type)) > 1 and made.swizzle and not made.unit
+    rows = len(shape_of(op.value.type)) > 1 and fits(made)
     return made if rows and _maker(function, op.descriptor) is not None else None
 
 
@@ -291,10 +292,10 @@ class _Making:
         if first is None:
             return "where it goes follows from what it computes"
         second = storing(multiplying(bare, self.found, self.parts), outlets)
-        buffers = [o.buffer for o in outlets.values()]
+        panels = [part for o in outlets.values() for part in o.parts]
         shared = [
-            *maps.values(), *(o.map for o in outlets.values()),
-            *(op for p in self.parts for op in p.ops), *buffers,
+            *maps.values(), *(part.map for part in panels if part.map is not None),
+            *(op for p in self.parts for op in p.ops), *(part.buffer for part in panels),
             *(op for op in self.function.entry.ops if op.mnemonic in _SHARED_BY_ALL),
         ]  # fmt: skip
         captured = [
@@ -346,7 +347,7 @@ class _Making:
         made = body.evolve(
             name=name, kernel=False, visibility=Visibility.PRIVATE,
             parameters=tuple(promised.get(v) or Parameter(v) for v in captured),
-            attributes={}, comments=(),
+            attributes=_again(body), comments=(),
         )  # fmt: skip
         return copied(made)
 
@@ -367,6 +368,16 @@ class _Making:
         made = self.function.with_blocks({entry.label: Block(entry.label, (), ops)})
         total = warps + LOADING
         return dce(made.evolve(attributes={**self.function.attributes, "num_warps": total}))
+
+
+def _again(body: Function) -> dict[str, AttributeValue]:
+    """The blocks that copy by threads, positions in which take no registers elsewhere."""
+    labels = [n for n, block in body.blocks.items() if any(map(_by_threads, block.ops))]
+    return {RECOMPUTING: tuple(labels)} if labels else {}
+
+
+def _by_threads(op: Op) -> bool:
+    return isinstance(op, (DescriptorLoad, DescriptorStore))
 
 
 def _host_ops(function: Function) -> Iterator[Op]:

@@ -1,8 +1,8 @@
-"""Results written by descriptors, by way of shared memory and tensor maps."""
+"""Results written by descriptors, by way of shared memory and tensor maps, or threads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import cast
 
@@ -15,41 +15,83 @@ from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.control import Return
 from tileir.ops.descriptor import DescriptorStore, MakeDescriptor
-from tileir.ops.gpu import Barrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import Barrier, LocalLoad, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, TensorMap, TmaStore, TmaWait
 from tileir.ops.shape import Reshape
 from tileir.types import I32, AddressSpace, Descriptor, Tile, element_of, pointer, shape_of
-from tileir.values import Operand, constant
+from tileir.values import Operand, Value, constant
+
+_LINE, _CHUNK = 128, 16
+"""Bytes of a row of the widest panel, and what rows of any are multiples of."""
+_SWIZZLES = {128: 3, 64: 2, 32: 1}
+_SLOTS = 2
+"""Slots of whole panels: one is written while the other is read."""
+
+
+@attrs.frozen(eq=False)
+class Panels:
+    """`count` panels of `width` columns each, from column `first` of a store on, which pass through
+    the slots of a buffer. Where `map` is there it copies them, all rows, or parts of these that
+    follow each other along `axis`: warpgroups copy the rows they multiplied."""
+
+    first: int
+    width: int
+    count: int
+    buffer: SharedAlloc
+    map: TensorMap | None
+    axis: int
 
 
 @attrs.frozen(eq=False)
 class Outlet:
-    """Where a store passes through shared memory: a buffer of slots that each hold all rows of so
-    many columns, and the descriptor of blocks of that size, or of parts of it that follow each
-    other along `axis`: warpgroups copy the rows they multiplied."""
+    """Where a store passes through shared memory: whole panels, and the columns that are left."""
 
     staged: Staged
-    buffer: SharedAlloc
-    map: TensorMap
-    axis: int
+    parts: tuple[Panels, ...]
 
     @staticmethod
     def of(staged: Staged, maker: MakeDescriptor) -> Outlet:
-        """The outlet of a store whose descriptor `maker` makes: slots of a panel, two so that one
-        is written while the other is read."""
-        kind = cast(Descriptor, maker.to).block
-        extents, axis = _part(kind.shape[:-1])
-        block = Tile(kind.element, (*extents, staged.panel))
-        buffer = SharedAlloc(
-            pointer(staged.element, AddressSpace.SHARED),
-            shape=(slots_of(staged), staged.rows, staged.panel), swizzle=staged.swizzle,
-            panel=staged.panel, location=staged.op.location,
-        )  # fmt: skip
-        made = TensorMap(
-            maker.base, Descriptor(block), maker.dimensions, swizzle=staged.swizzle,
-            location=maker.location,
-        )  # fmt: skip
-        return Outlet(staged, buffer, made, axis)
+        """The outlet of a store whose descriptor `maker` makes."""
+        return Outlet(staged, tuple(_panels(staged, maker, *cut) for cut in _cuts(staged)))
+
+
+def fits(staged: Staged) -> bool:
+    """Whether a store can have an outlet: rows of whole chunks."""
+    return staged.columns * staged.element.bytes % _CHUNK == 0
+
+
+def outlet_bytes(staged: Staged) -> int:
+    """Bytes of the buffers of a store."""
+    size = staged.rows * staged.element.bytes
+    return sum(min(_SLOTS, count) * width * size for _, width, count in _cuts(staged))
+
+
+def _cuts(staged: Staged) -> Iterator[tuple[int, int, int]]:
+    """First column, width and number of the panels of a store."""
+    widest = _LINE // staged.element.bytes
+    count, left = divmod(staged.columns, widest)
+    if count:
+        yield 0, widest, count
+    if left:
+        yield count * widest, left, 1
+
+
+def _panels(staged: Staged, maker: MakeDescriptor, first: int, width: int, count: int) -> Panels:
+    kind, place = cast(Descriptor, maker.to).block, staged.op.location
+    swizzle = _SWIZZLES.get(width * staged.element.bytes, 0)
+    buffer = SharedAlloc(
+        pointer(staged.element, AddressSpace.SHARED),
+        shape=(min(_SLOTS, count), staged.rows, width), swizzle=swizzle,
+        panel=width if swizzle else 0, location=place,
+    )  # fmt: skip
+    if staged.unit:
+        return Panels(first, width, count, buffer, None, 0)
+    extents, axis = _part(kind.shape[:-1])
+    made = TensorMap(
+        maker.base, Descriptor(Tile(kind.element, (*extents, width))), maker.dimensions,
+        swizzle=swizzle, location=maker.location,
+    )  # fmt: skip
+    return Panels(first, width, count, buffer, made, axis)
 
 
 def _part(extents: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
@@ -65,70 +107,121 @@ def _part(extents: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     return extents, 0
 
 
-def slots_of(staged: Staged) -> int:
-    """Slots of the buffer of a store."""
-    return min(2, staged.columns // staged.panel)
-
-
-def outlet_bytes(staged: Staged) -> int:
-    """Bytes of the buffer of a store."""
-    return slots_of(staged) * staged.rows * (16 << staged.swizzle)
-
-
 def storing(function: Function, outlets: Mapping[Op, Outlet]) -> Function:
     """`function` with the stores that have an outlet written there first, panel by panel, and
     copied from there. A slot is written again when what was copied from it has been read."""
     if not outlets:
         return function
-    blocks = {label: _block(block, outlets) for label, block in function.blocks.items()}
-    return function.with_blocks(blocks)
+    role = _Storing(outlets)
+    return function.with_blocks({n: role.block(b) for n, b in function.blocks.items()})
 
 
-def _block(block: Block, outlets: Mapping[Op, Outlet]) -> Block:
-    ops: list[Op] = []
-    for op in block.ops:
-        if isinstance(op, DescriptorStore) and op in outlets:
-            ops += _stored(op, outlets[op])
-        elif isinstance(op, Return):
-            ops += [TmaWait(), op]
-        else:
-            ops.append(op)
-    return attrs.evolve(block, ops=tuple(ops))
+@attrs.frozen(eq=False)
+class _Storing:
+    outlets: Mapping[Op, Outlet]
+    narrow: dict[tuple[Value, int], Value] = attrs.field(factory=dict[tuple[Value, int], Value])
+    """Descriptors of panels, by the descriptor of the store and the columns of a panel."""
+
+    def block(self, block: Block) -> Block:
+        """The block with its stores by way of their outlets."""
+        ops: list[Op] = []
+        for op in block.ops:
+            if isinstance(op, DescriptorStore) and op in self.outlets:
+                ops += self._stored(op, self.outlets[op])
+            elif isinstance(op, Return) and any(map(_mapped, self.outlets.values())):
+                ops += [TmaWait(), op]
+            else:
+                ops.append(op)
+                ops += self._narrowed(op) if isinstance(op, MakeDescriptor) else ()
+        return attrs.evolve(block, ops=tuple(ops))
+
+    def _narrowed(self, maker: MakeDescriptor) -> Iterator[Op]:
+        """What makes the descriptors of panels that threads copy."""
+        for op, outlet in self.outlets.items():
+            for part in () if _mapped(outlet) else outlet.parts:
+                key = (maker.result, part.width)
+                if cast(DescriptorStore, op).descriptor is maker.result and key not in self.narrow:
+                    block = cast(Descriptor, maker.to).block
+                    kind = Descriptor(Tile(block.element, (*block.shape[:-1], part.width)))
+                    made = MakeDescriptor(
+                        maker.base, kind, maker.dimensions, padding=maker.padding,
+                        location=maker.location,
+                    )  # fmt: skip
+                    self.narrow[key] = made.result
+                    yield made
+
+    def _stored(self, op: DescriptorStore, outlet: Outlet) -> list[Op]:
+        ops: list[Op] = []
+        value = _flat(op.value, ops)
+        for pending, panels in _rounds(outlet):
+            ops += [TmaWait(pending=pending)] if _mapped(outlet) else []
+            ops.append(Barrier())
+            for part, index in panels:
+                columns = (part.first + index * part.width, part.width)
+                ops.append(
+                    LocalStore(value, part.buffer.result, _slot(part, index), columns=columns,
+                               location=op.location)
+                )  # fmt: skip
+            ops += [AsyncFence(), Barrier()] if _mapped(outlet) else [Barrier()]
+            for part, index in panels:
+                ops += self._copied(op, part, index)
+        return ops
+
+    def _copied(self, op: DescriptorStore, part: Panels, index: int) -> Iterator[Op]:
+        """A panel copied from its slot."""
+        last, first = op.indices[-1], part.first + index * part.width
+        if first:
+            yield (moved := Add(last, constant(I32, first)))
+            last = moved.result
+        indices, slot, place = (*op.indices[:-1], last), _slot(part, index), op.location
+        if part.map is not None:
+            held, into = part.buffer.result, part.map.result
+            yield TmaStore(into, held, slot, indices, axis=part.axis, location=place)
+            return
+        into = self.narrow[cast(Value, op.descriptor), part.width]
+        rows, block = part.buffer.shape[1:], cast(Descriptor, into.type).block
+        yield (read := LocalLoad(part.buffer.result, slot, Tile(block.element, rows)))
+        value: Operand = read.result
+        if block.shape != rows:
+            yield (shaped := Reshape(value, block))
+            value = shaped.result
+        yield DescriptorStore(into, value, indices, location=place)
 
 
-def _stored(op: DescriptorStore, outlet: Outlet) -> list[Op]:
-    """As many panels at a time as the buffer has slots; one, where there are more panels, so that
-    one is written while the other is read."""
-    ops: list[Op] = []
-    value, width = _flat(op.value, ops), outlet.staged.panel
-    panels, count = outlet.staged.columns // width, outlet.buffer.shape[0]
-    together = count if panels == count else 1
-    again = panels % count != 0  # the last slot is the next round's first
-    for first in range(0, panels, together):
-        ops += [TmaWait(pending=count - together if first or not again else 0), Barrier()]
-        ops += [
-            LocalStore(
-                value, outlet.buffer.result, constant(I32, panel % count),
-                columns=(panel * width, width), location=op.location,
-            )
-            for panel in range(first, first + together)
-        ]  # fmt: skip
-        ops += [AsyncFence(), Barrier()]
-        for panel in range(first, first + together):
-            ops += _copied(op, outlet, panel)
-    return ops
+def _mapped(outlet: Outlet) -> bool:
+    return not outlet.staged.unit
 
 
-def _copied(op: DescriptorStore, outlet: Outlet, panel: int) -> list[Op]:
-    """A panel copied from its slot."""
-    last, slot = op.indices[-1], constant(I32, panel % outlet.buffer.shape[0])
-    moved = [Add(last, constant(I32, panel * outlet.staged.panel))] if panel else []
-    indices = (*op.indices[:-1], moved[0].result if moved else last)
-    copy = TmaStore(
-        outlet.map.result, outlet.buffer.result, slot, indices, axis=outlet.axis,
-        location=op.location,
-    )  # fmt: skip
-    return [*moved, copy]
+def _slot(part: Panels, index: int) -> Operand:
+    return constant(I32, index % part.buffer.shape[0])
+
+
+def _rounds(outlet: Outlet) -> Iterator[tuple[int, list[tuple[Panels, int]]]]:
+    """The panels that are written before others are copied: as many as there are slots; one, where
+    more are to come and tensor maps copy. And how many copies, the newest, may still read."""
+    panels = [(part, index) for part in outlet.parts for index in range(part.count)]
+    slots = [(part, index % part.buffer.shape[0]) for part, index in panels]
+    count = len(panels)
+    alone = _mapped(outlet) and outlet.parts[0].count > _SLOTS
+    first = 0
+    while first < count:
+        until = first + 1
+        while until < count and slots[until] not in slots[first:until] and not (
+            alone and slots[until][0] is slots[first][0]
+        ):  # fmt: skip
+            until += 1
+        yield min(_since(slots, first, slot) for slot in slots[first:until]), panels[first:until]
+        first = until
+
+
+def _since(slots: list[tuple[Panels, int]], first: int, slot: tuple[Panels, int]) -> int:
+    """Copies between the last one from `slot` and those of the round that begins at `first`; the
+    last one may be of the store before."""
+    before = [i for i in range(first) if slots[i] == slot]
+    if before:
+        return first - before[-1] - 1
+    last = max(i for i, other in enumerate(slots) if other == slot)
+    return len(slots) - 1 - last + first
 
 
 def _flat(value: Operand, ops: list[Op]) -> Operand:
