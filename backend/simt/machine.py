@@ -246,7 +246,8 @@ class _Execution(Lowering):
         """Let a kernel's parameters hold `arguments`: numbers, and addresses."""
         thread: Any = self.thread
         for parameter, value in zip(self.function.parameters, arguments, strict=True):
-            self.values[parameter.value] = [_argument(thread, parameter.type, value)]
+            held: Any = _argument(thread, parameter.type, value)
+            self.values[parameter.value] = [held]
 
     def execute(self, arguments: Sequence[Any]) -> list[Any]:
         """The function's results, for one that waits for nobody."""
