@@ -98,6 +98,22 @@ class Compiled:
         found = compile(source, self.plan.target, options, self.plan.kernel)
         return None if found.host is None else found
 
+    def divided(self, ranks: int) -> Compiled | None:
+        """The kernel whose instances `ranks` blocks of a cluster share: compiled when it is first
+        asked for; None where its products cannot be shared. Raises `CompileError`."""
+        if ranks not in self._divided:
+            source = self.stages["input"]
+            from tileir.backend.compile import compile  # noqa: A004 - which makes these
+
+            options = attrs.evolve(self.options, split=ranks)
+            found = compile(source, self.plan.target, options, self.plan.kernel)
+            self._divided[ranks] = found if found.plan.cluster[0] == ranks else None
+        return self._divided[ranks]
+
+    @cached_property
+    def _divided(self) -> dict[int, Compiled | None]:
+        return {}
+
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:
         """What was done with each line and why not better: passes' own remarks, then how the

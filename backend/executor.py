@@ -149,6 +149,11 @@ class SimtExecutor:
         host = None if module.stage else host_plan(done)
         if host is not None:
             numbers = [_number(i, v) for i, v in enumerate(values)]
+            if options.get("split") == 0:
+                ranks = _ranks(module, done, machine, extents, numbers)
+                shared = _staged(module, machine, kernel, {**options, "split": ranks})
+                if (planned := host_plan(shared)) is not None:
+                    done, host = shared, planned
             found = arranged(host, extents, numbers, blocks)
             units = None if found else host.unmapped((*numbers, 1, 1, 1)[: host.arguments])
             if units is not None:
@@ -169,6 +174,18 @@ class SimtExecutor:
 
 def _staged(module: Module, machine: Target, kernel: str | None, options: dict[str, Any]) -> Staged:
     return staged(module, machine, Options(**options), kernel)
+
+
+def _ranks(
+    module: Module, done: Staged, machine: Target, grid: Sequence[int], numbers: Sequence[int]
+) -> int:
+    """What a launcher would choose for `split`."""
+    from tileir.backend.compile import metadata
+    from tileir.backend.tuning.cost import machine_of
+    from tileir.backend.tuning.sharing import best_ranks
+
+    processors = machine_of(machine.name).processors
+    return best_ranks(module, metadata(done, machine), grid, numbers, processors)
 
 
 def host_plan(done: Staged) -> HostPlan | None:

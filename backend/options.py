@@ -28,7 +28,8 @@ class Options:
     tensors there are multiples of where they are not for tensor maps, else 0: threads load and
     store those.
     `split`: blocks of a cluster that share the depth of such a kernel's products, where its loop
-    does nothing but add; 1 for none, None for what its attribute `split` says.
+    does nothing but add; 1 for none, None for what its attribute `split` says, 0 for what the
+    launcher expects to be quickest, which knows the sizes.
     `watch_waits`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel with
     an error, for kernels that are being made.
     `lines`: the machine code says which line of the program each instruction comes from, for

@@ -31,7 +31,7 @@ from tileir.errors import Diagnostic, LaunchError
 __all__ = ["Kernel", "Tensor", "pack"]
 
 _MOST_MAPS = 1024
-"""Tensor maps that a kernel keeps."""
+"""Tensor maps that a kernel keeps, and sizes of launches."""
 
 _PORTABLE = 8
 """Blocks of a cluster that every machine with clusters has (CUDA C++ Programming Guide)."""
@@ -49,6 +49,8 @@ class Kernel:
         self._functions: dict[int, Any] = {}
         self._maps: dict[MapValues, Any] = {}
         self._suited: dict[tuple[int, ...] | None, Kernel] = {}
+        self._divided: dict[tuple[int, ...], Kernel | None] = {}
+        self._by_ranks: dict[int, Kernel] = {}
         self._blocks: int | None = None
         self._filled = Filled()
         self._dispatcher: Dispatcher | None = None
@@ -116,6 +118,31 @@ class Kernel:
                 self._suited[units] = self.plain if found is None else Kernel(found)
             return self._suited[units]
 
+    def divided(self, cuda: Driver, grid: Sequence[int], numbers: list[int]) -> Kernel | None:
+        """The kernel whose instances blocks of a cluster share, where that is left to the launcher
+        and pays; None for this one."""
+        if self.compiled.options.split != 0 or "input" not in self.compiled.stages:
+            return None
+        words = [word for p in self.compiled.plan.parameters for word in p.words]
+        integers = (n for n, word in zip(numbers, words, strict=True) if not word.endswith("*"))
+        key = (*grid, *integers)
+        if key not in self._divided:
+            if len(self._divided) >= _MOST_MAPS:
+                self._divided.clear()
+            from tileir.backend.tuning.sharing import best_ranks  # few launches ask
+
+            source, processors = self.compiled.stages["input"], cuda.multiprocessors()
+            ranks = best_ranks(source, self.compiled.plan, grid, numbers, processors)
+            self._divided[key] = self._of(ranks)
+        return self._divided[key]
+
+    def _of(self, ranks: int) -> Kernel | None:
+        """This kernel, by `ranks` blocks; None where that is this one."""
+        found = None if ranks == 1 else self.compiled.divided(ranks)
+        if found is None:
+            return None
+        return self._by_ranks.setdefault(ranks, Kernel(found))
+
     def blocks(self, cuda: Driver) -> int:
         """Blocks, or clusters of them, that work at once, where each works for many program
         instances."""
@@ -141,6 +168,9 @@ class Kernel:
         plan, host = self.compiled.plan, self.compiled.host
         if host is not None:
             numbers = [as_number(value) for value in values]
+            other = self.divided(cuda, grid, numbers)
+            if other is not None:
+                return other.start(cuda, grid, values, stream)
             found = arranged(host, (*grid, 1, 1)[:3], numbers, self.blocks(cuda))
             if found is None:
                 other = self.suited(host.unmapped((*numbers, 1, 1, 1)[: host.arguments]))

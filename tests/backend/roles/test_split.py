@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
+from tileir.backend.driver.launch import Kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.backend.tma.plan import HostPlan
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
@@ -113,6 +114,41 @@ def test_the_attribute_of_a_kernel() -> None:
     module = module.with_functions({kernel.name: asked})
     assert compile_kernel(module, "sm_90a").metadata.cluster == (2, 1, 1)
     assert compile_kernel(module, "sm_90a", {"split": 1}).metadata.cluster == (1, 1, 1)
+
+
+class Processors:
+    """As much of a driver as the choice asks for."""
+
+    def multiprocessors(self) -> int:
+        return 132
+
+
+def test_the_launcher_chooses() -> None:
+    """A tile of great depth is shared; a shallow one, and many, are not."""
+    kernel = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a", {"split": 0}))
+    cuda: Any = Processors()
+    deep = kernel.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384])
+    assert deep is not None and deep.compiled.plan.cluster == (8, 1, 1)
+    assert kernel.divided(cuda, (1, 1, 1), [4, 5, 6, 64, 64, 16384]) is deep
+    assert kernel.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 64]) is None
+    assert kernel.divided(cuda, (100, 1, 1), [1, 2, 3, 640, 640, 16384]) is None
+    asked = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a"))
+    assert asked.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384]) is None
+
+
+def test_threads_as_a_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def two(*given: Any) -> int:
+        asked.append(given[2:])
+        return 2
+
+    monkeypatch.setattr("tileir.backend.tuning.sharing.best_ranks", two)
+    given, found, wanted = arguments("f16", (64, 64, 96))
+    SimtExecutor().launch(KINDS["f16"][0], None, 1, given, target="sm_90a", split=0)
+    assert np.array_equal(found.astype(np.float64), wanted)
+    ((grid, numbers, processors),) = asked
+    assert grid == (1,) and numbers[3:] == [64, 64, 96] and processors == 132
 
 
 HEADER = """tir 1.0
