@@ -67,9 +67,10 @@ def attention_keys(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool 
 
         with b.for_(0, group) as member:
             which = head * group + member
-            near = first // bm * bm + max(bn, bm)
+            begin = first // bm * bm if bn % bm else first
+            near = begin + max(bn, bm)
             if causal:
-                with b.for_(first // bm * bm, b.smin(t, near), bm) as at:
+                with b.for_(begin, b.smin(t, near), bm) as at:
                     block_of_queries(at, which, masked=True)
             with b.for_(near if causal else 0, t, bm) as at:
                 block_of_queries(at, which, masked=False)

@@ -26,6 +26,7 @@ from tileir.ir import Module
 from tileir.op import Op
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul
+from tileir.testing.kernels_backward import attention_keys
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -139,8 +140,12 @@ def without(module: Module, name: str, label: str, index: int) -> Module:
     return module.with_functions({**module.functions, name: function.with_blocks(blocks)})
 
 
+LATE = f"{_FRONT},persist,roles{{slots=2}},late-waits"
+
+
 def cases() -> Iterator[Case]:
-    """Products and attention by every pipeline that makes roles."""
+    """Products, attention and its gradient by every pipeline that makes roles."""
+    yield slopes("late-waits", LATE)
     for name, pipeline in PIPELINES.items():
         if name != "delay":
             yield product(name, pipeline)
@@ -167,6 +172,18 @@ def softmax(name: str, pipeline: str) -> Case:
     return _case(
         f"attention {name}", module, (3, heads, 1), (q, k, v, np.zeros_like(q), t, 0.25), 3
     )
+
+
+def slopes(name: str, pipeline: str) -> Case:
+    """The gradient of keys in causal attention, of two heads of queries each."""
+    t, heads, kept = 150, 4, 256
+    random = np.random.default_rng(t)
+    q, g = (random.standard_normal((heads, t, 32)).astype(np.float16) for _ in range(2))
+    k, v, dk, dv = (random.standard_normal((2, t, 32)).astype(np.float16) for _ in range(4))
+    sums, delta = (random.uniform(2, 4, (heads, kept)).astype(np.float32) for _ in range(2))
+    module = run(attention_keys(32, 64, 32, causal=True), pipeline).module
+    arrays = (q, k, v, g, sums, delta, dk, dv)
+    return _case(f"gradient {name}", module, (3, 2, 1), (*arrays, t, 2, 0.25), 6)
 
 
 def _case(

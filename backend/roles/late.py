@@ -135,11 +135,30 @@ class _Schedule:
         return found
 
     def _need(self, ops: Iterable[Op]) -> None:
-        """Write ops held back, in their order; each arrival as soon as nothing before it is."""
-        for op in sorted(ops, key=self.number.__getitem__):
-            if op in self.held:
+        """Write ops held back, each arrival as soon as nothing before it is. First come those that
+        follow from sums begun first; what follows from no sum comes where it is used."""
+        after = self._after(sorted(ops, key=self.number.__getitem__))
+        waits = {op: isinstance(op, WgmmaWait) for op in after}
+        for op in sorted(after, key=lambda o: (after[o], not waits[o], self.number[o])):
+            if not isinstance(op, MBarrierArrive):
                 self._write(op)
                 self._arrive()
+
+    def _after(self, ops: Sequence[Op]) -> dict[Op, int]:
+        """By op, the number of the last wait that it follows from; of the first that what uses it
+        does, where it follows from none."""
+        found: dict[Op, int] = {}
+        for op in ops:
+            before = (found.get(self.made[v], -1) for v in _values(op.operands) if v in self.made)
+            own = self.number[op] if isinstance(op, WgmmaWait) else -1
+            found[op] = max(own, *before, -1)
+        for op in reversed(ops):
+            for value in _values(op.operands):
+                made = self.made.get(value)
+                if made in found and found[made] < 0:
+                    users = [found[o] for o in ops if value in o.operands]
+                    found[made] = min(users)
+        return found
 
     def _arrive(self) -> None:
         """Write the arrivals whose waits and reads are all written."""

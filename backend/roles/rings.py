@@ -11,7 +11,7 @@ import attrs
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions, homes, uses
-from tileir.backend.roles.prologues import is_row, prologue
+from tileir.backend.roles.prologues import prologue
 from tileir.backend.tma.plan import unit_of
 from tileir.ir import Function
 from tileir.op import Op
@@ -175,7 +175,7 @@ def rings(function: Function) -> Rings | str:
     if any(isinstance(g, str) for g in groups):
         return next(g for g in groups if isinstance(g, str))
     found = [g for g in groups if isinstance(g, Ring)]
-    return Rings(tuple(_together(found, dots)), factors, prologues)
+    return Rings(_together(found, dots), factors, prologues)
 
 
 def _unfit(dot: Dot) -> str | None:
@@ -266,26 +266,22 @@ def _grouped(function: Function, needed: Mapping[Dot, list[Staged]]) -> Iterator
             yield Ring(tuple(near), fed, place[dot.result], inner[place[dot.result]])
 
 
-def _together(rings: list[Ring], dots: list[Dot]) -> Iterator[Ring]:
-    """`rings`, those of single rows within another of the same round that is held at least as
-    long: they are waited for together."""
+def _together(rings: list[Ring], dots: list[Dot]) -> tuple[Ring, ...]:
+    """`rings`, each that is needed after another of its block and not for longer as part of that
+    one, and those that are held for the same loops as one: one wait is for both."""
     number = {dot: i for i, dot in enumerate(dots)}
-    taken: dict[Ring, list[Ring]] = {}
-    for ring in rings:
-        for other in rings if all(is_row(load.op) for load in ring.loads) else ():
-            alike = (other.home, other.early) == (ring.home, ring.early) == (ring.home, False)
-            long = number[other.dots[-1]] >= number[ring.dots[-1]]
-            if alike and long and not all(is_row(load.op) for load in other.loads):
-                taken.setdefault(other, []).append(ring)
+    found: list[Ring] = []
+    for ring in sorted(rings, key=lambda r: (number[r.dots[0]], -number[r.dots[-1]])):
+        for i, other in enumerate(found):
+            alike = [(r.home, r.until, r.resident) for r in (other, ring)]
+            long = ring.early or number[other.dots[-1]] >= number[ring.dots[-1]]
+            if alike[0] == alike[1] and long:
+                fed = tuple(sorted({*other.dots, *ring.dots}, key=number.__getitem__))
+                found[i] = attrs.evolve(other, loads=(*other.loads, *ring.loads), dots=fed)
                 break
-    within = {ring for some in taken.values() for ring in some}
-    for ring in rings:
-        if ring not in within:
-            more = taken.get(ring, [])
-            loads = (*ring.loads, *(x for r in more for x in r.loads))
-            fed = {dot for r in (ring, *more) for dot in r.dots}
-            inside = tuple(sorted(fed, key=number.__getitem__))
-            yield attrs.evolve(ring, loads=loads, dots=inside) if more else ring
+        else:
+            found.append(ring)
+    return tuple(found)
 
 
 def _held(function: Function, staged: Staged, fed: tuple[Dot, ...]) -> Ring | str:
