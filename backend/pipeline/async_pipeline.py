@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
+from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import homes, uses
 from tileir.backend.layouts.contiguity import Contiguity
@@ -180,6 +181,8 @@ def _pipelined(
         if ahead is None:
             break
         why = "the other factor is no load" if _alone(load, found) else ahead.add(load.op)
+        if why is None and loads and not _behind(function, load, loads[0]):
+            why = "it is not read whenever others are"
         if why is None:
             loads.append(load)
         else:
@@ -231,6 +234,12 @@ def _staged(function: Function, loop: Loop, op: Load, contiguity: Contiguity) ->
     if contiguity.width(op, fast) * tile.element.bytes < 4:
         return None
     return Staged(op, _slot(tile, fast, dots), tuple(dot for dot, _ in dots))
+
+
+def _behind(function: Function, load: Staged, first: Staged) -> bool:
+    """Whether the block of `load` comes after, or is, that of the first load of a round."""
+    place = homes(function)
+    return dominance(function).dominates(place[first.op.results[0]], place[load.op.results[0]])
 
 
 def _alone(load: Staged, found: list[Staged]) -> bool:

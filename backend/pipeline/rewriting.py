@@ -96,24 +96,30 @@ class Rewriting:
         header = blocks[self.loop.header]
         parameters = (*header.parameters, *ahead.parameters, read, write, *self.parameters())
         blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
-        home = homes(self.function)[self.loads[0].op.results[0]]
-        block = blocks[home]
-        ops: list[Op] = []
-        first = min(block.ops.index(load.op) for load in self.loads)
-        taken = {load.op for load in self.loads}
         passed: list[Operand] = []
-        for index, op in enumerate(block.ops):
-            if index == first:
-                passed = self.begun(write, ops)
-                passed += [self._next(read, ops), self._next(write, ops)]
-            if isinstance(op, Dot) and index > first:
-                passed += self.dot(op, (read, passed[-2]), ops)
-            elif op not in taken and not self._transposes(op):
-                ops.append(op)
-        blocks[home] = attrs.evolve(block, ops=tuple(ops))
+        place = homes(self.function)
+        held = {place[load.op.results[0]] for load in self.loads}
+        for label in (n for n in self.loop.order if n in held):
+            blocks[label] = self._with_slots(blocks[label], (read, write), passed)
         block = blocks[latch]
         last: Any = self._passing(block.terminator, passed)
         blocks[latch] = attrs.evolve(block, ops=(*block.ops[:-1], last.evolve(stages=1)))
+
+    def _with_slots(self, block: Block, slots: tuple[Value, Value], passed: list[Operand]) -> Block:
+        """A block whose dots take slots in place of what was loaded. Before the first load of a
+        round they are waited for, and `passed` gets what the next round is passed."""
+        (read, write), ops = slots, list[Op]()
+        taken = {load.op for load in self.loads}
+        for op in block.ops[:-1]:
+            if op in taken and not passed:
+                passed += self.begun(write, ops)
+                passed += [self._next(read, ops), self._next(write, ops)]
+            if isinstance(op, Dot) and passed:
+                passed += self.dot(op, (read, passed[-2]), ops)
+            elif op not in taken and not self._transposes(op):
+                ops.append(op)
+        self._flush(ops)
+        return attrs.evolve(block, ops=(*ops, block.terminator))
 
     def _behind_loop(self, blocks: dict[str, Block]) -> None:
         """Wait for the copies still under way: whoever has the buffers' bytes next, and be it
