@@ -15,6 +15,8 @@ from tileir.passmanager.registry import Outcome
 from tileir.types import Tile, shape_of
 from tileir.values import Operand, Value
 
+_PRODUCTS = frozenset({"dot", "dot_scaled"})
+
 
 def strip_mine(function: Function, warps: int) -> Outcome:
     """`strip-mine`, where an operand takes more registers than are left whole."""
@@ -30,7 +32,7 @@ def strip_mine(function: Function, warps: int) -> Outcome:
 
 def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     """Roles for the kernel's warps, where it multiplies."""
-    if not any(op.mnemonic == "dot" for f in module.functions.values() for op in f.ops):
+    if not any(op.mnemonic in _PRODUCTS for f in module.functions.values() for op in f.ops):
         return Front(module)
     from tileir.backend.roles.front import with_roles
 

@@ -147,6 +147,8 @@ class _Assignment:
             return layout if op in self.free else self._stored(op) or anchor
         if (factor := self.dots.operand(op, index)) is not None:
             return factor
+        if name == "reshape" and layout is not None and operand in self.cheap:
+            return layout.reshape(shape_of(op.results[0].type), operand.type.shape)
         if name == "scan":
             return layout
         if name in HALVES and layout is not None and (half := before(op, layout)) is not None:

@@ -51,7 +51,6 @@ class Choices:
     dots: DotHomes
     cheap: set[Value]
     parents: dict[Value, Value] = attrs.field(factory=dict)
-    members: dict[Value, list[Value]] = attrs.field(factory=dict)
     votes: dict[Value, list[Vote]] = attrs.field(factory=dict)
     reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
     takers: dict[Value, list[Op]] = attrs.field(factory=dict)
@@ -195,11 +194,13 @@ class Choices:
 
     def _asked(self, root: Value) -> Iterable[Vote]:
         """What is asked of free loads, through ops that move nothing."""
-        for op in self.free:
-            if self._root(op.results[0]) is root:
-                found = self._demanded(op.results[0])
-                if found is not None:
-                    yield Vote(found, cast(Tile, root.type).size)
+        if not self._is_free(root):
+            return
+        for value in (root, *(v for v in list(self.parents) if self._root(v) is root)):
+            found = self._demanded(value)
+            if found is not None:
+                yield Vote(found, cast(Tile, root.type).size)
+                return
 
     def _demanded(self, value: Value) -> Layout | None:
         """The layout in which what is made of `value` is used."""
@@ -246,9 +247,24 @@ class Choices:
                 return found
         return None
 
+    def _is_decided(self, source: Operand, seen: Sequence[Value]) -> bool:
+        """Whether anything but what is made of it decides the layout of a value."""
+        if not self._counts(source):
+            return source not in self.cheap
+        value = cast(Value, source)
+        root = self._root(value)
+        if value in self.fixed or self.votes.get(root) or self.chosen.get(root) is not None:
+            return True
+        return root not in seen and any(
+            op.mnemonic == "reduce" or self._is_decided(op.inputs[0], (*seen, root))
+            for op, _ in self.reductions.get(root, ())
+        )
+
     def _after(self, op: Op) -> Layout | None:
         source = op.inputs[0]
         tile = cast(Tile, source.type)
+        if op.mnemonic != "reduce" and not self._is_decided(source, ()):
+            return None  # it follows this one
         home = self.anchors.preferred(tile)
         if self._counts(source):
             value = cast(Value, source)

@@ -21,13 +21,15 @@ from tileir.backend.tma.descriptors import through_descriptors
 from tileir.backend.tma.plan import UNMAPPED
 from tileir.backend.tma.wrapped import unwrap
 from tileir.ir import Function, Module
-from tileir.ops.dot import Dot
+from tileir.ops.dot import Dot, DotScaled
 from tileir.passes.cse import cse
 from tileir.passes.dce import dce
 from tileir.passes.licm import licm
 from tileir.passes.peephole import peephole
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.passmanager.registry import remark
+
+_PRODUCTS = (Dot, DotScaled)
 
 
 def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
@@ -46,10 +48,10 @@ def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
 
 
 def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
-    if not any(isinstance(op, Dot) for f in module.functions.values() for op in f.ops):
+    if not any(isinstance(op, _PRODUCTS) for f in module.functions.values() for op in f.ops):
         return Front(module)
     linked = whole(module)
-    kernel = linked.functions[name]
+    kernel = _with_plain_dots(linked.functions[name])
     invariant = cast(Function, licm(cse(kernel)).ir)
     moved = cast(Function, uniform_steps(invariant).ir)
     found = through_descriptors(unwrap(moved))
@@ -80,3 +82,12 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     return Front(
         linked.evolve(functions={**others, **functions}, stage="roles"), tuple(remarks), True
     )
+
+
+def _with_plain_dots(function: Function) -> Function:
+    """`function` with scaled products as products of what is scaled."""
+    if not any(isinstance(op, DotScaled) for op in function.ops):
+        return function
+    from tileir.backend.expand.scaled import expand_scaled  # few kernels have them
+
+    return expand_scaled(function)

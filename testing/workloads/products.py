@@ -6,7 +6,18 @@ from typing import Any
 
 import attrs
 
-from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
+from tileir.builder import (
+    BF16,
+    F8E4M3,
+    F8E8M0,
+    F16,
+    F32,
+    I8,
+    I32,
+    Builder,
+    arg,
+    pointer,
+)
 from tileir.ir import Module
 
 GROUP = 8
@@ -113,6 +124,27 @@ def packed(tile: Tile, group: int, factor: Any = F16) -> Module:
             right = _loaded(x, i, (depth + at)[:, None], k, (m, k))
             sums.set(b.dot(weights * scale, right, sums.get()))
         _stored(z, i, j, n, (m, n), sums.get().to(factor))
+    return b.module()
+
+
+def scaled(tile: Tile) -> Module:
+    """`product(x, w, powers, z, m, n, k)`: z [m, n] = x [m, k] (w 2^(powers - 127))ᵀ; x and z are
+    bf16, w [n, k] is e4m3 with a power of two for every 32 along k, powers [n, k / 32] in f8e8m0
+    (OCP Microscaling Formats 1.0, MXFP8). The weights are the first factor."""
+    b = Builder()
+    kinds = {"x": _buffer(BF16), "w": _buffer(F8E4M3), "powers": _buffer(F8E8M0)}
+    kinds["z"] = _buffer(BF16)
+    with b.kernel("product", **kinds, m=I32, n=I32, k=I32) as (x, w, powers, z, m, n, k):
+        j, i, depth = _indices(b, Tile(tile.n, tile.m, tile.k), n, m)
+        sums = b.var(b.full((tile.n, tile.m), 0.0, F32))
+        group, groups = b.arange(tile.k // 32)[None, :], k // 32
+        with b.for_(0, k, tile.k) as at:
+            weights = _loaded(w, j, (depth + at)[None, :], k, (n, k))
+            power = _loaded(powers, j, group + at // 32, groups, (n, groups), 1.0)
+            right = _loaded(x, i, (depth + at)[:, None], k, (m, k))
+            made = b.dot_scaled(weights, right, sums.get(), power, lhs="e4m3", rhs="bf16")
+            sums.set(made)
+        _stored(z, i, j, n, (m, n), sums.get().to(BF16))
     return b.module()
 
 

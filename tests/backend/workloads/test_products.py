@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -85,6 +86,20 @@ def test_packed(shape: tuple[int, int, int], group: int) -> None:
     agree(module, grid(tile, m, n), arguments, 3, expected, off=4e-3)
 
 
+@pytest.mark.parametrize("shape", ((20, 72, 128), (16, 64, 64)))
+def test_scaled(shape: tuple[int, int, int]) -> None:
+    """`dot_scaled` becomes a product of bf16, its first factor from registers."""
+    m, n, k = shape
+    tile = Tile(16, 64, 64)
+    x, weights = normal(m, k, dtype=ml_dtypes.bfloat16), normal(n, k, dtype=ml_dtypes.float8_e4m3fn)
+    powers = 2.0 ** np.random.default_rng(n).integers(-4, 5, (n, k // 32))
+    expected = x.astype(float) @ (weights.astype(float) * np.repeat(powers, 32, 1)).T
+    held = powers.astype(ml_dtypes.float8_e8m0fnu)
+    arguments = [x, weights, held, np.zeros((m, n), ml_dtypes.bfloat16), m, n, k]
+    module = products.scaled(tile)
+    agree(module, grid(tile, m, n), arguments, 3, expected, off=1e-2, roles=False)
+
+
 LARGE = {
     "leaky": products.activated(Tile(128, 128, 64), "leaky"),
     "gelu": products.activated(Tile(128, 256, 64), "gelu"),
@@ -92,6 +107,7 @@ LARGE = {
     "sliced": products.sliced(Tile(128, 128, 64)),
     "quantised": products.quantised(Tile(128, 256, 128)),
     "packed": products.packed(Tile(64, 128, 64), 128),
+    "scaled": products.scaled(Tile(64, 128, 64)),
     "packed, few rows": products.packed(Tile(16, 64, 128), 32, F16),
 }
 
@@ -101,10 +117,11 @@ def test_assembled(name: str) -> None:
     assembles(LARGE[name])
 
 
-def test_weights_are_unpacked_where_they_are_needed() -> None:
+@pytest.mark.parametrize("name", ("packed", "packed, few rows", "scaled"))
+def test_weights_are_unpacked_where_they_are_needed(name: str) -> None:
     """What tensor maps brought is read as products want it: nothing passes between threads in the
     loop, and threads do not meet there."""
-    made = assembles(LARGE["packed"])
+    made = assembles(LARGE[name])
     math = made.stages["barriers"].functions["product.math"]
     body = next(b for b in math.blocks.values() if any(o.mnemonic == "gpu.wgmma" for o in b.ops))
     names = [op.mnemonic for op in body.ops]

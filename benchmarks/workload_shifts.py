@@ -1,0 +1,147 @@
+"""Shifted channels for `workloads.py`: tasks 1 to 5 of seed 000's Table 1 (its section 6.2.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import pad
+from workload_convolutions import BOXES, RUNS, TASKS
+from workloads import Case, Variant
+
+import tileir.backend
+from tileir.backend.driver.launch import Kernel
+from tileir.testing.workloads import shifts, tables
+
+ALONE = 1 / 1.05
+"""What is wanted beside the product alone: at most 1.05 times as long."""
+WIDTH = 1024
+
+
+def cases(group: str) -> Iterator[Case]:
+    """Channels first, each with its own shift; then channels last, shifts shared by groups."""
+    for task in range(1, 6):
+        h, w, c, b, k, _, _ = TASKS[task]
+        yield from first(task, (h, w, c, b, k))
+        yield from last(task, (h, w, c, b, k))
+
+
+def distances(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The nine shifts in turn."""
+    found = np.arange(count) % 9
+    return (found // 3 - 1).astype(np.int32), (found % 3 - 1).astype(np.int32)
+
+
+def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
+    """Beside a shift and a product, and beside the product alone."""
+    h, w, c, b, k = size
+    rows, columns = distances(c)
+    table = tables.shifts(rows, columns, h, w).padded(128)
+    given = [torch.from_numpy(t).cuda() for t in (table.increments, table.sides)]
+    moves = [torch.from_numpy(d).cuda() for d in (rows, columns)]
+    scratch = torch.empty(b, c, h, w, device="cuda", dtype=torch.float16)
+
+    def data() -> tuple[Any, ...]:
+        x = torch.randn(b, c, h, w, device="cuda").half()
+        weights = (torch.randn(c, k, device="cuda") / math.sqrt(c)).half()
+        return x, weights, torch.empty(b, k, h, w, device="cuda", dtype=torch.float16)
+
+    def expected(x: Any, weights: Any, y: Any) -> torch.Tensor:
+        moved = shifted(x.float(), rows, columns)
+        return torch.einsum("bchw,ck->bkhw", moved, weights.float())
+
+    def separate(x: Any, weights: Any, y: Any) -> None:
+        stream = torch.cuda.current_stream().cuda_stream
+        shifting()[-(-h * w // WIDTH), c, b](x, scratch, *moves, h, w, c, stream=stream)
+        torch.matmul(weights.T, scratch.view(b, c, h * w), out=y.view(b, k, h * w))
+
+    ours: dict[str, Variant] = {}
+    for bm, bn, bk in (*RUNS, (64, 128, 32), (128, 128, 32)):
+        for persistent in (False, True):
+            name = f"{bm}x{bn}x{bk}{'' if persistent else ' once'}"
+            ours[name] = Variant(
+                lambda bm=bm, bn=bn, bk=bk: shifts.shifted(bm, bn, bk),
+                (-(-h * w // bm), -(-k // bn), b),
+                lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
+                {"persistent": persistent},
+            )
+    flops = 2.0 * b * h * w * c * k
+    name = f"shift task {task}"
+    yield Case(name, data, expected, 4e-3, ours, {"shift + cuBLAS": separate}, 1.0, flops)
+
+    def alone(x: Any, weights: Any, y: Any) -> None:
+        torch.matmul(weights.T, x.view(b, c, h * w), out=y.view(b, k, h * w))
+
+    yield Case(
+        f"{name} beside the product alone", data, expected, 4e-3, ours,
+        {"cuBLAS alone": unchecked(alone, expected)}, ALONE, flops,
+    )  # fmt: skip
+
+
+def last(task: int, size: tuple[int, ...]) -> Iterator[Case]:
+    """With channels last, by groups of at least 16 that share a shift."""
+    h, w, c, b, k = size
+    each = 16 * max(1, c // 9 // 16)
+    each = 1 << (each.bit_length() - 1)
+    rows, columns = distances(c // each)
+    given = [torch.from_numpy(d).cuda() for d in (rows, columns)]
+    spread = [np.repeat(d, each) for d in (rows, columns)]
+
+    def data() -> tuple[Any, ...]:
+        x = torch.randn(b, h, w, c, device="cuda").half()
+        weights = (torch.randn(c, k, device="cuda") / math.sqrt(c)).half()
+        return x, weights, torch.empty(b, h, w, k, device="cuda", dtype=torch.float16)
+
+    def expected(x: Any, weights: Any, y: Any) -> torch.Tensor:
+        moved = shifted(x.float().permute(0, 3, 1, 2), *spread)
+        return torch.einsum("bchw,ck->bhwk", moved, weights.float())
+
+    def alone(x: Any, weights: Any, y: Any) -> None:
+        torch.mm(x.view(-1, c), weights, out=y.view(-1, k))
+
+    ours: dict[str, Variant] = {}
+    for th, tw, bn in dict.fromkeys(t[:3] for t in BOXES):
+        for persistent in (False, True):
+            name = f"{th}x{tw}x{bn}x{each}{'' if persistent else ' once'}"
+            ours[name] = Variant(
+                lambda th=th, tw=tw, bn=bn: shifts.grouped(th, tw, bn, each),
+                (-(-h // th) * -(-w // tw), -(-k // bn), b),
+                lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
+                {"persistent": persistent},
+            )
+    yield Case(
+        f"shift by groups of {each}, task {task}, beside the product alone", data, expected, 4e-3,
+        ours, {"cuBLAS alone": unchecked(alone, expected)}, ALONE, 2.0 * b * h * w * c * k,
+    )  # fmt: skip
+
+
+def unchecked(call: Callable[..., Any], expected: Callable[..., Any]) -> Callable[..., Any]:
+    """A peer that computes something else, which takes the time asked about: its result is what is
+    expected outside of graphs."""
+
+    def run(*data: Any) -> Any:
+        call(*data)
+        return None if torch.cuda.is_current_stream_capturing() else expected(*data)
+
+    return run
+
+
+def shifted(x: torch.Tensor, rows: Any, columns: Any) -> torch.Tensor:
+    """x [b, c, h, w] with every channel shifted."""
+    h, w = x.shape[2:]
+    wide, out = pad(x, (1, 1, 1, 1)), torch.empty_like(x)
+    for dy in (-1, 0, 1):
+        for dx in (-1, 0, 1):
+            which = torch.from_numpy(np.flatnonzero((rows == dy) & (columns == dx))).cuda()
+            out[:, which] = wide[:, which, 1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w]
+    return out
+
+
+@cache
+def shifting() -> Kernel:
+    """The shift alone, as a kernel of its own."""
+    return Kernel(tileir.backend.compile(shifts.shift(WIDTH), "sm_90a"))

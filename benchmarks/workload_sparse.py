@@ -1,0 +1,160 @@
+"""Matrices of blocks for `workloads.py`: products and softmax at 50, 75 and 90 % sparsity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from workloads import Case, Variant
+
+from tileir.testing.workloads import sparse
+from tileir.testing.workloads.tables import Blocks
+
+SIZE = 4096
+DENSITIES = (0.5, 0.25, 0.1)
+BLOCKS = (128, 64)
+GOOD = 0.8
+"""Of the speed that the share of blocks that are there would give."""
+
+
+def cases(group: str) -> Iterator[Case]:
+    """Every product and softmax, beside the dense one."""
+    for size in BLOCKS:
+        for density in DENSITIES:
+            random = np.random.default_rng(size)
+            count = SIZE // size
+            blocks = Blocks(random.random((count, count)) < density)
+            wanted = GOOD / (blocks.count / count**2)
+            for make in (sdd, dsd, dds, softmax):
+                yield make(f"{make.__name__} {size} {1 - density:.0%}", size, blocks, wanted)
+
+
+def dense_of(blocks: Blocks, values: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
+    """[count, size, size] as the whole matrix."""
+    size = values.shape[-1]
+    rows, columns = blocks.mask.shape
+    whole = torch.full((rows, columns, size, size), fill, device="cuda", dtype=values.dtype)
+    whole[torch.from_numpy(blocks.mask).cuda()] = values
+    return whole.permute(0, 2, 1, 3).reshape(rows * size, columns * size)
+
+
+def blocks_of(blocks: Blocks, whole: torch.Tensor, size: int) -> torch.Tensor:
+    """The blocks of a whole matrix."""
+    rows, columns = blocks.mask.shape
+    cut = whole.view(rows, size, columns, size).permute(0, 2, 1, 3)
+    return cut[torch.from_numpy(blocks.mask).cuda()]
+
+
+def normal(*shape: int) -> torch.Tensor:
+    return (torch.randn(*shape, device="cuda") * SIZE**-0.25).half()
+
+
+def on_gpu(*tables: Any) -> list[torch.Tensor]:
+    return [torch.from_numpy(np.ascontiguousarray(t)).cuda() for t in tables]
+
+
+def sdd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
+    """Blocks of a product of dense matrices; the peer computes all of them."""
+    tables, count = on_gpu(*blocks.places), blocks.count
+    dense = torch.empty(SIZE, SIZE, device="cuda", dtype=torch.float16)
+
+    def data() -> tuple[Any, ...]:
+        z = torch.empty(count, size, size, device="cuda", dtype=torch.float16)
+        return normal(SIZE, SIZE), normal(SIZE, SIZE), z
+
+    def expected(x: Any, y: Any, z: Any) -> torch.Tensor:
+        return blocks_of(blocks, x.float() @ y.float(), size)
+
+    def cublas(x: Any, y: Any, z: Any) -> Any:
+        torch.mm(x, y, out=dense)
+        return None if torch.cuda.is_current_stream_capturing() else blocks_of(blocks, dense, size)
+
+    ours = {
+        f"{bk}{'' if persistent else ' once'}": Variant(
+            lambda bk=bk: sparse.sdd(size, bk), (count,),
+            lambda x, y, z: [x, y, z, *tables, SIZE, SIZE, SIZE], {"persistent": persistent},
+        )
+        for bk in (64, 128) for persistent in (False, True)
+    }  # fmt: skip
+    flops = 2.0 * count * size * size * SIZE
+    return Case(name, data, expected, 4e-3, ours, {"cuBLAS, dense": cublas}, wanted, flops)
+
+
+def dsd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
+    """A matrix of blocks times a dense one."""
+    starts, columns = on_gpu(*blocks.by_row)
+
+    def data() -> tuple[Any, ...]:
+        x = normal(blocks.count, size, size)
+        z = torch.empty(SIZE, SIZE, device="cuda", dtype=torch.float16)
+        return x, normal(SIZE, SIZE), dense_of(blocks, x), z
+
+    def expected(x: Any, y: Any, whole: Any, z: Any) -> torch.Tensor:
+        return whole.float() @ y.float()
+
+    ours = {
+        f"{bn}x{bk}{'' if persistent else ' once'}": Variant(
+            lambda bn=bn, bk=bk: sparse.dsd(size, bn, bk), (-(-SIZE // bn), SIZE // size),
+            lambda x, y, whole, z: [x, y, z, starts, columns, SIZE], {"persistent": persistent},
+        )
+        for bn in (256, 128) for bk in (64, 128) if bk <= size for persistent in (False, True)
+    }  # fmt: skip
+    flops = 2.0 * blocks.count * size * size * SIZE
+    peers = {"cuBLAS, dense": lambda x, y, whole, z: torch.mm(whole, y, out=z)}
+    return Case(name, data, expected, 4e-3, ours, peers, wanted, flops)
+
+
+def dds(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
+    """A dense matrix times one of blocks."""
+    tables = on_gpu(*blocks.by_column)
+
+    def data() -> tuple[Any, ...]:
+        y = normal(blocks.count, size, size)
+        z = torch.empty(SIZE, SIZE, device="cuda", dtype=torch.float16)
+        return normal(SIZE, SIZE), y, dense_of(blocks, y), z
+
+    def expected(x: Any, y: Any, whole: Any, z: Any) -> torch.Tensor:
+        return x.float() @ whole.float()
+
+    ours = {
+        f"{bm}x{bk}{'' if persistent else ' once'}": Variant(
+            lambda bm=bm, bk=bk: sparse.dds(bm, size, bk), (SIZE // size, -(-SIZE // bm)),
+            lambda x, y, whole, z: [x, y, z, *tables, SIZE, SIZE, SIZE],
+            {"persistent": persistent},
+        )
+        for bm in (256, 128) for bk in (64, 128) if bk <= size for persistent in (False, True)
+    }  # fmt: skip
+    flops = 2.0 * blocks.count * size * size * SIZE
+    peers = {"cuBLAS, dense": lambda x, y, whole, z: torch.mm(x, whole, out=z)}
+    return Case(name, data, expected, 4e-3, ours, peers, wanted, flops)
+
+
+def softmax(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
+    """Along the rows of a matrix of blocks, beside torch on the whole one."""
+    starts, scale = on_gpu(blocks.by_row[0])[0], 0.125
+
+    def data() -> tuple[Any, ...]:
+        x = torch.randn(blocks.count, size, size, device="cuda").half()
+        return x, dense_of(blocks, x, -math.inf), torch.empty_like(x)
+
+    def expected(x: Any, whole: Any, y: Any) -> torch.Tensor:
+        return blocks_of(blocks, torch.softmax(whole.float() * scale, -1).nan_to_num(), size)
+
+    def dense(x: Any, whole: Any, y: Any) -> Any:
+        found = torch.softmax(whole * scale, -1)
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        return blocks_of(blocks, found.nan_to_num(), size)
+
+    ours = {
+        f"{rows} rows w{warps}": Variant(
+            lambda rows=rows: sparse.softmax(size, blocks.most, rows),
+            (size // rows, len(blocks.mask)),
+            lambda x, whole, y: [x, y, starts, scale], {"num_warps": warps},
+        )
+        for rows in (1, 2, 4) for warps in (2, 4, 8)
+    }  # fmt: skip
+    return Case(name, data, expected, 2e-3, ours, {"torch, dense": dense}, wanted)

@@ -1,0 +1,180 @@
+"""The programs of `tileir.testing.workloads` beside their peers on one GPU, in one run.
+
+    python benchmarks/workloads.py GROUP ... [--out FILE.json] [--only TEXT] [--seconds 540]
+
+Groups: `nhwc`, `nchw` and `single` (convolutions of seed 000's Table 1 against cuDNN: f16 with
+channels last and first, f32 without TF32), `shift` (shifted channels beside a shift and a product,
+and the product alone), `sparse` (matrices of blocks beside dense cuBLAS), `quantised` (8 and 4
+bits, scaled dots) and `epilogue` (bias and activations, parts of matrices).
+
+Every variant's result is checked against f32 on fresh random inputs, its output poisoned before;
+what is wrong is named and not measured. Variants run in random order in five rounds; a round's
+figure is the median of launches, each a captured graph with a cold L2. `ratio` is the quickest peer
+by our quickest; `wanted` what it should be at least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+import products
+import torch
+
+import tileir.backend
+from tileir.backend import Options
+from tileir.backend.driver.launch import Kernel
+from tileir.ir import Module
+
+GROUPS = {
+    "nhwc": "workload_convolutions", "nchw": "workload_convolutions",
+    "single": "workload_convolutions", "shift": "workload_shifts", "sparse": "workload_sparse",
+    "quantised": "workload_products", "epilogue": "workload_products",
+}  # fmt: skip
+"""The file that has `cases(group)`."""
+
+Call: TypeAlias = Callable[..., Any]
+
+
+@attrs.frozen(eq=False)
+class Variant:
+    """One of our kernels: its module, grid, what it is launched with of a case's data, options."""
+
+    module: Callable[[], Module]
+    grid: tuple[int, ...]
+    arguments: Callable[..., list[Any]]
+    options: dict[str, Any] = attrs.Factory(dict)
+
+
+@attrs.frozen(eq=False)
+class Case:
+    """One line: `data()` are fresh random inputs, the output last; `expected` the output of them,
+    up to `off` of its largest number. `peers` are functions of the data; `wanted` the ratio asked
+    for, `flops` what the case computes."""
+
+    name: str
+    data: Callable[[], tuple[Any, ...]]
+    expected: Callable[..., torch.Tensor]
+    off: float
+    ours: dict[str, Variant]
+    peers: dict[str, Call]
+    wanted: float = 1.0
+    flops: float = 0.0
+
+
+def compiled(case: Case) -> dict[str, Call]:
+    """Functions of the data by name; what does not compile is said and left out."""
+
+    def one(item: tuple[str, Variant]) -> tuple[str, Any, str]:
+        name, variant = item
+        try:
+            made = tileir.backend.compile(variant.module(), "sm_90a", Options(**variant.options))
+            used = made.metadata
+        except Exception as error:
+            return name, None, f"{type(error).__name__}: {error}"[:200]
+        way = "roles" if made.host is not None else "threads"
+        return name, made, f"{way}, {used.registers} registers, {used.spills} spilled"
+
+    calls: dict[str, Call] = {}
+    with ThreadPoolExecutor(8) as pool:
+        for name, made, text in pool.map(one, case.ours.items()):
+            print(f"  {name}: {text}", flush=True)
+            if made is not None:
+                calls[name] = launched(Kernel(made), case.ours[name])
+    return calls
+
+
+def launched(kernel: Kernel, variant: Variant) -> Call:
+    launch = kernel[variant.grid]
+
+    def call(*data: Any) -> None:
+        launch(*variant.arguments(*data), stream=torch.cuda.current_stream().cuda_stream)
+
+    return call
+
+
+def wrong(case: Case, call: Call) -> str | None:
+    """What is wrong with a result on fresh inputs; None where nothing is."""
+    data = case.data()
+    expected = case.expected(*data)
+    poison(data[-1])
+    try:
+        found = call(*data)
+        torch.cuda.synchronize()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    found = data[-1] if found is None else found
+    bound = case.off * max(1.0, expected.abs().max().item())
+    worst = (found.float() - expected.float()).abs().nan_to_num(math.inf).max().item()
+    return None if worst <= bound else f"off by {worst:.3g}, allowed {bound:.3g}"
+
+
+def poison(output: torch.Tensor) -> None:
+    """Nothing that a kernel leaves out may look right."""
+    output.fill_(math.nan if output.is_floating_point() else -77)
+
+
+def line(case: Case, flush: torch.Tensor) -> dict[str, Any]:
+    """Microseconds of every variant that is right, and the ratio."""
+    print(case.name, flush=True)
+    mine = compiled(case)
+    calls = {**mine, **case.peers}
+    failed = {name: why for name, call in calls.items() if (why := wrong(case, call))}
+    right = {name: call for name, call in calls.items() if name not in failed}
+    times = products.measure(right, case.data(), flush) if right else {}
+    ours = {n: t for n, t in times.items() if n in mine}
+    peers = {n: t for n, t in times.items() if n in case.peers}
+    best, peer = (min(x, key=x.__getitem__, default=None) for x in (ours, peers))
+    ratio = peers[peer] / ours[best] if best and peer else None
+    rate = case.flops / ours[best] / 1e6 if best else 0.0
+    others = ", ".join(f"{n} {t:.1f}" for n, t in peers.items())
+    shown = f"{ratio:.3f} (wanted {case.wanted:.3f})" if ratio else "-"
+    taken = f"{ours[best]:.1f} us by {best}, {rate:.0f} TFLOP/s" if best else "none right"
+    print(f"= {case.name}: {shown}, ours {taken}; {others}", flush=True)
+    for name, why in failed.items():
+        print(f"  wrong: {name}: {why}", flush=True)
+    return {
+        "name": case.name, "us": times, "best": best, "peer": peer, "ratio": ratio,
+        "wanted": case.wanted, "wrong": failed, "ours": sorted(mine),
+    }  # fmt: skip
+
+
+def cases(groups: list[str]) -> Iterator[Case]:
+    """The lines of `groups`."""
+    for group in groups:
+        yield from importlib.import_module(GROUPS[group]).cases(group)
+
+
+def main() -> int:
+    """Measure and print; 1 where a kernel of ours is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("groups", nargs="+", choices=[*GROUPS])
+    parser.add_argument("--out", help="write every figure there, as JSON")
+    parser.add_argument("--only", default="", help="lines whose name has this in it")
+    parser.add_argument("--seconds", type=float, default=540)
+    options = parser.parse_args()
+    end = time.monotonic() + options.seconds
+    flush = torch.empty(128 << 20, device="cuda", dtype=torch.int8)
+    rows: list[dict[str, Any]] = []
+    torch.manual_seed(0)
+    for case in cases(options.groups):
+        if options.only in case.name and time.monotonic() < end:
+            rows.append(line(case, flush))
+            torch.cuda.empty_cache()
+        if options.out:
+            text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
+            Path(options.out).write_text(text)
+    return int(any(name in row["ours"] for row in rows for name in row["wrong"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
