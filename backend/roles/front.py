@@ -17,6 +17,7 @@ from tileir.backend.roles.pingpong import buffer_bytes, pingpong
 from tileir.backend.roles.specialise import SHARED, specialised
 from tileir.backend.roles.split import divided
 from tileir.backend.roles.wanted import Front, Wanted
+from tileir.backend.roles.whole_panels import whole_panels
 from tileir.backend.tma.descriptors import through_descriptors
 from tileir.backend.tma.plan import UNMAPPED
 from tileir.backend.tma.wrapped import unwrap
@@ -56,6 +57,7 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     moved = cast(Function, uniform_steps(invariant).ir)
     found = through_descriptors(unwrap(moved))
     function = cast(Function, found.ir)
+    function = whole_panels(function)
     if wanted.persistent:
         function = persistent(function)
     remarks = list(found.remarks)

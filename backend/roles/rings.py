@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import cast
+from typing import TypeGuard, cast
 
 import attrs
 
@@ -17,7 +17,7 @@ from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
 from tileir.ops.dot import Dot, Precision
-from tileir.ops.shape import Reshape, Trans
+from tileir.ops.shape import ExtractSlice, Reshape, Trans
 from tileir.types import (
     BF16,
     F8E4M3,
@@ -30,7 +30,7 @@ from tileir.types import (
     element_of,
     shape_of,
 )
-from tileir.values import Operand, Value
+from tileir.values import Constant, Operand, Value
 
 HALVES = (F16, BF16)
 """Factors that `wgmma` reads from shared memory either way round (PTX ISA, "Asynchronous Warpgroup
@@ -208,6 +208,9 @@ def _factor(function: Function, dot: Dot, name: str, staged: dict[Op, Staged]) -
     along_k = transposed == (name == "b")
     if not made.swizzle or not (along_k or made.element in HALVES):
         return None
+    asked = shape_of(dot.a.type)[1] if along_k else shape_of(dot.c.type)[name == "b"]
+    if op.block().shape[-1] != asked and (along_k or name == "a"):
+        return None
     return Factor(made, transposed)
 
 
@@ -227,7 +230,15 @@ def _source(function: Function, value: Operand) -> tuple[DescriptorLoad, bool] |
         return None if found is None else (found[0], not found[1])
     if isinstance(op, Reshape) and as_rows(shape_of(op.value.type)) == as_rows(shape_of(op.to)):
         return _source(function, op.value)
-    return None
+    return _source(function, op.value) if _first_columns(op) else None
+
+
+def _first_columns(op: Op | None) -> TypeGuard[ExtractSlice]:
+    """Whether `op` is all rows of a tile, of its first columns."""
+    if not isinstance(op, ExtractSlice) or op.strides is not None:
+        return False
+    rows = shape_of(op.value.type)[:-1] == shape_of(op.to)[:-1]
+    return rows and all(isinstance(x, Constant) and not x.bits for x in op.offsets)
 
 
 def as_rows(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -240,6 +251,7 @@ def _only_dots(function: Function, value: Value) -> bool:
     return all(
         (isinstance(r, Dot) and value is not r.c)
         or (isinstance(r, (Trans, Reshape)) and _only_dots(function, r.result))
+        or (_first_columns(r) and _only_dots(function, r.result))
         for r in uses(function).get(value, ())
     )
 

@@ -287,7 +287,8 @@ def _depth(lowering: Lowering, op: Any, kind: Warpgroup, left: Factor | None, ri
     m, n = shape_of(op.c.type)
     rows, depth = shape_of(op.a.type) if left is None else _turned(left)
     columns, k = _turned(right)
-    if (rows, columns, depth) != (m, n, k) or k % kind.k:
+    enough = columns == n or (columns > n and not right.k_contiguous)
+    if (rows, depth) != (m, k) or not enough or k % kind.k:
         message = f"factors of {rows}x{depth} and {k}x{columns} for sums of {m}x{n}"
         raise lowering.refuse(op, f"{message}, and K a multiple of {kind.k}")
     return k

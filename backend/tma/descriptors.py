@@ -44,7 +44,7 @@ LARGEST = 1 << 28
 """Extents and other numbers that bound indices are less than this, so that sums of few of them do
 not wrap."""
 
-_FARTHEST = (1 << 31) - (1 << 12)
+FARTHEST = (1 << 31) - (1 << 12)
 """Where starts end and extents that nothing bounds: starts are multiples of up to 2^12 still."""
 _CHUNK = 16
 """Bytes that rows of a box are multiples of (CUDA driver API, "Tensor Map")."""
@@ -345,7 +345,7 @@ def _maker(function: Function, op: Any, found: Description) -> list[Op]:
         base = numbers.made(GetElementPtr(base, numbers.write(found.offset)))
     pairs: list[Operand] = []
     for d in found.dimensions:
-        extent = constant(I64, _FARTHEST) if d.extent is None else numbers.write(d.extent)
+        extent = constant(I64, FARTHEST) if d.extent is None else numbers.write(d.extent)
         pairs += [extent, numbers.write(d.stride)]
     block = Tile(kind.element.pointee, found.block(kind.shape))
     numbers.made(MakeDescriptor(base, Descriptor(block), tuple(pairs), location=op.location))
@@ -391,5 +391,5 @@ def _index(numbers: Numbers, dimension: Dimension) -> Operand:
 
 def _narrowed(numbers: Numbers, wide: Operand) -> Operand:
     least = numbers.made(SMax(wide, constant(I64, -(1 << 31))))
-    most = numbers.made(SMin(least, constant(I64, _FARTHEST)))
+    most = numbers.made(SMin(least, constant(I64, FARTHEST)))
     return numbers.made(Trunc(most, to=I32))

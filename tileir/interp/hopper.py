@@ -230,6 +230,9 @@ class HopperMixin(SharedMixin):
         left = self._factor(op, "a", a, op.trans_a)
         right = self._factor(op, "b", b, op.trans_b)
         m, n = shape_of(op.c.type)
+        if not op.trans_b:  # rows may be longer
+            lost = right.undef
+            right = Tensor(right.data[:, :n], None if lost is None else lost[:, :n])
         shapes = left.data.shape, right.data.shape
         if (shapes[0][0], shapes[1][1]) != (m, n) or shapes[0][1] != shapes[1][0]:
             message = f"factors of {shapes[0]} and {shapes[1]} for sums of {(m, n)}"

@@ -254,7 +254,7 @@ class AsyncFence(Op):
 class Wgmma(Op):
     """Begin `a` times `b` plus `c`, as `dot`, by warpgroups of 4 warps, each of its own rows. `b`
     is a slot of a buffer, `a` one or a tile; `trans_a` and `trans_b` say that a slot holds the
-    factor with its dimensions exchanged. The sum is there after `gpu.wgmma_wait`; until then only
+    factor with its dimensions exchanged. Of a `b` with longer rows the first columns count. The sum is there after `gpu.wgmma_wait`; until then only
     another `gpu.wgmma` may take it, as `c`, and nothing may write the slots.
 
     `%d = gpu.wgmma f32<64, 8> %a, %i, %b, %j, %c {trans_b}`, given `f16 addrspace(3)* %a, i32 %i, f16 addrspace(3)* %b, i32 %j, f32<64, 8> %c`

@@ -26,6 +26,15 @@ def test_any_columns(tile: tuple[int, int], more: int) -> None:
     check(arguments, True)
 
 
+@pytest.mark.parametrize("columns", (8, 24, 40, 72, 96, 176, 200))
+def test_rows_of_factors_are_no_panels(columns: int) -> None:
+    for more in (8, 5):
+        arguments = problem(66, columns + more, 72, False)
+        module = matmul(64, columns, 32)
+        SimtExecutor().launch(module, "matmul", (4, 1, 1), arguments, target="sm_90a", seed=columns)
+        check(arguments, False)
+
+
 @pytest.mark.parametrize("tile", ((64, 40), (64, 96), (64, 72)))
 @pytest.mark.parametrize(
     "kinds", ((F16, F32, F32), (BF16, F32, BF16), (F32, F32, F32), (I8, I32, I32)), ids=str
@@ -54,8 +63,9 @@ def test_slots_in_any_order(seed: int) -> None:
 @pytest.mark.parametrize(
     "tile", ((128, 200, 64), (128, 192, 64), (128, 176, 64), (64, 200, 64), (192, 160, 64))
 )
-def test_the_assembler_has_nothing_to_say(tile: tuple[int, int, int]) -> None:
-    made = compile_(matmul(*tile, transposed=True), "sm_90a")
+@pytest.mark.parametrize("transposed", (False, True))
+def test_the_assembler_has_nothing_to_say(tile: tuple[int, int, int], transposed: bool) -> None:
+    made = compile_(matmul(*tile, transposed=transposed), "sm_90a")
     assert "cp.async.bulk.tensor.2d.global.shared::cta" in made.ptx
     assert "st.global" not in made.ptx
     found = made.assembled
