@@ -1,0 +1,324 @@
+"""The gradient of attention against cuDNN and FlashAttention (through torch), one GPU, one run.
+
+    python benchmarks/attention_backward.py [--out FILE.json] [--seconds 500] [--kind f16|bf16]
+
+Ours are the ordinary kernels of `tileir.testing.kernels_backward`: sums of rows, the gradients of
+keys and values, that of queries; the sums of weights come from `tileir.testing.attention`. Tiles
+are chosen for each kernel by itself, and the three launches are measured together, as the peers'
+are. Every result is checked in double precision, with the outputs poisoned before. Batches times
+heads are such that batch * t = 16384 and heads * d = 2048; `--group` heads share one of keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import products
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention as attend
+
+import tileir.backend
+from tileir.backend import Options
+from tileir.backend.driver.launch import Kernel
+from tileir.testing.attention import KEPT, attention
+from tileir.testing.kernels_backward import attention_delta, attention_keys, attention_queries
+
+
+class Block(NamedTuple):
+    """Queries and keys of a tile, and whether blocks work for many tiles."""
+
+    m: int
+    n: int
+    persistent: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}{'' if self.persistent else ' once'}"
+
+
+KEYS = {
+    64: (Block(64, 128), Block(96, 128), Block(64, 192), Block(64, 128, False)),
+    128: (Block(64, 128), Block(48, 128), Block(64, 128, False)),
+}
+QUERIES = {
+    64: (Block(128, 128), Block(192, 64), Block(128, 64), Block(128, 128, False)),
+    128: (Block(128, 64), Block(128, 96), Block(128, 128), Block(128, 96, False)),
+}
+FORWARD = {64: Block(128, 128), 128: Block(128, 128)}
+ROWS = 64
+"""Rows of a block of the kernel of sums of rows."""
+PEERS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+LENGTHS = (512, 2048, 8192, 16384)
+Call = Callable[[], None]
+
+
+class Data(NamedTuple):
+    """What a row of the table is measured on."""
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    g: torch.Tensor
+    o: torch.Tensor
+    sums: torch.Tensor
+    delta: torch.Tensor
+    dq: torch.Tensor
+    dk: torch.Tensor
+    dv: torch.Tensor
+
+    @property
+    def t(self) -> int:
+        return self.q.shape[2]
+
+    @property
+    def scale(self) -> float:
+        """Of scores, to the base 2."""
+        return 1 / math.sqrt(self.q.shape[3]) / math.log(2)
+
+    @property
+    def heads(self) -> tuple[int, int]:
+        """Of queries and of keys, in all batches."""
+        return self.q.shape[0] * self.q.shape[1], self.k.shape[0] * self.k.shape[1]
+
+    @property
+    def group(self) -> int:
+        return self.q.shape[1] // self.k.shape[1]
+
+
+class Kernels(NamedTuple):
+    """Compiled kernels, by tile where there are several."""
+
+    forward: Kernel
+    delta: Kernel
+    keys: dict[Block, Kernel]
+    queries: dict[Block, Kernel]
+
+
+def kernels(kind: str, d: int, causal: bool) -> Kernels:
+    """All kernels of one size of heads; tiles that do not compile are said and left out."""
+    factor, first = products.BUDGET[kind][0], FORWARD[d]
+    forward = attention(first.m, first.n, d, factor, causal=causal, keep=True, grouped=True)
+    return Kernels(
+        Kernel(tileir.backend.compile(forward, "sm_90a", Options())),
+        Kernel(tileir.backend.compile(attention_delta(ROWS, d, factor), "sm_90a", Options())),
+        _tiles("keys", attention_keys, KEYS[d], d, factor, causal),
+        _tiles("queries", attention_queries, QUERIES[d], d, factor, causal),
+    )
+
+
+def _tiles(
+    name: str, make: Any, blocks: tuple[Block, ...], d: int, factor: Any, causal: bool
+) -> dict[Block, Kernel]:
+    found = dict[Block, Kernel]()
+    for block in blocks:
+        module = make(block.m, block.n, d, factor, causal=causal)
+        try:
+            made = tileir.backend.compile(module, "sm_90a", Options(persistent=block.persistent))
+            used = made.metadata
+        except Exception as error:
+            print(f"d {d} {name} {block} {type(error).__name__}: {error}"[:200], flush=True)
+            continue
+        if made.host is not None:
+            what = f"{used.registers} registers {used.spills} spilled"
+            print(f"d {d} {name} {block} {what}", flush=True)
+            found[block] = Kernel(made)
+    return found
+
+
+def inputs(kind: str, d: int, t: int, group: int) -> Data:
+    """Numbers of a normal distribution; outputs are NaN."""
+    torch.manual_seed(t)
+    batch, heads = max(1, 16384 // t), 2048 // d
+    dtype = products.BUDGET[kind][1]
+    many, few = (batch, heads, t, d), (batch, heads // group, t, d)
+    q, k, v, g = (torch.randn(s, device="cuda").to(dtype) for s in (many, few, few, many))
+    rows = (batch, heads, -(-t // KEPT) * KEPT)
+    sums, delta = (torch.full(rows, math.nan, device="cuda") for _ in range(2))
+    dq, dk, dv, o = (torch.full_like(x, math.nan) for x in (q, k, v, q))
+    return Data(q, k, v, g, o, sums, delta, dq, dk, dv)
+
+
+def forward(made: Kernels, x: Data) -> None:
+    """The output and the sums of weights."""
+    block, stream = FORWARD[x.q.shape[3]], torch.cuda.current_stream().cuda_stream
+    arguments = (x.q, x.k, x.v, x.o, x.t, x.scale, x.sums, x.group)
+    made.forward[-(-x.t // block.m), x.heads[0]](*arguments, stream=stream)
+
+
+def delta(made: Kernels, x: Data) -> Call:
+    """The call that sums rows."""
+
+    def call() -> None:
+        stream = torch.cuda.current_stream().cuda_stream
+        made.delta[-(-x.t // ROWS), x.heads[0]](x.o, x.g, x.delta, x.t, stream=stream)
+
+    return call
+
+
+def keys(kernel: Kernel, block: Block, x: Data) -> Call:
+    """The call for the gradients of keys and values."""
+
+    def call() -> None:
+        stream = torch.cuda.current_stream().cuda_stream
+        arguments = (x.q, x.k, x.v, x.g, x.sums, x.delta, x.dk, x.dv, x.t, x.group, x.scale)
+        kernel[-(-x.t // block.n), x.heads[1]](*arguments, stream=stream)
+
+    return call
+
+
+def queries(kernel: Kernel, block: Block, x: Data) -> Call:
+    """The call for the gradient of queries."""
+
+    def call() -> None:
+        stream = torch.cuda.current_stream().cuda_stream
+        arguments = (x.q, x.k, x.v, x.g, x.sums, x.delta, x.dq, x.t, x.group, x.scale)
+        kernel[-(-x.t // block.m), x.heads[0]](*arguments, stream=stream)
+
+    return call
+
+
+def peer(backend: Any, x: Data, causal: bool, side: torch.cuda.Stream) -> Call:
+    """The call for torch's gradients. Its forward runs in `side`, the stream that graphs are
+    captured in, as autograd runs the gradient in the stream of what it is a gradient of."""
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), sdpa_kernel(backend):
+        given = [y.detach().clone().requires_grad_() for y in (x.q, x.k, x.v)]
+        out = attend(*given, is_causal=causal, enable_gqa=x.group > 1)
+    torch.cuda.synchronize()
+
+    def call() -> None:
+        torch.autograd.grad(out, given, x.g, retain_graph=True)
+
+    return call
+
+
+def exact(x: Data, causal: bool) -> dict[str, torch.Tensor]:
+    """The gradients of the first head of keys in double precision, by autograd."""
+    heads = (slice(0, 1), slice(0, x.group)), (slice(0, 1), slice(0, 1))
+    q, g = (y[heads[0]].double() for y in (x.q, x.g))
+    k, v = (y[heads[1]].double().requires_grad_() for y in (x.k, x.v))
+    q.requires_grad_()
+    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
+    if causal:
+        hidden = torch.ones(x.t, x.t, dtype=torch.bool, device="cuda").triu(1)
+        scores = scores.masked_fill(hidden, -math.inf)
+    found = torch.autograd.grad(scores.softmax(-1) @ v, (q, k, v), g)
+    return dict(zip(("dq", "dk", "dv"), found, strict=True))
+
+
+def far(x: Data, wanted: dict[str, torch.Tensor], names: tuple[str, ...]) -> float:
+    """The largest error of outputs, relative to the largest number of each; infinite where one
+    has not been written. Outputs are poisoned again."""
+    worst = 0.0
+    for name in names:
+        found, right = getattr(x, name), wanted[name]
+        part = found[: right.shape[0], : right.shape[1]].double()
+        off = (part - right).abs().max() / right.abs().max()
+        worst = max(worst, math.inf if found.isnan().any() else off.item())
+        found.fill_(math.nan)
+    return worst
+
+
+def candidates(made: Kernels, x: Data) -> dict[str, tuple[Call, tuple[str, ...]]]:
+    """Calls by name, and what they write."""
+    found = {f"keys {b}": (keys(k, b, x), ("dk", "dv")) for b, k in made.keys.items()}
+    return found | {f"queries {b}": (queries(k, b, x), ("dq",)) for b, k in made.queries.items()}
+
+
+def right(made: Kernels, x: Data, causal: bool, unit: float) -> tuple[dict[str, Call], Any]:
+    """The candidates whose results are right, and by how much the others are wrong."""
+    forward(made, x)
+    delta(made, x)()
+    wanted, calls, failed = exact(x, causal), {}, {}
+    for name, (call, outputs) in candidates(made, x).items():
+        call()
+        off = far(x, wanted, outputs)
+        if off <= 8 * unit:
+            calls[name] = call
+        else:
+            failed[name] = off
+    return calls, failed
+
+
+def row(
+    kind: str, d: int, causal: bool, t: int, group: int, made: Kernels, flush: Any, side: Any
+) -> Any:
+    """One line of the table."""
+    x = inputs(kind, d, t, group)
+    calls, failed = right(made, x, causal, products.BUDGET[kind][2])
+    single = products.measure(calls, (), flush)
+    chosen = [
+        min((n for n in single if n.startswith(part)), key=single.__getitem__, default=None)
+        for part in ("keys", "queries")
+    ]
+    together: dict[str, Call] = {}
+    if None not in chosen:
+        parts = [delta(made, x), *(calls[n] for n in chosen if n)]
+        together["ours"] = sequence(parts)
+    for name, backend in PEERS.items():
+        try:
+            together[name] = peer(backend, x, causal, side)
+            together[name]()
+        except RuntimeError as error:
+            together.pop(name, None)
+            print(f"  {name}: {error}"[:120], flush=True)
+    times = products.measure(together, (), flush)
+    flops = 10 * x.heads[0] * t * t * d * (0.5 if causal else 1)
+    rates = {n: flops / us / 1e6 for n, us in times.items()}
+    best = min((us for n, us in times.items() if n in PEERS), default=math.nan)
+    ratio = best / times["ours"] if "ours" in times else None
+    shown = ", ".join(f"{n} {rate:6.0f}" for n, rate in rates.items())
+    print(f"{kind} d {d} {'causal' if causal else 'full'} t {t:6} group {group} TFLOP/s: {shown}, "
+          f"ratio {ratio or math.nan:.3f}, {' '.join(map(str, chosen))}", flush=True)  # fmt: skip
+    for name, off in failed.items():
+        print(f"  wrong: {name}: off by {off}", flush=True)
+    return {"kind": kind, "d": d, "causal": causal, "t": t, "group": group, "us": times,
+            "single": single, "chosen": chosen, "ratio": ratio, "wrong": failed}  # fmt: skip
+
+
+def sequence(calls: list[Call]) -> Call:
+    """One call for all."""
+
+    def call() -> None:
+        for each in calls:
+            each()
+
+    return call
+
+
+def main() -> int:
+    """Measure and print; 1 where a kernel is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out")
+    parser.add_argument("--kind", default="bf16")
+    parser.add_argument("--sizes", default="128,64")
+    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
+    parser.add_argument("--group", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=500)
+    options = parser.parse_args()
+    end, rows = time.monotonic() + options.seconds, []
+    flush = torch.empty(128 << 20, device="cuda", dtype=torch.int8)
+    side = torch.cuda.Stream()
+    torch.cuda.graph.default_capture_stream = side
+    for d in map(int, options.sizes.split(",")):
+        for causal in (False, True):
+            made = kernels(options.kind, d, causal)
+            for t in map(int, options.lengths.split(",")):
+                if time.monotonic() < end:
+                    group, kind = options.group, options.kind
+                    rows.append(row(kind, d, causal, t, group, made, flush, side))
+    if options.out:
+        text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
+        Path(options.out).write_text(text)
+    return int(any(r["wrong"] for r in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
