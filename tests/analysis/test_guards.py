@@ -31,6 +31,8 @@ def test_a_bound_keeps_every_number_that_may_satisfy_it(relation: str) -> None:
             if kept:
                 assert low <= kept[0] and kept[-1] <= high, (fact, other)
                 narrowed += (low, high) != fact
+                if min(fact[0], other[0]) >= 0 and relation != "ne":
+                    assert (low, high) == (kept[0], kept[-1]), (fact, other)
     assert narrowed
 
 

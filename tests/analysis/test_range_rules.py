@@ -116,6 +116,10 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
         ("srem", {"rounding": RemRounding.FLOOR}, [(-9, 3), (0, 7)], (0, 6)),
         ("srem", {"rounding": RemRounding.FLOOR}, [(-9, 3), (-7, -2)], (-6, 0)),
         ("srem", {}, [(0, 100), (1, 7)], (0, 6)),
+        ("srem", {}, [(-100, 100), (1, 7)], (-6, 6)),
+        ("srem", {}, [(0, 100), (1, 1)], (0, 0)),
+        ("srem", {"rounding": RemRounding.FLOOR}, [(0, 100), (-7, -2)], (-6, 0)),
+        ("srem", {"rounding": RemRounding.FLOOR}, [(-9, 9), (-7, 3)], (-6, 6)),
         ("srem", {}, [(-100, -1), (1, 7)], (-6, 0)),
     ],
 )  # fmt: skip

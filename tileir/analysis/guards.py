@@ -100,7 +100,7 @@ def bounded(fact: Range, relation: str, other: Range) -> Range:
         if least < 0 or (low < 0 and relation in ("ugt", "uge")):
             return fact
         if relation in ("ult", "ule"):
-            low, least = max(low, 0), 0
+            low = max(low, 0)
         relation = "s" + relation[1:]
     if relation == "eq":
         low, high = max(low, least), min(high, greatest)

@@ -62,7 +62,7 @@ def to_integer(data: Array, to: DType, *, saturate: bool, is_signed: bool) -> An
         ends = int(low), int(high) - 1
         wide = np.where(whole < low, wide.dtype.type(ends[0]), wide)
         wide = np.where(whole >= high, wide.dtype.type(ends[1]), wide)
-    result = (wide & wide.dtype.type(1)).astype(np.bool_) if bits == 1 else wide.astype(to)
+    result = wide.astype(to)
     return result if saturate else (result, lost)
 
 
