@@ -1,0 +1,131 @@
+"""Where the elements of a thread are, for layouts whose registers, lanes and warps share bits of a
+coordinate, whose steps repeat, and of which threads hold the same."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.lower.conversion import placement, renaming
+from tileir.backend.lower.lowering import Lowering, thread_span
+from tileir.backend.memory.banks import conflicts
+from tileir.backend.simt.machine import SimtThread
+from tileir.backend.simt.memory import Memory
+from tileir.backend.target import target as target_named
+from tileir.builder import Builder
+from tileir.layout import Repeat, layout
+from tileir.layout_tilings import blocked
+from tileir.types import F16, F32, F64, I8, Tile
+
+from .test_layout_conversion import moved, numbers
+
+
+def lowering_of(warps):
+    b = Builder()
+    with b.kernel("k"):
+        pass
+    module = b.module()
+    function = module.functions["k"]
+    thread = SimtThread(32 * warps, (0, 0, 0), (1, 1, 1), Memory(0))
+    return Lowering(module, function, target_named("sm_90"), thread, Contiguity.of(function), {},
+                    {}, warps)  # fmt: skip
+
+
+def swizzled(seed):
+    """A layout of 32 lanes and 4 warps whose bits meet, and that repeats."""
+    chance = random.Random(seed)
+    rows = chance.randrange(2, 6)
+    units = [(1 << i, 0) for i in range(rows)] + [(0, 1 << i) for i in range(9 - rows)]
+    chance.shuffle(units)
+    for i in range(1, len(units)):
+        if chance.random() < 0.5:
+            a, b = units[i], units[chance.randrange(i)]
+            units[i] = a[0] ^ b[0], a[1] ^ b[1]
+    chance.shuffle(units)
+    warps = tuple(units[5:7]) if chance.random() < 0.6 else ()
+    steps = [] if warps else [Repeat("warp", 4, chance.choice((0, 1, None)))]
+    steps += [Repeat("register", chance.choice((1, 2, 3)), d) for d in (0, 1)]
+    own = tuple(units[7:]) if warps else tuple(units[5:])
+    return layout(2, register=own, lane=tuple(units[:5]), warp=warps, repeats=tuple(steps))
+
+
+def coordinates(it, warps):
+    """Per register and dimension, that of every thread, as the layout says."""
+    threads = np.arange(32 * warps)
+    for r in range(it.size("register")):
+        for d in range(it.rank):
+            low = np.full(len(threads), it.coordinate(r % (1 << len(it.register)))[d])
+            high = np.full(len(threads), it.registers[r][d]) - low
+            for axis, index in (("lane", threads % 32), ("warp", threads // 32)):
+                for bit, v in enumerate(it.atom(axis)):
+                    low ^= (index >> bit & 1) * v[d]
+                for digit in it.digits(axis):
+                    high += index // digit.weight % digit.count * digit.step[d]
+            yield r, d, low + high
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_coordinates_whose_bits_meet(seed):
+    it, lowering = swizzled(seed), lowering_of(4)
+    for register, dim, wanted in coordinates(it, 4):
+        assert (lowering.coordinate(it, register, dim).array == wanted).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_coordinates_of_tiles_that_are_cut_in_any_order(seed):
+    chance = random.Random(seed)
+    shape = chance.choice(((48, 20), (7, 64), (12, 100)))
+    it = blocked(shape, chance.choice(((0, 1), (1, 0))), chance.choice((1, 2, 4)), 3)
+    lowering = lowering_of(3)
+    most = [0, 0]
+    for register, dim, wanted in coordinates(it, 3):
+        assert (lowering.coordinate(it, register, dim).array == wanted).all()
+        most[dim] = max(most[dim], int(wanted.max()) - it.registers[register][dim])
+    assert [thread_span(it, d) for d in (0, 1)] == most
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_between_bits_that_meet_and_tiles_in_rows(seed):
+    source = swizzled(seed)
+    shape = source.extents
+    element = (I8, F16, F32, F64)[seed % 4]
+    rows = blocked(shape, ((1, 0), (0, 1))[seed // 4 % 2], 1 << seed % 3, 4)
+    moved(shape, element, source, rows)
+    moved(shape, element, rows, source)
+
+
+def test_registers_that_hold_nothing_come_from_any():
+    """Of a source of one register there is no other."""
+    lanes = tuple((1 << i,) for i in range(5))
+    source, target = layout(1, (), lanes), layout(1, ((32,),), lanes)
+    assert renaming(source, target, (20,)) == [0, 0]
+    assert not any(moved((20,), F32, source, target).values())
+
+
+@pytest.mark.parametrize("bit", range(5))
+def test_what_lanes_hold_goes_to_registers(bit):
+    """Two lanes tell each other what they have: one shuffle, and no other lane's number."""
+    lanes = [(1 << i,) for i in range(5)]
+    both = [(0,) if i == bit else v for i, v in enumerate(lanes)]
+    source = layout(1, (), tuple(lanes))
+    target = layout(1, (lanes[bit],), tuple(both))
+    counts = moved((32,), F32, source, target)
+    assert counts["shuffles"] == 1 and counts["stores"] == 0
+
+
+@pytest.mark.parametrize("size", [(32, 32), (8, 64), (16, 128), (32, 30), (64, 4)], ids=str)
+@pytest.mark.parametrize("element", [I8, F16, F32, F64])
+def test_columns_in_shared_memory_meet_in_few_banks(size, element):
+    """Rows of a multiple of all banks are apart by 16 bytes more."""
+    place = placement(Tile(element, size, blocked(size, (1, 0), 1, 1)))
+    row = size[1] * element.bytes
+    assert place.strides == (row + 16 * (row % 128 == 0), element.bytes)
+    assert place.bytes == size[0] * place.strides[0]
+    column = [place.strides[0] * i if i < size[0] else None for i in range(32)]
+    assert conflicts(column, element.bytes) <= 7 or row % 128
+
+
+def test_numbers_are_those_of_the_layout():
+    it = blocked((4, 8), (1, 0), 1, 1)
+    assert sorted(int(x) for values in numbers(it, (4, 8)) for x in values) == list(range(32))
