@@ -263,6 +263,7 @@ class _Solving:
             host = tuple(s for s in monomial if self.facts.settled((s,)))
             moving = tuple(s for s in monomial if s not in host)
             others.setdefault((*host,), {})[moving] = factor
+        others = _merged(others, _MOST - len(self.strides))
         return starts, [_single(host, moving) for host, moving in others.items()]
 
     def _fitting(self, monomial: Monomial, factor: int, dims: list[int]) -> int | None:
@@ -310,6 +311,26 @@ def _quotient(monomial: Monomial, factor: int, stride: Polynomial) -> Polynomial
     for which in of:
         left.remove(which)
     return Polynomial({tuple(left): factor // by})
+
+
+def _merged(
+    others: dict[Monomial, dict[Monomial, int]], most: int
+) -> dict[Monomial, dict[Monomial, int]]:
+    """`others`, the distances of dimensions that a block has one element of, with what is moved by
+    them, where there are more than `most`: what moves by a multiple of another's distance moves by
+    that one, too."""
+    found = dict(others)
+    for host in sorted(others, key=len, reverse=True):
+        into = [o for o in found if len(o) < len(host) and _contains(host, o)]
+        if len(found) <= most or not into:
+            continue
+        nearest = max(into, key=len)
+        ((rest, _),) = _quotient(host, 1, Polynomial({nearest: 1})).terms.items()
+        merged = dict(found[nearest])
+        for moving, factor in found.pop(host).items():
+            merged[*rest, *moving] = merged.get((*rest, *moving), 0) + factor
+        found[nearest] = merged
+    return found
 
 
 def _single(host: Monomial, moving: Mapping[Monomial, int]) -> Dimension:

@@ -39,11 +39,13 @@ class Filter:
 
 def boxes(height: int, width: int, bn: int, bk: int, filter: Filter, factor: Any = F16) -> Module:
     """`convolution(x, w, y, h, width, oh, ow, c, k)` on a grid of tiles, blocks of k and images: y
-    [n, oh, ow, k] = x [n, h, width, c] * w [rows, columns, c, k]; tiles of `height` x `width`
-    outputs by `bn` channels, in steps of `bk` channels."""
+    [n, oh, ow, k] = x [n, h stride, width stride, c] * w [rows, columns, c, k]; tiles of `height` x
+    `width` outputs by `bn` channels, in steps of `bk` channels. Extents of x are multiples of the
+    stride: which of its rows and columns a tap reads are then one of `stride` for all outputs."""
     b = Builder()
     kinds = {name: _buffer(factor) for name in "xwy"}
     numbers = dict.fromkeys(("h", "width", "oh", "ow", "c", "k"), I32)
+    step = filter.stride
     with b.kernel("convolution", **kinds, **numbers) as (x, w, y, h, wide, oh, ow, c, k):
         across = (ow + (width - 1)) // width
         pid, image = b.program_id(axis=0), b.program_id(axis=2)
@@ -53,11 +55,12 @@ def boxes(height: int, width: int, bn: int, bk: int, filter: Filter, factor: Any
         sums = b.var(b.full((height * width, bn), 0.0, F32))
         with b.for_(0, filter.rows) as r, b.for_(0, filter.columns) as s, b.for_(0, c, bk) as at:
             channels = b.arange(bk) + at
-            i = (rows * filter.stride + r - filter.padding[0])[:, None, None]
-            j = (columns * filter.stride + s - filter.padding[1])[None, :, None]
+            down, right = r - filter.padding[0], s - filter.padding[1]
+            i, j = (rows + down // step)[:, None, None], (columns + right // step)[None, :, None]
             deep = channels[None, None, :]
             inside = (i >= 0) & (i < h) & (j >= 0) & (j < wide) & (deep < c)
-            pixels = (x + (((image * h + i) * wide + j) * c + deep)).load(inside, 0.0)
+            row, column = (image * h + i) * step + down % step, j * step + right % step
+            pixels = (x + ((row * (wide * step) + column) * c + deep)).load(inside, 0.0)
             known = (channels < c)[:, None] & (found < k)[None, :]
             place = ((r * filter.columns + s) * c + channels)[:, None] * k + found[None, :]
             taps = (w + place).load(known, 0.0)

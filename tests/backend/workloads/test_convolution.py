@@ -40,9 +40,11 @@ def case(filter: Filter, size: tuple[int, ...], dtype: Any = np.float16) -> tupl
 @pytest.mark.parametrize("size", ((1, 5, 19, 24, 40), (2, 4, 4, 8, 8)))
 @pytest.mark.parametrize("filter", (SMALL, WIDE, STRIDED), ids=str)
 def test_boxes(filter: Filter, size: tuple[int, ...]) -> None:
-    x, w, y, oh, ow = case(filter, size)
     images, h, width, c, k = size
-    arguments = [x, w, np.zeros(y.shape, np.float16), h, width, oh, ow, c, k]
+    h, width = (n - n % filter.stride for n in (h, width))
+    x, w, y, oh, ow = case(filter, (images, h, width, c, k))
+    extents = [h // filter.stride, width // filter.stride, oh, ow, c, k]
+    arguments = [x, w, np.zeros(y.shape, np.float16), *extents]
     grid = (-(-oh // 4) * -(-ow // 16), -(-k // 32), images)
     agree(convolution.boxes(4, 16, 32, 16, filter), grid, arguments, 2, y, off=2e-3, seeds=1)
 
