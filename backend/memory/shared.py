@@ -171,8 +171,8 @@ class Addresses:
         return within, times(thread, panel, place.panel_bytes)
 
     def _phase(self, row: int) -> int:
-        swizzle = self.place.swizzle
-        return row >> (3 - swizzle) & ((1 << swizzle) - 1)
+        """Of one of eight rows."""
+        return row >> (3 - self.place.swizzle)
 
 
 def times(thread: Any, x: Any, factor: int) -> Any:

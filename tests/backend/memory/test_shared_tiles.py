@@ -1,0 +1,80 @@
+"""Where elements of tiles in shared memory lie: whatever of a place is a thread's and what is
+known, it is one byte offset, and no two elements share it."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tileir.backend.memory.banks import conflicts
+from tileir.backend.memory.shared import Addresses, SharedTile, full_swizzle
+from tileir.backend.simt.machine import Lanes
+from tileir.types import F16, F32, F64, I8
+
+from ..test_coordinates import lowering_of
+
+THREADS = 128
+PLACES = [
+    SharedTile(F16, (32, 64), 1, 3), SharedTile(F16, (64, 16), 0, 3),
+    SharedTile(F32, (16, 32), 1, 2),
+    SharedTile(I8, (16, 32), 1, 1), SharedTile(F64, (8, 4), 1, 0), SharedTile(F32, (16, 24), 1, 0),
+    SharedTile(F16, (32, 128), 1, 3, panel=64), SharedTile(F16, (32, 64), 1, 2, panel=32),
+    SharedTile(F32, (16, 40), 1, 1, base=1024),
+]  # fmt: skip
+
+
+def offset(place, row, column):
+    """The byte of an element: pieces of 16 bytes of a row change places with those that the row's
+    number among eight says."""
+    byte = column * place.element.bytes
+    panel, within = divmod(byte, place.pitch) if place.panel else (0, byte)
+    phase = row >> (3 - place.swizzle) & (1 << place.swizzle) - 1
+    return place.base + panel * place.panel_bytes + row * place.pitch + (within ^ phase * 16)
+
+
+@pytest.mark.parametrize("number", range(len(PLACES)))
+def test_elements_do_not_meet(number):
+    place = PLACES[number]
+    rows, columns = place.shape[place.slow], place.shape[place.fast]
+    found = [offset(place, r, c) for r in range(rows) for c in range(columns)]
+    assert len(set(found)) == rows * columns
+    assert max(found) + place.element.bytes <= place.base + place.bytes
+    assert SharedTile(F32, (8, 8), 1, 0).base == 0
+
+
+@pytest.mark.parametrize(("rows_known", "columns_known"), list(product((False, True), repeat=2)))
+@pytest.mark.parametrize("number", range(len(PLACES)))
+def test_of_threads_and_constants(number, rows_known, columns_known):
+    """`at` adds what is known while compiling to what threads have."""
+    place, lowering = PLACES[number], lowering_of(4)
+    rows, columns = place.shape[place.slow], place.shape[place.fast]
+    random, size = np.random.default_rng(number), place.element.bytes
+    for step in (1,) if columns_known else (1, 2, max(1, 16 // size), columns // 2):
+        mine = [np.zeros(THREADS, np.int32), np.zeros(THREADS, np.int32)]
+        if not rows_known:
+            mine[0] = random.integers(0, rows // 8, THREADS).astype(np.int32) * 8
+        if not columns_known:
+            mine[1] = random.integers(0, columns // step, THREADS).astype(np.int32) * step
+        bits = 0
+        for c in mine[1]:
+            bits |= int(c) * size
+        made = Addresses(lowering, place, None if rows_known else Lanes(mine[0]),
+                         None if columns_known else Lanes(mine[1]), None, bits)  # fmt: skip
+        for row in (0, 1, 6, rows - 1) if rows_known else (0, 3, 7):
+            for column in range(0, columns - int(mine[1].max()), 1 + columns // 24):
+                handle, constant = made.at(row, column)
+                found = handle.array.astype(np.int64) + constant
+                wanted = [offset(place, int(r) + row, int(c) + column)
+                          for r, c in zip(*mine, strict=True)]  # fmt: skip
+                assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize("element", [I8, F16, F32, F64])
+@pytest.mark.parametrize("columns", [16, 32, 64, 128, 24, 40])
+def test_eight_rows_at_one_column_meet_in_no_bank(element, columns):
+    swizzle = full_swizzle(element, (64, columns), 1)
+    place = SharedTile(element, (64, columns), 1, swizzle)
+    pieces = place.pitch // 16
+    assert swizzle == min(3, (pieces & -pieces).bit_length() - 1)
+    at = [offset(place, r, 0) if r < 8 else None for r in range(32)]
+    assert conflicts(at, 16) == 0 or pieces < 8
