@@ -116,7 +116,7 @@ def binary(frame: Frame, kind: type[ast.operator], left: Any, right: Any) -> Any
 def _known(function: Callable[..., Any], *operands: Any) -> Any:
     try:
         return function(*operands)
-    except (ArithmeticError, TypeError, ValueError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise KernelError(str(error)) from None
 
 

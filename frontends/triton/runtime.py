@@ -147,7 +147,9 @@ class JITFunction:
     ) -> tuple[dict[str, Any], dict[str, Any], Specialization]:
         """Options, arguments by name, and what they are compiled for."""
         options = {k: v for k, v in named.items() if k in OPTIONS}
-        bound = self._bound(arguments, {k: v for k, v in named.items() if k not in OPTIONS})
+        own = self.source.signature.parameters
+        passed = {k: v for k, v in named.items() if k in own or k not in OPTIONS}
+        bound = self._bound(arguments, passed)
         return options, bound, self._specialized(bound, options)
 
     def warmup(self, *arguments: Any, grid: Any, **named: Any) -> Module:

@@ -60,9 +60,22 @@ def cast(x: Tensor, to: Kind, *, rounding: str | None = None) -> Tensor:
         return Tensor(x.expr, to)
     if isinstance(to, PointerType) or isinstance(old, PointerType):
         return _cast_pointer(x, to)
+    known = _same_number(x, to)
+    if known is not None:
+        return known
     signed = old.signed if old.is_int() else to.signed
     options = {} if rounding is None else {"rounding": rounding}
     return Tensor(x.expr.to(to.element, signed=signed, **options), to)
+
+
+def _same_number(x: Tensor, to: DType) -> Tensor | None:
+    """An integer known while compiling at a type that holds it too; None for all else."""
+    if not isinstance(x.number, int) or not to.is_int() or to.is_bool():
+        return None
+    try:
+        return literal(x.builder, int(x.number), to, x.shape)
+    except KernelError:
+        return None
 
 
 def _cast_pointer(x: Tensor, to: Kind) -> Tensor:

@@ -67,6 +67,21 @@ def test_loops_count_down_and_unrolled_ones_leave_their_last_number(on: str) -> 
 
 
 @triton.jit
+def wide_bounds(out, first, last):
+    count = tl.full((), 0, tl.int64)
+    for i in range(first.to(tl.int64) * 32, last, -32):
+        count += i
+    tl.store(out, count)
+
+
+def test_a_loop_of_wide_bounds_counts_down() -> None:
+    out = np.zeros(1, np.int64)
+    for first, last in ((3, 0), (2, 96), (0, -33), (3, 96)):
+        wide_bounds[(1,)](out, first, last)
+        assert out[0] == sum(range(first * 32, last, -32))
+
+
+@triton.jit
 def shifted(offsets: tl.constexpr, by: tl.constexpr):
     return offsets * by.value
 
@@ -133,6 +148,24 @@ def test_raise_is_an_error_where_it_is_reached() -> None:
 
 
 @triton.jit
+def merged(x, down: tl.constexpr = tl.core.CONSTEXPR_0):
+    tl.static_assert(tl.standard._log2(x.shape[0]) == 3)
+    return tl.bitonic_merge(x, 0, down)
+
+
+@triton.jit
+def falls_and_rises(out):
+    i = tl.arange(0, 8)
+    tl.store(out + i, merged(tl.where(i < 4, 7 - 2 * i, 2 * i - 8)))
+
+
+def test_parts_of_sorting_networks() -> None:
+    out = np.zeros(8, np.int32)
+    falls_and_rises[(1,)](out)
+    assert out.tolist() == list(range(8))
+
+
+@triton.jit
 def overlapping(out, n, W: tl.constexpr):
     gdc_wait()
     tl.static_assert(num_threads() == 32 * num_warps() and num_warps() == W)
@@ -194,6 +227,25 @@ def test_names_of_the_newest_language() -> None:
 
 
 @triton.jit
+def told_twice(out, num_warps: tl.constexpr):
+    tl.store(out, num_warps)
+
+
+def test_an_option_of_the_launch_may_be_a_parameter_too() -> None:
+    out = np.zeros(1, np.int32)
+    told_twice[(1,)](out, num_warps=2)
+    assert out[0] == 2
+    module = told_twice.warmup(out, num_warps=8, grid=(1,))
+    assert module.kernel().attributes["num_warps"] == 8
+
+
+@triton.jit
+def too_far_in_a_tuple(x):
+    two = 1, 2
+    tl.store(x, two[2])
+
+
+@triton.jit
 def lengths(x):
     tl.store(x, len(tl.load(x)))
 
@@ -219,7 +271,15 @@ def squeezed_too_far(x):
 
 
 @pytest.mark.parametrize(
-    "kernel", [lengths, unknown_type, mapped_in_pairs, unequal_descriptor, squeezed_too_far]
+    "kernel",
+    [
+        lengths,
+        unknown_type,
+        mapped_in_pairs,
+        unequal_descriptor,
+        squeezed_too_far,
+        too_far_in_a_tuple,
+    ],
 )
 def test_what_means_nothing_has_a_place(kernel: Any) -> None:
     with pytest.raises(TileirError) as caught:
