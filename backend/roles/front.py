@@ -16,6 +16,7 @@ from tileir.backend.roles.persist import persistent
 from tileir.backend.roles.pingpong import buffer_bytes, pingpong
 from tileir.backend.roles.specialise import SHARED, specialised
 from tileir.backend.roles.split import divided
+from tileir.backend.roles.swap import swap
 from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.roles.whole_panels import whole_panels
 from tileir.backend.tma.descriptors import through_descriptors
@@ -55,7 +56,7 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     kernel = _with_plain_dots(linked.functions[name])
     invariant = cast(Function, licm(cse(kernel)).ir)
     moved = cast(Function, uniform_steps(invariant).ir)
-    found = through_descriptors(unwrap(moved))
+    found = through_descriptors(swap(unwrap(moved)))
     function = cast(Function, found.ir)
     function = whole_panels(function)
     if wanted.persistent:

@@ -33,8 +33,10 @@ ROWS, COLUMNS, DEPTH = (72, 64, 1, 130, 40), (24, 16, 40, 8, 13, 60), (40, 16, 4
 def program(traits: Traits) -> Program:
     """The kernel of `traits`, with what it is run on."""
     factor, total = ELEMENTS[traits["element"][0] % len(ELEMENTS)]
-    bm = (64, 64, 128, 192)[traits["tile"][0] % 4]
-    bn, bk = (16, 32, 8, 64, 96, 48)[traits["tile"][1] % 6], (16, 32, 64)[traits["tile"][2] % 3]
+    bm = (64, 64, 128, 192, 40, 24)[traits["tile"][0] % 6]
+    bn = (16, 32, 8, 64, 96, 48, 72, 88)[traits["tile"][1] % 8]
+    bn = 64 if bm < 64 else bn  # a product that is computed transposed
+    bk = (16, 32, 64)[traits["tile"][2] % 3]
     bk *= {8: 2, 16: 1, 32: 1}[factor.bits]
     m, n, k = (
         sizes[traits["shape"][i] % len(sizes)] for i, sizes in enumerate((ROWS, COLUMNS, DEPTH))
