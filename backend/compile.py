@@ -163,7 +163,7 @@ def _started(module: Module, name: str, machine: Target, options: Options, room:
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
     wanted = Wanted(
         options.stages or 0, warps, room, options.persistent is not False, bool(options.pingpong),
-        options.unmapped,
+        unmapped=options.unmapped, turns=options.turns is not False,
     )  # fmt: skip
     split = options.split or module.functions[name].attributes.get("split", 1)
     return with_roles(module, name, attrs.evolve(wanted, split=int(cast(int, split))))

@@ -23,7 +23,8 @@ class Options:
     for the dots, where the program allows it (None and True); `num_warps` then counts those that
     multiply, `stages` is the slots between them. `persistent`: a block of such a kernel works for
     many program instances. `pingpong`: two warpgroups take these in turns, one writes its result
-    while the other multiplies.
+    while the other multiplies. `turns`: warpgroups that make factors of products from products, as
+    attention does, begin them in turns (None and True).
     `unmapped`: by parameter of such a kernel, descriptors taken apart, the bytes that rows of
     tensors there are multiples of where they are not for tensor maps, else 0: threads load and
     store those.
@@ -45,6 +46,7 @@ class Options:
     roles: bool | None = None
     persistent: bool | None = None
     pingpong: bool | None = None
+    turns: bool | None = None
     unmapped: tuple[int, ...] = ()
     split: int | None = None
     watch_waits: bool = False

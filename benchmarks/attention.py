@@ -1,11 +1,14 @@
 """Attention forward against cuDNN and FlashAttention (through torch), one GPU, one run.
 
-    python benchmarks/attention.py [--out FILE.json] [--seconds 500] [--kind f16|bf16]
+    python benchmarks/attention.py [--out FILE.json] [--seconds 500] [--kind f16|bf16|f8]
+        [--sizes 128,64,96,256] [--lengths 512,2048] [--group 4]
 
-Our kernel is the ordinary `tileir.testing.kernels.attention`: pointers, masks, two loops and
-two dots, online softmax. Every result is checked against torch with the output poisoned before.
-Batches times heads are such that batch * t = 16384 and heads * d = 2048. Variants run in random
-order in five rounds; a round's figure is the median of its launches, each with a cold L2.
+Our kernel is the ordinary `tileir.testing.attention.attention`: pointers, masks, a loop and two
+dots, online softmax. Every result is checked against torch with the output poisoned before.
+Batches times heads are such that batch * t = 16384 and heads * d = 2048; of `--group` heads of
+queries each shares keys and values. Variants run in random order in five rounds; a round's figure
+is the median of its launches, each with a cold L2. `f8`: e4m3 factors and bf16 results, values as
+[d, t], against the peers on the same numbers in bf16, for torch has no other.
 """
 
 from __future__ import annotations
@@ -26,37 +29,53 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 import tileir.backend
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
-from tileir.testing.kernels import attention
+from tileir.builder import BF16, F8E4M3
+from tileir.testing.attention import attention
 
 
 class Block(NamedTuple):
-    """Rows and keys of a tile, and whether blocks work for many tiles."""
+    """Rows and keys of a tile, whether blocks work for many tiles, whether warpgroups begin
+    products in turns."""
 
     m: int
     n: int
     persistent: bool = True
+    turns: bool = True
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}{'' if self.persistent else ' once'}"
+        way = "" if self.persistent else " once"
+        return f"{self.m}x{self.n}{way}{'' if self.turns else ' at will'}"
 
 
 BLOCKS = {
-    64: (Block(192, 128), Block(128, 128), Block(192, 96), Block(128, 128, False)),
-    96: (Block(128, 96), Block(128, 128), Block(128, 64)),
-    128: (Block(128, 128), Block(128, 96), Block(128, 64), Block(128, 128, False)),
-    256: (Block(128, 64), Block(128, 48), Block(64, 64)),
+    64: (Block(192, 128), Block(128, 128), Block(192, 128, turns=False), Block(128, 128, False)),
+    96: (Block(128, 96), Block(128, 128), Block(192, 96), Block(128, 96, turns=False)),
+    128: (Block(128, 128), Block(128, 128, turns=False), Block(128, 64), Block(128, 128, False)),
+    256: (Block(128, 64), Block(128, 48), Block(128, 64, turns=False)),
+}
+BLOCKS_OF_8_BITS = {
+    64: (Block(192, 64), Block(128, 128), Block(192, 96)),
+    96: (Block(128, 96),),
+    128: (Block(128, 128), Block(128, 96), Block(128, 128, turns=False)),
+    256: (Block(128, 64),),
 }
 PEERS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 LENGTHS = (512, 2048, 8192, 16384)
+ROUNDING = {"f16": 2**-11, "bf16": 2**-8, "f8": 2**-5}
+"""The unit of rounding of results, or of weights where it is larger."""
 
 
-def kernels(kind: str, d: int, causal: bool) -> dict[Block, Kernel]:
+def kernels(kind: str, d: int, causal: bool, group: int) -> dict[Block, Kernel]:
     """Kernels by tile; what does not compile is said and left out."""
-    factor, found = products.BUDGET[kind][0], dict[Block, Kernel]()
-    for block in BLOCKS[d]:
-        module = attention(block.m, block.n, d, factor, causal=causal)
+    found = dict[Block, Kernel]()
+    eight = kind == "f8"
+    for block in (BLOCKS_OF_8_BITS if eight else BLOCKS)[d]:
+        factor, result = (F8E4M3, BF16) if eight else (products.BUDGET[kind][0], None)
+        module = attention(
+            block.m, block.n, d, factor, result, causal=causal, grouped=group > 1, turned=eight
+        )
         try:
-            options = Options(roles=True, persistent=block.persistent)
+            options = Options(roles=True, persistent=block.persistent, turns=block.turns)
             made = tileir.backend.compile(module, "sm_90a", options)
             used = made.metadata
         except Exception as error:
@@ -68,50 +87,67 @@ def kernels(kind: str, d: int, causal: bool) -> dict[Block, Kernel]:
     return found
 
 
-def ours(kernel: Kernel, block: Block, scale: float) -> Any:
-    """A function of (q, k, v, o) that launches `kernel`."""
+def ours(kernel: Kernel, block: Block, scale: float, group: int, factors: Any = None) -> Any:
+    """A function of (q, k, v, o) that launches `kernel`, on `factors` in place of the first three
+    where they are given."""
 
     def call(q: Any, k: Any, v: Any, o: Any) -> None:
         batch, heads, t, _ = q.shape
         stream = torch.cuda.current_stream().cuda_stream
-        kernel[-(-t // block.m), batch * heads](q, k, v, o, t, scale, stream=stream)
+        given = factors or (q, k, v)
+        more = (group,) if group > 1 else ()
+        kernel[-(-t // block.m), batch * heads](*given, o, t, scale, *more, stream=stream)
 
     return call
 
 
-def timed(backend: Any, causal: bool) -> Any:
+def timed(backend: Any, causal: bool, group: int) -> Any:
     """A function of (q, k, v, o) that calls torch, which makes its own result."""
 
     def call(q: Any, k: Any, v: Any, o: Any) -> None:
         with sdpa_kernel(backend):
-            attend(q, k, v, is_causal=causal)
+            attend(q, k, v, is_causal=causal, enable_gqa=group > 1)
 
     return call
 
 
-def row(kind: str, d: int, causal: bool, t: int, made: dict[Block, Kernel], flush: Any) -> Any:
+def tensors(kind: str, shape: tuple[int, ...], group: int) -> tuple[Any, Any]:
+    """q, k, v and o as the peers take them, and the factors as ours do where these differ."""
+    fewer = (shape[0], shape[1] // group, *shape[2:])
+    dtype = products.BUDGET["bf16" if kind == "f8" else kind][1]
+    q, k, v = (torch.randn(s, device="cuda").to(dtype) for s in (shape, fewer, fewer))
+    if kind != "f8":
+        return (q, k, v, torch.full_like(q, math.nan)), None
+    low = tuple(x.to(torch.float8_e4m3fn) for x in (q, k, v))
+    q, k, v = (x.to(dtype) for x in low)
+    turned = low[2].view(torch.uint8).mT.contiguous().view(torch.float8_e4m3fn)
+    return (q, k, v, torch.full_like(q, math.nan)), (*low[:2], turned)
+
+
+def row(
+    kind: str, d: int, causal: bool, t: int, made: dict[Block, Kernel], flush: Any, group: int
+) -> Any:
     """One line of the table."""
     torch.manual_seed(t)
-    shape = (max(1, 16384 // t), 2048 // d, t, d)
-    dtype, unit = products.BUDGET[kind][1:]
-    q, k, v = (torch.randn(shape, device="cuda").to(dtype) for _ in range(3))
-    o = torch.full_like(q, math.nan)
-    data, scale = (q, k, v, o), 1 / math.sqrt(d) / math.log(2)
+    shape = (max(1, 16384 // t), 2048 // d // group * group, t, d)
+    data, factors = tensors(kind, shape, group)
+    (q, k, v, o), scale = data, 1 / math.sqrt(d) / math.log(2)
     part = (slice(0, 1), slice(0, 1))
     exact = attend(*(x[part].float() for x in (q, k, v)), is_causal=causal)
     calls, failed = {}, {}
     for block, kernel in made.items():
         o.fill_(math.nan)
-        ours(kernel, block, scale)(*data)
+        call = ours(kernel, block, scale, group, factors)
+        call(*data)
         off = (o[part].float() - exact).abs().max().item()
-        if off <= 4 * unit and not o.isnan().any():
-            calls[str(block)] = ours(kernel, block, scale)
+        if off <= 4 * ROUNDING[kind] and not o.isnan().any():
+            calls[str(block)] = call
         else:
             failed[str(block)] = off
     for name, backend in PEERS.items():
         try:
-            timed(backend, causal)(*data)
-            calls[name] = timed(backend, causal)
+            timed(backend, causal, group)(*data)
+            calls[name] = timed(backend, causal, group)
         except RuntimeError:
             continue
     times = products.measure(calls, data, flush)
@@ -126,8 +162,10 @@ def row(kind: str, d: int, causal: bool, t: int, made: dict[Block, Kernel], flus
           flush=True)  # fmt: skip
     for name, off in failed.items():
         print(f"  wrong: {name}: off by {off}", flush=True)
-    return {"kind": kind, "d": d, "causal": causal, "t": t, "us": times, "best": best,
-            "ratio": ratio, "wrong": failed}  # fmt: skip
+    return {
+        "kind": kind, "d": d, "group": group, "causal": causal, "t": t, "us": times, "best": best,
+        "ratio": ratio, "wrong": failed,
+    }  # fmt: skip
 
 
 def main() -> int:
@@ -137,16 +175,17 @@ def main() -> int:
     parser.add_argument("--kind", default="bf16")
     parser.add_argument("--sizes", default="128,64")
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
+    parser.add_argument("--group", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=500)
     options = parser.parse_args()
     end, rows = time.monotonic() + options.seconds, []
     flush = torch.empty(128 << 20, device="cuda", dtype=torch.int8)
     for d in map(int, options.sizes.split(",")):
         for causal in (False, True):
-            made = kernels(options.kind, d, causal)
+            made = kernels(options.kind, d, causal, options.group)
             for t in map(int, options.lengths.split(",")):
                 if time.monotonic() < end:
-                    rows.append(row(options.kind, d, causal, t, made, flush))
+                    rows.append(row(options.kind, d, causal, t, made, flush, options.group))
     if options.out:
         text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
         Path(options.out).write_text(text)

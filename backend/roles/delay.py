@@ -12,14 +12,14 @@ from tileir.ops.groups import PassTurn
 from tileir.passmanager.registry import Outcome, pass_
 
 
-@pass_("delay")
-def delay(function: Function) -> Outcome:
+@pass_("delay", choices={"turns": (True, False)})
+def delay(function: Function, *, turns: bool = True) -> Outcome:
     """Let the last product of a round run beside what the next round does before it.
 
     A loop that makes the first factor of a product from another product, as attention does, keeps
     the tensor cores waiting while threads compute. Here every round begins its first product, then
-    the last product of the round before, and computes while that one runs. Warpgroups begin theirs
-    in turns, so that one computes while the products of another run. The first round is written
+    the last product of the round before, and computes while that one runs. With
+    `turns` warpgroups begin theirs in turns, so that one computes while the products of another run. The first round is written
     out before the loop, the last product behind it (Shah et al. 2024, "FlashAttention-3", section
     3). Sums whose rows are multiplied by factors of their own are left as they are by warps whose
     factors are 1 (`gpu.scale`).
@@ -117,8 +117,8 @@ def delay(function: Function) -> Outcome:
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         found = chain(function, loops(function).by_header[header])
         if found is not None:
-            function, count = delayed(function, found), count + 1
-    function = _beginning(function) if count else function
+            function, count = delayed(function, found, turns=turns), count + 1
+    function = _beginning(function) if count and turns else function
     return Outcome(function, (), {"products delayed": count} if count else {})
 
 

@@ -24,14 +24,15 @@ from tileir.values import Operand, Value
 Env = dict[Value, Operand]
 
 
-def delayed(function: Function, chain: Chain) -> Function:
-    """`function` with the last product of `chain` beside what the next round does before it."""
-    return _Delaying(function, chain).function_()
+def delayed(function: Function, chain: Chain, *, turns: bool) -> Function:
+    """`function` with the last product of `chain` beside what the next round does before it, begun
+    by warpgroups in `turns`."""
+    return _Delaying(function, chain, turns=turns).function_()
 
 
 class _Delaying:
-    def __init__(self, function: Function, chain: Chain) -> None:
-        self.function, self.chain = function, chain
+    def __init__(self, function: Function, chain: Chain, *, turns: bool) -> None:
+        self.function, self.chain, self.turns = function, chain, turns
         self.header, self.latch = function.blocks[chain.header], function.blocks[chain.latch]
         self.labels: dict[str, str] = {}
         for name in ("rounds", "round", "last", "behind"):
@@ -122,13 +123,13 @@ class _Delaying:
         the first one of the round is waited for."""
         chain, ops = self.chain, list[Op]()
         for op in block.ops[:-1]:
-            if op.results and op.results[0] is chain.first.value:
+            if self.turns and op.results and op.results[0] is chain.first.value:
                 ops.append(TakeTurn())
             if op is chain.first:
                 begin = (x for x in chain.late if not self._after(x))
                 ops += [self._copied(x, env, *product) for x in begin]
                 first = cast(WgmmaWait, copy_op(op, env))
-                ops += [PassTurn(), first.evolve(pending=1)]
+                ops += [*([PassTurn()] if self.turns else []), first.evolve(pending=1)]
             elif op not in chain.late and op not in chain.following:
                 ops.append(copy_op(op, env))
         return ops

@@ -77,7 +77,7 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
         why = remark("TIR0653", f"no roles: {made}", kernel.location)
         return Front(module, (*remarks, why))
     loading, multiplying, starting = made
-    late = cast(Function, delay(cast(Function, overlap(multiplying).ir)).ir)
+    late = cast(Function, delay(cast(Function, overlap(multiplying).ir), turns=wanted.turns).ir)
     late = cast(Function, late_waits(simplify_cfg(dce(peephole(late)))).ir)
     late = cast(Function, early_loads(late).ir)
     functions = {f.name: f for f in (loading, late, starting)}

@@ -21,6 +21,8 @@ class Wanted:
     pingpong: bool = False
     split: int = attrs.field(default=1, kw_only=True)
     """Blocks of a cluster that share the depth of products."""
+    turns: bool = attrs.field(default=True, kw_only=True)
+    """Whether warpgroups begin chained products in turns."""
     unmapped: tuple[int, ...] = ()
     """By parameter, as `tileir.backend.tma.plan.UNMAPPED` says."""
 

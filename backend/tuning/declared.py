@@ -19,7 +19,7 @@ from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.passmanager.registry import lookup
 
-PASSES = ("roles", "split", "async-pipeline", "coalesce")
+PASSES = ("roles", "split", "delay", "async-pipeline", "coalesce")
 """The passes of the compiler's pipeline that have meta-parameters."""
 
 SWITCHES = {
