@@ -20,7 +20,7 @@ _VECTOR_BYTES = 16
 """The widest access of one thread (PTX ISA, ld: .v4.b32)."""
 _LANES = 32
 _STAGED = "gpu.local_load"
-_REMOTE = "gpu.remote_load"
+_REMOTE, _SCATTER = "gpu.remote_load", "gpu.remote_scatter"
 
 
 @attrs.define
@@ -48,9 +48,7 @@ class Anchors:
             shape_of(op.inputs[0].type) for op in self.function.ops if op.mnemonic == "reduce"
         }
         wishes = [self._wish(op) for op in accesses(self.function)]
-        wishes += [
-            _remote(op.results[0].type) for op in self.function.ops if op.mnemonic == _REMOTE
-        ]
+        wishes += [_wide(op.results[0].type) for op in _slices(self.function)]
         for shape, order, width in wishes:
             found = self._orders.setdefault(shape, {})
             found[order] = found.get(order, 0) + width
@@ -115,8 +113,15 @@ class Anchors:
         return shape, order, min(self.contiguity.width(op, fast), _per_access(pointer.type))
 
 
-def _remote(kind: object) -> tuple[Vector, Vector, int]:
-    """What reading the shared memory of another block wishes: few accesses."""
+def _slices(function: Function) -> Iterator[Op]:
+    """The ops that read what blocks of a cluster have for each other."""
+    scattered = any(op.mnemonic == _SCATTER for op in function.ops)
+    reading = (_REMOTE, _STAGED) if scattered else (_REMOTE,)
+    return (op for op in function.ops if op.mnemonic in reading)
+
+
+def _wide(kind: object) -> tuple[Vector, Vector, int]:
+    """What reading a tile from shared memory wishes: few accesses."""
     assert isinstance(kind, Tile) and isinstance(kind.element, Scalar)
     return kind.shape, row_major(len(kind.shape)), max(1, _VECTOR_BYTES // kind.element.bytes)
 

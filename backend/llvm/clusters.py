@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tileir.backend.llvm.hopper import Handle, LlvmHopper
 from tileir.types import Element
 
@@ -39,6 +41,11 @@ class LlvmClusters(LlvmHopper):
         self, element: Element, count: int, offset: Handle, rank: Handle
     ) -> list[Handle]:
         return self._load(element, count, f"ptr addrspace(7) {self._mapped(offset, rank)}", False)
+
+    def store_remote(
+        self, element: Element, offset: Handle, rank: Handle, values: Sequence[Handle]
+    ) -> None:
+        self._store(element, f"ptr addrspace(7) {self._mapped(offset, rank)}", values, False)
 
     def _mapped(self, offset: Handle, rank: Handle) -> Handle:
         """Where byte `offset` of the shared memory of block `rank` is."""

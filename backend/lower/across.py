@@ -39,6 +39,13 @@ class Across(Protocol):
         all of them. The block must have begun, and may not end before."""
         ...
 
+    def store_remote(
+        self, element: Element, offset: Handle, rank: Handle, values: Sequence[Handle]
+    ) -> None:
+        """Neighbours to byte `offset` of the shared memory of block `rank`, aligned to all of
+        them. The block must have begun, and may not end before."""
+        ...
+
     def arrive_remote(self, offset: Handle, rank: Handle, when: Handle | None) -> None:
         """The thread arrives at the barrier at `offset` in block `rank` where the i1 `when` holds;
         what it has seen, those see that come behind `remote_wait`."""

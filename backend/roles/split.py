@@ -22,12 +22,12 @@ from tileir.ops.cluster import (
     ClusterRank,
     ClusterWait,
     RemoteArrive,
-    RemoteLoad,
+    RemoteScatter,
     RemoteWait,
 )
 from tileir.ops.control import Branch, Return
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import LocalStore, SharedAlloc
+from tileir.ops.gpu import LocalLoad, SharedAlloc
 from tileir.ops.hopper import MBarrierAlloc
 from tileir.passes.dce import dce
 from tileir.passes.edges import fresh_label, map_edges
@@ -44,9 +44,9 @@ _FEWEST_ROWS = 8
 def split(module: Module, *, ranks: int = 2) -> Outcome:
     """Let the blocks of a cluster share the steps of a kernel's products.
 
-    Of `ranks` blocks, block r takes steps r, r + `ranks`, ... of the loop that has all dots, and
-    lays its sums into shared memory. Each then adds up a slice of rows of all sums, in the order
-    of ranks, so that the result is the same whenever it is computed, and writes what follows from
+    Of `ranks` blocks, block r takes steps r, r + `ranks`, ... of the loop that has all dots. Each
+    has a slice of the rows of all sums in its shared memory and adds these up, in the order of
+    ranks, so that the result is the same whenever it is computed, and writes what follows from
     it (Tillet's thesis, section 4.2: three-dimensional algorithms).
 
     before{ranks=2}:
@@ -76,21 +76,20 @@ def split(module: Module, *, ranks: int = 2) -> Outcome:
 
         define kernel void @product(f32* %a, f32* %b, f32* %c, i32 %k) {cluster = 2} {
         entry:
-          %0 = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 16, 16], swizzle = 2}
+          %0 = gpu.shared_alloc f32 addrspace(3)* {shape = [2, 8, 16], swizzle = 2}
           %1 = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 2}
-          %2 = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 2}
           gpu.cluster_arrive
           gpu.cluster_wait
-          %3 = gpu.cluster_rank i32
+          %2 = gpu.cluster_rank i32
           %d = make_descriptor tensor_desc<f32<16, 16>> %a, [i32 16, %k], [%k, i32 1]
           %e = make_descriptor tensor_desc<f32<16, 16>> %b, [%k, i32 16], [i32 16, i32 1]
-          %4 = make_descriptor tensor_desc<f32<8, 16>> %c, [i32 16, i32 16], [i32 16, i32 1]
-          %5, _ = icmp (i1, i1) %k, 268435456 {predicate = slt}
-          assume %5
-          %6 = mul i32 %3, 16
+          %3 = make_descriptor tensor_desc<f32<8, 16>> %c, [i32 16, i32 16], [i32 16, i32 1]
+          %4, _ = icmp (i1, i1) %k, 268435456 {predicate = slt}
+          assume %4
+          %5 = mul i32 %2, 16
           br loop
         loop:
-          %i = phi i32 [%6, entry], [%j, body]
+          %i = phi i32 [%5, entry], [%j, body]
           %sum = phi f32<16, 16> [0.0, entry], [%more, body]
           %test, _ = icmp (i1, i1) %i, %k {predicate = slt}
           cond_br %test, body, gather
@@ -101,18 +100,14 @@ def split(module: Module, *, ranks: int = 2) -> Outcome:
           %j = add i32 %i, 32
           br loop
         gather:
-          gpu.local_store %sum, %0, 0
+          gpu.remote_scatter %sum, %0, %2 {blocks = 2}
           gpu.remote_arrive %1, 0
           gpu.remote_wait %1, 0, 0
-          %7 = mul i32 %3, 8
-          %8 = gpu.remote_load f32<8, 16> %0, 0, 0, %7
-          %9 = gpu.remote_load f32<8, 16> %0, 0, 1, %7
-          %sum.1 = fadd f32<8, 16> %8, %9
-          gpu.remote_arrive %2, 0
-          %10 = xor i32 0, 1
-          descriptor_store %4, %sum.1, %7, 0
-          %11 = xor i32 %10, 1
-          gpu.remote_wait %2, 0, %11
+          %6 = mul i32 %2, 8
+          %7 = gpu.local_load f32<8, 16> %0, 0
+          %8 = gpu.local_load f32<8, 16> %0, 1
+          %sum.1 = fadd f32<8, 16> %7, %8
+          descriptor_store %3, %sum.1, %6, 0
           ret
         }
     """
@@ -159,6 +154,7 @@ class _Splitting:
         self.totals = {v: Value(Tile(_element(v), (rows, _columns(v))), v.name) for v in found.sums}
         self.buffers = [self._buffer(v) for v in found.sums]
         self.staged, self.drained = (MBarrierAlloc(BARRIERS, arrivals=ranks) for _ in range(2))
+        self.again = found.loop.depth > 1
         self.label = fresh_label("gather", function.blocks)
 
     def function(self) -> Function:
@@ -178,11 +174,11 @@ class _Splitting:
         return cleaned.evolve(attributes={**made.attributes, ATTRIBUTE: self.ranks})
 
     def _buffer(self, value: Value) -> SharedAlloc:
-        """Room for all rows of a sum."""
-        element, shape = _element(value), shape_of(value.type)
+        """Room for a slice of a sum, as every block has it."""
+        element, shape = _element(value), (self.rows, _columns(value))
         swizzle = full_swizzle(element, shape, 1)
         kind = pointer(element, AddressSpace.SHARED)
-        return SharedAlloc(kind, shape=(1, *shape), swizzle=swizzle)
+        return SharedAlloc(kind, shape=(self.ranks, *shape), swizzle=swizzle)
 
     def _gathering(self, function: Function, exit_: Successor, cut: Sliced) -> Function:
         """The function with a block between its loop and what follows, and with slices there."""
@@ -204,19 +200,20 @@ class _Splitting:
 
     def _shared(self) -> list[Op]:
         """What is there before anything else: memory that the blocks of the cluster reach."""
-        memory: list[Op] = [*self.buffers, self.staged, self.drained]
+        memory: list[Op] = [*self.buffers, self.staged, *[self.drained] * self.again]
         return [*memory, ClusterArrive(), ClusterWait(), self.rank]
 
     def _meeting(self, block: Block, state: State) -> tuple[list[Op], State]:
-        """A block; sums are laid out, read by all, and given back before they are written again
-        and before the block ends."""
+        """A block; rows of sums go to where they are added up. Where a block works for many
+        instances, they come after those of the last one were read, and before the block ends all
+        have been."""
         (parity,), ops = state, list[Op]()
         zero = constant(I32, 0)
         if block.label == self.label:
             ops = self._gathered(parity)
             turned = inverse(parity, ops)
             return [*ops, *block.ops], (turned,)
-        if isinstance(block.terminator, Return):
+        if self.again and isinstance(block.terminator, Return):
             before = inverse(parity, ops)
             waiting = RemoteWait(self.drained.result, zero, before)
             return [*block.ops[:-1], *ops, waiting, block.terminator], state
@@ -228,7 +225,7 @@ class _Splitting:
         if self.found.loop.depth > 1:
             ops.append(RemoteWait(self.drained.result, zero, inverse(parity, ops)))
         ops += [
-            LocalStore(v, b.result, zero)
+            RemoteScatter(v, b.result, self.rank.result, blocks=self.ranks)
             for v, b in zip(self.found.sums, self.buffers, strict=True)
         ]
         ops += [
@@ -238,7 +235,8 @@ class _Splitting:
         ]
         for value, buffer in zip(self.found.sums, self.buffers, strict=True):
             self._total(value, buffer, ops)
-        ops.append(RemoteArrive(self.drained.result, zero))
+        if self.again:
+            ops.append(RemoteArrive(self.drained.result, zero))
         return ops
 
     def _total(self, value: Value, buffer: SharedAlloc, ops: list[Op]) -> None:
@@ -246,10 +244,7 @@ class _Splitting:
         total = self.totals[value]
         adds = cast(Any, lookup("add" if _element(value).is_integer else "fadd"))
         parts = [
-            RemoteLoad(
-                buffer.result, constant(I32, 0), constant(I32, r), self.start.result, total.type
-            )
-            for r in range(self.ranks)
+            LocalLoad(buffer.result, constant(I32, rank), total.type) for rank in range(self.ranks)
         ]
         ops += parts
         so_far = parts[0].result

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from tileir.backend.layouts.anchors import run
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule
-from tileir.backend.memory.shared import Window, times
+from tileir.backend.memory.shared import CHUNK, SharedTile, Window, added, times
 from tileir.backend.memory.windows import load_window
 from tileir.backend.rules.gpu import buffer
 from tileir.backend.rules.hopper import barrier_of
@@ -43,6 +45,48 @@ def _remote_load(lowering: Lowering, op: Any) -> list[Fragment]:
         return [load_window(lowering, window, op.result.type, rank)]
 
 
+def _remote_scatter(lowering: Lowering, op: Any) -> list[Fragment]:
+    thread, place, kind = lowering.thread, buffer(lowering, op, op.buffer), op.value.type
+    rows = kind.shape[0] // op.blocks
+    if place.shape != (rows, kind.shape[1]) or place.fast != 1 or place.panel:
+        raise lowering.refuse(op, f"slots of {place.shape} for rows of {kind} by {op.blocks}")
+    layout, values = kind.layout, lowering.fragment(op.value)
+    width = min(run(layout, 1), CHUNK // kind.element.bytes)
+    start = times(thread, lowering.scalar(op.slot), place.bytes)
+    for register in range(0, layout.size("register"), width):
+        inside = lowering.inside(layout, kind.shape, register)
+        if inside == "false":
+            continue
+        row, column = (lowering.coordinate(layout, register, dim) for dim in (0, 1))
+        rank = thread.binary("udiv", I32, row, thread.integer(rows))
+        within = thread.binary("urem", I32, row, thread.integer(rows))
+        at = added(thread, [start, _swizzled(thread, place, within, column)])
+        part = values[register : register + width]
+        thread.when(inside or "true", (), _storing(thread, kind.element, at, rank, part))
+    return []
+
+
+def _storing(
+    thread: Any, element: Any, at: Any, rank: Any, values: Fragment
+) -> Callable[[], list[Any]]:
+    def store() -> list[Any]:
+        thread.store_remote(element, at, rank, values)
+        return []
+
+    return store
+
+
+def _swizzled(thread: Any, place: SharedTile, row: Any, column: Any) -> Any:
+    """The byte where an element of a slot lies."""
+    byte = times(thread, column, place.element.bytes)
+    if place.swizzle:
+        phase = thread.binary("lshr", I32, row, thread.integer(3 - place.swizzle))
+        mask = thread.integer((1 << place.swizzle) - 1)
+        phase = times(thread, thread.binary("and", I32, phase, mask), CHUNK)
+        byte = thread.binary("xor", I32, byte, phase)
+    return added(thread, [thread.integer(place.base), byte, times(thread, row, place.pitch)])
+
+
 def _remote_arrive(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, where = lowering.thread, barrier_of(lowering, op, op.barrier, op.index)
     thread.barrier()
@@ -63,6 +107,7 @@ RULES: dict[str, Rule] = {
     "gpu.cluster_arrive": _arrive,
     "gpu.cluster_wait": _wait,
     "gpu.remote_load": _remote_load,
+    "gpu.remote_scatter": _remote_scatter,
     "gpu.remote_arrive": _remote_arrive,
     "gpu.remote_wait": _remote_wait,
 }

@@ -118,6 +118,15 @@ class AcrossBlocks:
             view.read_at(base + bytes_of(at[held], found.itemsize))
         return self.made(found, element)
 
+    def store_remote(self, element: Element, offset: Any, rank: Any, values: Sequence[Any]) -> None:
+        size, at = element.bytes, offset.array.astype(np.int64)
+        self.memory.check_aligned(at, size * len(values), self.active)
+        for peer in np.unique(rank.array[self.active]).tolist():
+            held, memory = self.active & (rank.array == peer), self._peer(peer)
+            for i, value in enumerate(values):
+                where = memory.poke(at + i * size, value.array, held)
+                self.crewman.view.write_at(peer * memory.shared_bytes + where)
+
     def _peer(self, rank: int) -> Any:
         peers = self.peers or (self.memory,)
         if not 0 <= rank < len(peers):

@@ -183,6 +183,15 @@ class Memory:
         raw = np.ascontiguousarray(self.shared[at].reshape(-1, np.dtype(dtype).itemsize))
         return raw.view(dtype)[:, 0]
 
+    def poke(self, offset: Array, values: Array, held: Array) -> Array:
+        """Write `values` to `offset` where `held`, as another block does; the bytes."""
+        at, threads = self._shared_bytes(offset, values.dtype.itemsize, held)
+        wanted = np.ascontiguousarray(values[held]).view(np.uint8).reshape(-1)
+        self.shared[at] = wanted
+        self.touched.landed(at, threads, self.shared[at], wanted)
+        self.written[at] = True
+        return at
+
     def load_shared(self, offset: Array, dtype: Any, held: Array, is_bool: bool) -> Array:
         """What lies at `offset`; reading what another thread wrote since the last barrier, or
         nobody ever wrote, is an error."""

@@ -162,8 +162,12 @@ class View:
 
     def write(self, at: Array) -> None:
         """Threads write. Raises RaceError."""
-        self.order.check_write(self, self.base + at)
-        self.order.wrote(self.agent, self.clock, self.base + at, threads=True)
+        self.write_at(self.base + at)
+
+    def write_at(self, at: Array) -> None:
+        """Threads write bytes of any block. Raises RaceError."""
+        self.order.check_write(self, at)
+        self.order.wrote(self.agent, self.clock, at, threads=True)
 
     def fence(self) -> None:
         """What threads wrote that this role comes after is seen by units beside them."""
@@ -198,14 +202,18 @@ class View:
         self.order.read(self, self.base + at)
 
     def check_leave(self) -> None:
-        """Raise RaceError where another block has read a byte of this one, and need not have by
-        now, when the block ends."""
+        """Raise RaceError where another block has accessed a byte of this one, and need not have
+        by now, when the block ends."""
         order, mine = self.order, self._mine()
+        at, does = np.arange(mine.start, mine.stop), f"{self.name} ends with"
+        here = np.array([*(home == order.homes[self.agent] for home in order.homes), True])
+        wrote = order.writer[mine]
+        late = ~here[wrote] & (order.written[mine] > self.of(wrote))
+        order.refuse(late, at, wrote, does, "wrote")
         for agent, clocks in order.reads.items():
-            if order.homes[agent] != order.homes[self.agent]:
+            if not here[agent]:
                 late = clocks[mine] > self.known.get(agent, 0)
-                at = np.arange(mine.start, mine.stop)
-                order.refuse(late, at, np.full(len(at), agent), f"{self.name} ends with", "read")
+                order.refuse(late, at, np.full(len(at), agent), does, "read")
 
 
 def _join(into: dict[int, int], other: dict[int, int]) -> None:

@@ -10,7 +10,7 @@ a step of their loops takes the longest of
     traffic         r * bytes of the step / the processor's share of the L2's bandwidth
     latency         a memory access, divided by the steps that run ahead (`stages - 1`)
 
-where blocks of a cluster share an instance they meet, and read each other's sums, behind its steps;
+where blocks of a cluster share an instance they meet, and send each other sums, behind its steps;
 and the whole no less than the arrays take from memory, once. Rates are published peaks
 of dense arithmetic; `_LAUNCH` and the latencies are fits: products of 2048x2048xK on one H200
 took 8 us and 10.3 us more per 1024 of K, of which 9.3 us are the peak rate's.
@@ -45,9 +45,9 @@ and of several."""
 _MAPPED = 1.2
 """How much more of the L2's bandwidth copies by tensor maps get than those of threads."""
 
-_MEETING, _REMOTE = 1.5e-6, 32.0
-"""Seconds in which blocks of a cluster meet before and behind what they read of each other, and
-bytes of that a cycle and processor; neither is fitted."""
+_MEETING, _REMOTE = 1.2e-6, 32.0
+"""Seconds in which blocks of a cluster meet, where they begin and where they exchange sums, and
+bytes that they send each other a cycle and processor; neither is fitted."""
 
 _SPILL = 0.02
 """Part of the time that a word of registers beyond the limit adds per thread, and at most 4."""
@@ -78,7 +78,7 @@ class Use:
     its threads, where they differ, and None where all have the same; `alone`: whether a processor
     runs one block, which takes instance after instance; `mapped`: whether what it reads is copied
     by tensor maps; `turns`: whether one group of warps writes while another multiplies; `cluster`:
-    blocks that share an instance, each of which reads `remote` bytes of others' shared memory."""
+    blocks that share an instance, each of which sends `remote` bytes to others' shared memory."""
 
     warps: int
     shared: int

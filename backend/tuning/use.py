@@ -35,8 +35,8 @@ def use_of(done: Staged, machine: Target, work: Work) -> Use:
     limit = min(done.registers or machine.max_registers, by_block, machine.max_registers)
     plain = Use(done.num_warps, done.memory.size, words, max(slots, default=1), limit=limit)
     kernel = last.functions[done.kernel]
-    read = [op.results[0].type for f in functions for op in _named(f, "gpu.remote_load")]
-    remote = float(sum(kind.size * kind.element.bytes for kind in read))
+    sent = [op.value.type for f in functions for op in _named(f, "gpu.remote_scatter")]
+    remote = float(sum(kind.size * kind.element.bytes for kind in sent))
     plain = attrs.evolve(plain, cluster=ranks(last, kernel), remote=remote)
     roles = _named(kernel, "gpu.role")
     if roles:

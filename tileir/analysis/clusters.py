@@ -12,8 +12,9 @@ SIZES = (1, 2, 4, 8, 16)
 
 ARRIVE, WAIT = "gpu.cluster_arrive", "gpu.cluster_wait"
 RANKED = frozenset(
-    {"gpu.cluster_rank", ARRIVE, WAIT, "gpu.remote_load", "gpu.remote_arrive", "gpu.remote_wait"}
-)
+    {"gpu.cluster_rank", ARRIVE, WAIT, "gpu.remote_load", "gpu.remote_scatter",
+     "gpu.remote_arrive", "gpu.remote_wait"}
+)  # fmt: skip
 """Ops that know of ranks."""
 
 

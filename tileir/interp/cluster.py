@@ -141,6 +141,16 @@ class ClusterMixin(HopperMixin):
         undef = found.undef[part]
         return Tensor(found.data[part].copy(), undef.copy() if undef.any() else None)
 
+    def remote_scatter(self, op: Any, value: Tensor, buffer: Tensor, slot: Tensor) -> None:
+        """Rows of a tile into a slot of every rank."""
+        if op.blocks != self.ranks:
+            raise fail("TIR0521", op, f"the cluster has {self.ranks} blocks", self)
+        rows = len(value.data) // op.blocks
+        for rank in range(op.blocks):
+            part = slice(rank * rows, (rank + 1) * rows)
+            undef = None if value.undef is None else value.undef[part]
+            self._put(op, self._of(op, buffer, rank), slot, value.data[part], undef)
+
     def remote_arrive(self, op: Any, barrier: Tensor, index: Tensor) -> None:
         """One arrival at the barrier of every rank."""
         for rank in range(self.ranks):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.effects import Effects
-from tileir.field import operand, result_type
+from tileir.field import INT, attribute, operand, result_type
 from tileir.op import Op, op
 from tileir.ops.gpu import BUFFER, T, check_buffer, check_element
 from tileir.ops.hopper import BARRIER, INDEX
@@ -90,6 +90,34 @@ class RemoteLoad(Op):
 
     def evaluate(self, machine: Any, buffer: Any, slot: Any, rank: Any, row: Any) -> Any:
         return machine.remote_load(self, buffer, slot, rank, row)
+
+
+@op("gpu.remote_scatter")
+class RemoteScatter(Op):
+    """Share the rows of `value` among the `blocks` of the cluster: block r has rows r n and behind,
+    n of them, in a slot of the same buffer. Threads see them behind the `gpu.remote_wait` for an
+    arrival of this block.
+
+    `gpu.remote_scatter %x, %b, %i {blocks = 4}`, given `f32<64, 32> %x, f32 addrspace(3)* %b, i32 %i`
+    """  # noqa: E501 - an example is one line
+
+    value: Operand = operand(T)
+    buffer: Operand = operand(BUFFER)
+    slot: Operand = operand(INDEX)
+    blocks: int = attribute(INT)
+    effects_ = Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        check_buffer(self, self.buffer.type)
+        check_element(self, element_of(self.value.type))
+        shape = shape_of(self.value.type)
+        if self.blocks < 1 or len(shape) != 2 or shape[0] % self.blocks:
+            message = f"{self.blocks} blocks cannot share the rows of {self.value.type}"
+            raise self.fail("TIR0112", message, "value")
+
+    def evaluate(self, machine: Any, value: Any, buffer: Any, slot: Any) -> Any:
+        return machine.remote_scatter(self, value, buffer, slot)
 
 
 @op("gpu.remote_arrive")

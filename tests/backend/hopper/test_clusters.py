@@ -10,7 +10,7 @@ import pytest
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.backend.simt.fiber import Fiber
-from tileir.errors import CompileError, InterpretError
+from tileir.errors import CompileError, InterpretError, TileirError
 from tileir.interp import interpret
 from tileir.textual import parse
 
@@ -127,6 +127,49 @@ def test_what_the_interpreter_reports(name: str, code: str) -> None:
     with pytest.raises(InterpretError, match=code):
         for seed in range(8):
             run(text.replace(line, instead), seed, interpreted)
+
+
+SCATTERED = CLUSTER.replace("shape = [1, 16, 32]", "shape = [4, 4, 32]").replace(
+    "gpu.local_store %x, %b, 0", "gpu.remote_scatter %x, %b, %r {blocks = 4}"
+)
+for _rank in range(4):
+    SCATTERED = SCATTERED.replace(
+        f"gpu.remote_load f32<4, 32> %b, 0, {_rank}, %row", f"gpu.local_load f32<4, 32> %b, {_rank}"
+    )
+MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
+SCATTERED = SCATTERED.replace("  gpu.remote_scatter", f"{MEET}  gpu.remote_scatter")
+
+
+@pytest.mark.parametrize("launch", [by_threads, interpreted])
+def test_rows_that_are_sent(launch: Any) -> None:
+    for seed in range(4):
+        four(SCATTERED, seed, launch)
+    made = compile_kernel(parse(SCATTERED), "sm_90a")
+    assert "st.shared::cluster" in made.ptx and made.assembled.stack == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "message"),
+    [
+        ("%b, %r {blocks", "%b, 0 {blocks", "writes byte|nobody wrote"),
+        (f"blocks = 4}}\n{MEET}", "blocks = 4}\n", "reads byte|nobody wrote|at its end|ends with"),
+    ],
+)
+def test_rows_that_nothing_orders(line: str, instead: str, message: str) -> None:
+    assert SCATTERED.count(line) == 1
+    for seed in range(4):
+        with pytest.raises(AssertionError, match=message):
+            four(SCATTERED.replace(line, instead), seed, by_threads)
+
+
+def test_rows_that_cannot_be_shared() -> None:
+    with pytest.raises(TileirError, match="TIR0112"):
+        parse(SCATTERED.replace("blocks = 4", "blocks = 5"))
+    fewer = SCATTERED.replace("blocks = 4", "blocks = 2")
+    with pytest.raises(InterpretError, match="the cluster has 4 blocks"):
+        four(fewer, 1, interpreted)
+    with pytest.raises(CompileError, match="slots of"):
+        compile_kernel(parse(fewer), "sm_90a")
 
 
 def test_ranks_that_race() -> None:
