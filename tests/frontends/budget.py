@@ -25,3 +25,6 @@ PART = 500
 """Sources with mistakes of one test, which take a seed of `SEEDS`."""
 
 SEEDS = range(4 * SCALE)
+
+SOURCES = PART * len(SEEDS)
+"""Sources with mistakes of a frontend in all."""

@@ -1,12 +1,13 @@
 """Generated programs with generated schedules against numpy."""
 
 import numpy as np
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tileir.builder.contraction import Index
 from tileir.frontends import te
 
 from ...builder.contraction.oracle import contracted
+from ..budget import PROGRAMS
 
 REDUCERS = {"sum": te.sum, "product": te.prod, "max": te.max, "min": te.min}
 STEPS = {
@@ -120,7 +121,7 @@ class Case:
                 stage.split(axis, self.draw(st.sampled_from([1, 3, 8])))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@PROGRAMS
 @given(st.data())
 def test_generated_programs(data):
     case = Case(data.draw)

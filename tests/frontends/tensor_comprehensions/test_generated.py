@@ -3,10 +3,12 @@
 import itertools
 
 import numpy as np
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tileir.builder.contraction import Affine, Index, affine
 from tileir.frontends.tensor_comprehensions import CompilationError, parse
+
+from ..budget import PROGRAMS
 
 JOIN = {"+": np.add, "*": np.multiply, "max": np.maximum, "min": np.minimum}
 NEUTRAL = {"+": 0.0, "*": 1.0, "max": -np.inf, "min": np.inf}
@@ -116,7 +118,7 @@ class Case:
         )  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, database=None)
+@PROGRAMS
 @given(st.data())
 def test_generated_statements(data):
     case = Case(data.draw)

@@ -1,12 +1,13 @@
 """Generated functions against numpy: contractions point by point, definitions as arrays."""
 
 import numpy as np
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tileir.builder.contraction import Affine, Bound, Index, affine
 from tileir.frontends.tile import parse
 
 from ...builder.contraction.oracle import contracted, values_of
+from ..budget import PROGRAMS
 
 AGGREGATIONS = {"+": "sum", "*": "product", ">": "max", "<": "min"}
 BINARY = {
@@ -97,7 +98,7 @@ def listed(position):
     return ", ".join(str(affine(p)) for p in position)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@PROGRAMS
 @given(st.data())
 def test_generated_functions(data):
     case = Case(data.draw)
