@@ -1,6 +1,7 @@
 """Matrix products by warpgroups and tensor maps against cuBLAS (through torch), one GPU, one run.
 
     python benchmarks/products.py [--out FILE.json] [--groups square,skinny] [--seconds 500]
+    python benchmarks/products.py --groups odd --ways NN,NT     rows that no tensor map can have
 
 Our kernels are the ordinary program `tileir.testing.kernels.matmul`: pointers, masks, a loop and a
 dot. Every tile shape is compiled once, checked at small sizes with every edge, and at each size
@@ -93,6 +94,15 @@ TILES = (
     *(Tile(128, 128, 64, persistent=False, split=s) for s in (2, 4)), Tile(64, 64, 64, split=4),
 )  # fmt: skip
 
+ODD = (
+    Tile(128, 256, 64), Tile(128, 192, 64), Tile(128, 128, 64), Tile(64, 256, 64),
+    Tile(128, 200, 64), Tile(128, 200, 64, persistent=False), Tile(128, 176, 64), Tile(64, 128, 64),
+    Tile(192, 160, 64), Tile(128, 160, 64, persistent=False), Tile(64, 64, 64, persistent=False),
+    Tile(64, 128, 64, persistent=False), Tile(40, 64, 64, persistent=False), Tile(40, 128, 64),
+    Tile(40, 64, 128, persistent=False), Tile(40, 128, 64, persistent=False),
+)  # fmt: skip
+"""Tiles for the group `odd`, which is compiled once more for every way that rows are aligned."""
+
 GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "square": tuple((n, n, n) for n in (512, 1024, 2048, 4096, 8192)),
     "skinny": tuple((1760, n, 1760) for n in (16, 32, 64, 128, 256, 512, 1024, 1760)),
@@ -101,7 +111,11 @@ GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
         (2048, 7000, 2048), (35, 8457, 4096), (5124, 700, 2560),
     ),
     "shallow": ((512, 512, 512), (2048, 512, 512), (512, 512, 2048), (64, 64, 16384)),
-    "odd": ((3001, 5003, 701), (3001, 5000, 704)),
+    "odd": (
+        (3001, 5003, 701), (3001, 5000, 704), (35, 8457, 4096), (5124, 700, 2560),
+        (1760, 1760, 1760), (2048, 2052, 2052), (2048, 2050, 2050), (2049, 2049, 2049),
+        (4096, 4100, 4096), (4096, 4096, 4098),
+    ),
     "large": ((16384, 16384, 16384),),
 }  # fmt: skip
 SMALL = ((1, 8, 8), (64, 64, 64), (72, 200, 136), (130, 264, 520), (400, 528, 720))
@@ -170,6 +184,23 @@ def tiles_of(kind: str) -> tuple[Tile, ...]:
     if depth is None:
         return TILES
     return tuple(dict.fromkeys(tile._replace(k=depth) for tile in TILES if tile.n != 144))
+
+
+def suited(problem: Problem, kernels: dict[Tile, Kernel], size: tuple[int, int, int]) -> None:
+    """Compile what a size asks for, where no tensor map can have its rows."""
+    m, n, k = size
+    shapes = ((m, k), (n, k) if problem.transposed else (k, n), (m, n))
+    wide = sum(32 * rows * columns for rows, columns in shapes)
+    numbers = (1 << 30, (1 << 30) + wide, (1 << 30) + 2 * wide, m, n, k, 1, 1, 1)
+
+    def one(kernel: Kernel) -> None:
+        host = kernel.compiled.host
+        if host is None or host.resolved(numbers[: host.arguments]) is not None:
+            return
+        kernel.suited(host.unmapped(numbers[: host.arguments])).compiled.metadata  # noqa: B018
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, kernels.values()))
 
 
 def ours(kernel: Kernel, tile: Tile, size: tuple[int, int, int]) -> Callable[..., None]:
@@ -374,12 +405,14 @@ def main() -> int:
     for kind in options.kinds.split(","):
         for way in options.ways.split(","):
             problem = Problem(kind, way == "NT" or kind in OTHERS)
-            kernels = compiled(problem, tiles_of(kind)[: options.tiles], options.watch)
+            tiles = ODD if options.groups == "odd" else tiles_of(kind)
+            kernels = compiled(problem, tiles[: options.tiles], options.watch)
             count += len(kernels)
             kernels = checked(problem, kernels)
             count -= len(kernels)
             for size in (s for g in options.groups.split(",") for s in GROUPS[g]):
                 if time.monotonic() < end:
+                    suited(problem, kernels, size)
                     rows.append(row(problem, size, kernels, flush))
     if options.out:
         Path(options.out).write_text(json.dumps({"device": device(), "rows": rows}, indent=1))
