@@ -21,6 +21,7 @@ from tileir.backend.tma.host import host_values
 from tileir.backend.tma.plan import unit_of
 from tileir.ir import AttributeValue, Block, Function, Module, Parameter, Visibility
 from tileir.op import Op
+from tileir.ops.cluster import ClusterWait
 from tileir.ops.control import Return
 from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
 from tileir.ops.dot import Dot
@@ -357,10 +358,12 @@ class _Making:
         registers = (_FETCHING if fetching else _REGISTERS)[self.groups]
         given = tuple(captured)
         name, warps = self.function.name, 4 * self.groups
+        waits = [op for op in shared if isinstance(op, ClusterWait)]
         ops = [
             *_host_ops(self.function),
-            *shared,
+            *(op for op in shared if op not in waits),
             Role(f"{name}.load", given, first=warps, warps=LOADING, registers=registers[0]),
+            *waits,
             Role(f"{name}.math", given, first=0, warps=warps, registers=registers[1]),
             Join(),
             Return(),

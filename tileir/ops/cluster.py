@@ -37,7 +37,7 @@ class ClusterRank(Op):
 class ClusterArrive(Op):
     """All threads of the block say that they came here; what they did before comes before what
     others of the cluster do behind the `gpu.cluster_wait` that follows. The kernel alone does it,
-    while it has no roles.
+    while it has no roles; it may start some before it waits.
 
     `gpu.cluster_arrive`
     """

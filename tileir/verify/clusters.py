@@ -73,7 +73,7 @@ def _fault(role: bool, op: Op, state: _State) -> str | None:
     if op.mnemonic in (ARRIVE, WAIT):
         if role:
             return "a kernel alone meets other blocks, and not its roles"
-        if roles:
+        if roles and op.mnemonic == ARRIVE:
             return "roles may run: gpu.join comes before"
     if op.mnemonic == ARRIVE and arrived:
         return "the block may have arrived before, and not have waited"
