@@ -278,7 +278,7 @@ def _fed(function: Function, value: Value, *, transposed: bool) -> list[tuple[Do
 
 def _worth(dot: Dot) -> bool:
     """Whether the dot can take its factors from registers: by `mma`, or both from buffers."""
-    return len(dot.c.type.shape) == 2 and element_of(dot.a.type).bits >= 8  # type: ignore[union-attr]
+    return element_of(dot.a.type).bits >= 8  # type: ignore[union-attr]
 
 
 def _zero(other: Operand | None) -> bool:

@@ -159,6 +159,19 @@ def test_products_of_many_matrices_stay():
     np.testing.assert_array_equal(sums[1], sums[0])
 
 
+def test_products_of_four_bits_stay():
+    text = PRODUCT.format(**PLAIN).replace("f16", "i4").replace("f32", "i32").replace("0.0", "0")
+    module = parse(text)
+    assert print_module(run(module, "async-pipeline").module) == print_module(module)
+    eight = parse(text.replace("i4", "i8"))
+    assert "gpu.shared_alloc" in print_module(run(eight, "async-pipeline").module)
+
+
+def test_a_load_that_nothing_reads_stays():
+    found = piped({"load": PLAIN["load"] + "\n  %unused = load f16<32, 32> %pb"})
+    assert print_module(found.module).count("gpu.shared_alloc") == 2
+
+
 def test_limits_of_registers_are_what_is_allotted():
     """In eights, one less than which the assembler may use, so that as many blocks fit."""
     limits = set()
