@@ -55,7 +55,8 @@ def attention(
             with b.if_(at + bn > whole):
                 seen = left[None, :].broadcast_to(bm, bn)
                 if causal:
-                    seen = seen & (here[None, :].broadcast_to(bm, bn) <= rows.broadcast_to(bm, bn))
+                    behind = b.smin(rows + 1, b.full((bm, 1), t, I32)).broadcast_to(bm, bn)
+                    seen = here[None, :].broadcast_to(bm, bn) < behind
                 scores.set(b.select(seen, scores.get(), b.full((bm, bn), _NEVER, F32)))
             level = _level(b, most.get(), scores.get(), scale, slack)
             below = (-level)[:, None].broadcast_to(bm, bn)
