@@ -21,6 +21,7 @@ from tileir.backend.compile import staged
 from tileir.backend.options import Options
 from tileir.backend.simt import machine as simt
 from tileir.backend.target import target
+from tileir.backend.tma.plan import UNMAPPED
 from tileir.interp import interpret
 from tileir.ir import Module
 from tileir.op import Op
@@ -140,12 +141,17 @@ def without(module: Module, name: str, label: str, index: int) -> Module:
     return module.with_functions({**module.functions, name: function.with_blocks(blocks)})
 
 
+ODD = (72, 263, 200)
+"""Rows, columns and depth of a product whose rows no tensor map has, but for those of the first
+factor."""
 LATE = f"{_FRONT},persist,roles{{slots=2}},late-waits"
 
 
 def cases() -> Iterator[Case]:
     """Products, attention and its gradient by every pipeline that makes roles."""
     yield slopes("late-waits", LATE)
+    yield product("by threads", PIPELINES["persist"], ODD, (2, 2, 2))
+    yield product("beside threads", PIPELINES["persist"], ODD, (0, 2, 2))
     for name, pipeline in PIPELINES.items():
         if name != "delay":
             yield product(name, pipeline)
@@ -153,12 +159,19 @@ def cases() -> Iterator[Case]:
             yield softmax(name, pipeline)
 
 
-def product(name: str, pipeline: str, shape: tuple[int, int, int] = (72, 264, 200)) -> Case:
-    """A product at whose edges tiles leave the tensors."""
+def product(
+    name: str, pipeline: str, shape: tuple[int, int, int] = (72, 264, 200),
+    units: tuple[int, ...] = (),
+) -> Case:  # fmt: skip
+    """A product at whose edges tiles leave the tensors; `units` says which of these no tensor map
+    has (`tileir.backend.tma.plan.UNMAPPED`)."""
     m, n, k = shape
     random = np.random.default_rng(m)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
-    module = run(matmul(64, 64, 32), pipeline).module
+    module = matmul(64, 64, 32)
+    kernel = module.functions["matmul"]
+    marked = kernel.evolve(attributes={UNMAPPED: units} if units else {})
+    module = run(module.with_functions({"matmul": marked}), pipeline).module
     result, tiles = np.zeros((m, n), np.float16), -(-m // 64) * -(-n // 64)
     return _case(f"product {name}", module, (tiles, 1, 1), (a, b, result, m, n, k), 2)
 

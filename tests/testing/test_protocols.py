@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tileir.testing.protocols import LATE, PIPELINES, Case, Runner, product, sites, slopes, softmax
+from tileir.testing.protocols import (
+    LATE,
+    ODD,
+    PIPELINES,
+    Case,
+    Runner,
+    product,
+    sites,
+    slopes,
+    softmax,
+)
 
 
 @pytest.mark.parametrize(
@@ -12,6 +22,7 @@ from tileir.testing.protocols import LATE, PIPELINES, Case, Runner, product, sit
     [
         (product("persist", PIPELINES["persist"]), []),
         (product("pingpong", PIPELINES["pingpong"]), []),
+        (product("beside threads", PIPELINES["persist"], ODD, (0, 2, 2)), []),
         (product("split", PIPELINES["split"], (130, 72, 72)), []),
         (
             product("roles", PIPELINES["roles"]),
