@@ -53,6 +53,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tileir/passmanager": ("tests/passes", "tests/tools"),
     "tileir/render": ("tests/textual", "tests/tools"),
     "tileir/verify": ("tests/verify", "tests/textual", "tests/builder"),
+    "tileir/versions": ("tests/stability", "tests/verify"),
     "textual": ("tests/textual", "tests/corpus", *_TESTING),
     "builder": ("tests/builder",),
     "backend": ("tests/backend", "tests/corpus", "tests/examples"),
