@@ -58,7 +58,7 @@ as these products want them."""
 class Tile(NamedTuple):
     """Extents of a tile, warps that multiply (0 to choose), slots (0: as many as fit), whether
     blocks work for many tiles, whether two warpgroups take them in turns, and blocks of a cluster
-    that share a tile's depth."""
+    that share a tile's depth (0: left to the launcher)."""
 
     m: int
     n: int
@@ -71,7 +71,7 @@ class Tile(NamedTuple):
 
     def __str__(self) -> str:
         way = " turns" if self.pingpong else "" if self.persistent else " once"
-        shared = f" by {self.split}" if self.split > 1 else ""
+        shared = {0: " as launched", 1: ""}.get(self.split, f" by {self.split}")
         return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}{shared}"
 
 
@@ -92,6 +92,7 @@ TILES = (
     *(Tile(64, 128, 64, persistent=False, split=s) for s in (2, 4)),
     *(Tile(128, 64, 64, persistent=False, split=s) for s in (2, 4)),
     *(Tile(128, 128, 64, persistent=False, split=s) for s in (2, 4)), Tile(64, 64, 64, split=4),
+    Tile(64, 64, 64, split=0), Tile(128, 128, 64, split=0),
 )  # fmt: skip
 
 ODD = (

@@ -145,3 +145,12 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys):
     assert "TIR0716" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["aot", source, "--option", "wraps"])
+
+
+def test_a_header_of_clusters() -> None:
+    """Instances are asked for, and blocks launched; more than 8 of a cluster need leave."""
+    path = Path(__file__).parents[1] / "corpus" / "hopper" / "cluster.tir"
+    text = header(compile(parse(path.read_text()), "sm_90a"))
+    assert "grid_x * 4, grid_y, grid_z, f_threads" in text and "NON_PORTABLE" not in text
+    many = path.read_text().replace("cluster = 4", "cluster = 16")
+    assert "CLUSTER_SIZE_ALLOWED, 1)" in header(compile(parse(many), "sm_90a"))

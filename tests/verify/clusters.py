@@ -38,5 +38,6 @@ WRONG = [
     ("TIR0229", _STAGE + "«define kernel void @k() {\nentry:\n  %r = gpu.cluster_rank i32\n"
                 "  ret\n}\n"),
     ("TIR0222", "«define kernel void @k() {cluster = 3} {\nentry:\n  ret\n}\n"),
+    ("TIR0222", "«define kernel void @k() {split = 0} {\nentry:\n  ret\n}\n"),
     ("TIR0222", "«define kernel void @k() {cluster = true} {\nentry:\n  ret\n}\n"),
 ]  # fmt: skip
