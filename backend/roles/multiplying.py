@@ -37,6 +37,7 @@ class _Multiplying:
         """The block with its products, each once its slots are full."""
         ops: list[Op] = []
         waited: set[RingParts] = set()
+        state = self._ended(block, state, ops, early=True)
         for op in block.ops:
             part = part_of(self.parts, self.found, op)
             if part is not None:
@@ -48,12 +49,21 @@ class _Multiplying:
             elif isinstance(op, Dot):
                 state = self._product(op, state, waited, ops)
             elif op is block.terminator:
-                for held in (p for p in self.parts if any(r.until == block.label for r in p.rings)):
-                    state = self._given_back(held, state, ops)
+                state = self._ended(block, state, ops, early=False)
                 ops.append(op)
             elif not isinstance(op, Check):  # the role that loads looks at indices
                 ops.append(op)
         return ops, state
+
+    def _ended(self, block: Block, state: State, ops: list[Op], *, early: bool) -> State:
+        """Slots that are held for a loop given back in its last block, `early` at its begin: where
+        no product of that block reads them."""
+        for part in self.parts:
+            rings = [r for r in part.rings if r.until == block.label]
+            within = any(r.home == block.label or {*r.dots} & {*block.ops} for r in rings)
+            if rings and within is not early:
+                state = self._given_back(part, state, ops)
+        return state
 
     def _wait(self, part: RingParts, state: State, waited: set[RingParts], ops: list[Op]) -> None:
         slot, parity = self.counting.at(state, part)

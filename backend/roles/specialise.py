@@ -16,7 +16,7 @@ from tileir.backend.roles.loading import loading
 from tileir.backend.roles.multiplying import multiplying
 from tileir.backend.roles.parts import LOADING, RingParts, alike, parts_of
 from tileir.backend.roles.rings import Ring, Rings, Staged, rings, staged_by
-from tileir.backend.roles.storing import Outlet, fits, outlet_bytes, storing
+from tileir.backend.roles.storing import Outlet, fits, outlet_bytes, outlets_of, storing
 from tileir.backend.tma.host import host_values
 from tileir.backend.tma.plan import unit_of
 from tileir.ir import AttributeValue, Block, Function, Module, Parameter, Visibility
@@ -44,6 +44,8 @@ _FETCHING = {1: (0, 0), 2: (104, 200), 3: (80, 144)}
 threads load blocks."""
 _MOST_SUMS = 200
 _FEWEST_SLOTS = 2
+_ENOUGH = 40 << 10
+"""Bytes under way that hide how long copies take: a microsecond, at what a multiprocessor reads."""
 _SHARED_BY_ALL = frozenset(
     {"gpu.shared_alloc", "gpu.mbarrier_alloc", "gpu.cluster_arrive", "gpu.cluster_wait"}
 )
@@ -188,7 +190,7 @@ def specialised(
         return makers
     stores = {op: s for op in function.ops if (s := _stored(function, op)) is not None}
     kinds, shared = alike(found.rings), shared - _taken(function)
-    counts = _counted(kinds, shared - _SLACK - _largest(stores), slots)
+    counts = _counted(kinds, shared - _SLACK - outlet_bytes(stores.values()), slots)
     if counts is None and stores:
         stores, counts = {}, _counted(kinds, shared - _SLACK, slots)
     if counts is None:
@@ -213,18 +215,18 @@ def _warpgroups(function: Function, warps: int) -> int | str:
 
 def _counted(kinds: Sequence[tuple[Ring, ...]], room: int, wanted: int) -> list[int] | None:
     """Slots of each kind of ring within `room` bytes: as many as fit of those in innermost loops,
-    two of those that stay for a loop within, or one; None where not even that fits."""
+    two of those that stay for a loop within, or one where that leaves too few of the others; None
+    where not even that fits."""
     moving = sum(g[0].bytes for g in kinds if not g[0].early)
+    found: dict[int, int] = {}
     for ahead in (2, 1):
-        held = [1 if g[0].resident else ahead for g in kinds if g[0].early]
-        early = (
-            n * g[0].bytes for n, g in zip(held, (g for g in kinds if g[0].early), strict=True)
-        )
-        count = _fitting(room - sum(early), moving, wanted)
-        if count:
-            left = iter(held)
-            return [next(left) if g[0].early else count for g in kinds]
-    return None
+        early = sum(g[0].bytes * (1 if g[0].resident else ahead) for g in kinds if g[0].early)
+        found[ahead] = _fitting(room - early, moving, wanted)
+    ahead = max(found, key=lambda n: (min((found[n] - 1) * moving, _ENOUGH), n))
+    if not found[ahead]:
+        return None
+    held = {True: 1, False: ahead}
+    return [held[g[0].resident] if g[0].early else found[ahead] for g in kinds]
 
 
 def _fitting(room: int, each: int, wanted: int) -> int:
@@ -296,7 +298,8 @@ class _Making:
         panels = [part for o in outlets.values() for part in o.parts]
         shared = [
             *maps.values(), *(part.map for part in panels if part.map is not None),
-            *(op for p in self.parts for op in p.ops), *(part.buffer for part in panels),
+            *(op for p in self.parts for op in p.ops),
+            *dict.fromkeys(part.buffer for part in panels),
             *(op for op in self.function.entry.ops if op.mnemonic in _SHARED_BY_ALL),
         ]  # fmt: skip
         captured = [
@@ -321,12 +324,12 @@ class _Making:
 
     def _outlets(self) -> dict[Op, Outlet]:
         """Where each store passes through shared memory."""
-        found: dict[Op, Outlet] = {}
+        found: dict[Op, tuple[Staged, MakeDescriptor]] = {}
         for op, staged in self.stores.items():
             maker = _maker(self.function, cast(DescriptorStore, op).descriptor)
             assert maker is not None
-            found[op] = Outlet.of(staged, maker)
-        return found
+            found[op] = staged, maker
+        return outlets_of(found)
 
     def _without(self, maps: Mapping[Value, TensorMap]) -> Function:
         """The function less the ops that make what is captured."""

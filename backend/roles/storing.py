@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import cast
 
@@ -60,10 +60,32 @@ def fits(staged: Staged) -> bool:
     return staged.columns * staged.element.bytes % _CHUNK == 0
 
 
-def outlet_bytes(staged: Staged) -> int:
-    """Bytes of the buffers of a store."""
-    size = staged.rows * staged.element.bytes
-    return sum(min(_SLOTS, count) * width * size for _, width, count in _cuts(staged))
+def outlets_of(stores: Mapping[Op, tuple[Staged, MakeDescriptor]]) -> dict[Op, Outlet]:
+    """The outlets of stores, whose descriptors are made so. Stores that are cut alike take turns
+    with the same buffers: slots come round in one store as they do from one to the next."""
+    made: dict[Op, Outlet] = {}
+    first: dict[object, Outlet] = {}
+    for op, (staged, maker) in stores.items():
+        outlet = Outlet.of(staged, maker)
+        before = first.setdefault(_cut(staged), outlet)
+        pairs = zip(outlet.parts, before.parts, strict=True)
+        parts = tuple(attrs.evolve(part, buffer=other.buffer) for part, other in pairs)
+        made[op] = attrs.evolve(outlet, parts=parts)
+    return made
+
+
+def outlet_bytes(stores: Iterable[Staged]) -> int:
+    """Bytes of the buffers of stores."""
+    cuts = {_cut(staged): staged for staged in stores}
+    return sum(
+        min(_SLOTS, count) * width * staged.rows * staged.element.bytes
+        for staged in cuts.values() for _, width, count in _cuts(staged)
+    )  # fmt: skip
+
+
+def _cut(staged: Staged) -> object:
+    """What stores have in common that take turns with buffers."""
+    return staged.element, staged.rows, staged.columns, bool(staged.unit)
 
 
 def _cuts(staged: Staged) -> Iterator[tuple[int, int, int]]:
