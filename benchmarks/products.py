@@ -101,6 +101,7 @@ ODD = (
     Tile(192, 160, 64), Tile(128, 160, 64, persistent=False), Tile(64, 64, 64, persistent=False),
     Tile(64, 128, 64, persistent=False), Tile(40, 64, 64, persistent=False), Tile(40, 128, 64),
     Tile(40, 64, 128, persistent=False), Tile(40, 128, 64, persistent=False),
+    Tile(64, 72, 64, persistent=False), Tile(64, 72, 128, persistent=False), Tile(40, 128, 128),
 )  # fmt: skip
 """Tiles for the group `odd`, which is compiled once more for every way that rows are aligned."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import attrs
 
-from tileir.backend.roles.rings import Staged, as_rows
+from tileir.backend.roles.rings import Staged, as_rows, columns_read
+from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.descriptor import DescriptorLoad, MakeDescriptor
@@ -36,18 +37,31 @@ def piece_of(block: Sequence[int]) -> tuple[int, ...]:
     return tuple(found)
 
 
+def blocks_read(function: Function, loads: Sequence[Any]) -> dict[Value, tuple[int, ...]]:
+    """By descriptor, what is read of the blocks that `loads` load."""
+    found: dict[Value, tuple[int, ...]] = {}
+    for op in loads:
+        rows, columns = op.block().shape[:-1], columns_read(function, op)
+        most = max(columns, found.get(op.descriptor, (0,))[-1])
+        found[op.descriptor] = (*rows, most)
+    return found
+
+
 @attrs.frozen(eq=False)
 class Fetching:
     """Loads by threads: by pieces, through descriptors of blocks of their size, by the descriptors
     of the whole blocks."""
 
+    blocks: Mapping[Value, tuple[int, ...]]
+    """What is read of the blocks of a descriptor: all rows, and the first columns."""
     pieces: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
 
     def made(self, maker: MakeDescriptor) -> Op:
         """What makes the descriptor of the pieces of the blocks of another."""
-        block = maker.to.block  # type: ignore[union-attr]
+        element = maker.to.block.element  # type: ignore[union-attr]
+        piece = piece_of(self.blocks[maker.result])
         made = MakeDescriptor(
-            maker.base, Descriptor(Tile(block.element, piece_of(block.shape))), maker.dimensions,
+            maker.base, Descriptor(Tile(element, piece)), maker.dimensions,
             padding=maker.padding, location=maker.location,
         )  # fmt: skip
         self.pieces[maker.result] = made.result
@@ -55,10 +69,10 @@ class Fetching:
 
     def loaded(self, load: Staged, buffer: Value, slot: Operand) -> Iterator[Op]:
         """What fills a slot with the block of `load`."""
-        op = load.op
-        block = op.block()
-        piece = piece_of(block.shape)
-        across = [range(0, n, step) for n, step in zip(block.shape, piece, strict=True)]
+        op, element = load.op, load.element
+        block = self.blocks[cast(Value, op.descriptor)]
+        piece = piece_of(block)
+        across = [range(0, n, step) for n, step in zip(block, piece, strict=True)]
         for number, first in enumerate(product(*across)):
             indices: list[Operand] = []
             for at, moved in zip(op.indices, first, strict=True):
@@ -73,7 +87,7 @@ class Fetching:
             rows = as_rows(piece)
             value = read.result
             if shape_of(value.type) != rows:
-                yield (flat := Reshape(value, Tile(block.element, rows)))
+                yield (flat := Reshape(value, Tile(element, rows)))
                 value = flat.result
             offsets = (number * rows[0], 0)
             yield LocalStore(value, buffer, slot, offsets=offsets, location=op.location)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileir.backend.roles.carried import State, carried
-from tileir.backend.roles.fetching import Fetching
+from tileir.backend.roles.fetching import Fetching, blocks_read
 from tileir.backend.roles.parts import Counting, RingParts, inverse, part_of
 from tileir.backend.roles.rings import Rings
 from tileir.ir import Block, Function
@@ -28,7 +28,7 @@ from tileir.values import Value
 def loading(function: Function, found: Rings, parts: Sequence[RingParts]) -> Function | None:
     """The body of `function` as the role that fills the slots of `parts`; None where control flow
     or an index follows from what the other role computes or changes."""
-    role = _Loading(found, parts)
+    role = _Loading(function, found, parts)
     moved = carried(function, role.counting.types, role.counting.initial, role.block)
     cleaned = simplify_cfg(dce(moved))
     waited = {v for op in cleaned.ops for v in op.operands if isinstance(v, Value)}
@@ -36,11 +36,10 @@ def loading(function: Function, found: Rings, parts: Sequence[RingParts]) -> Fun
 
 
 class _Loading:
-    def __init__(self, found: Rings, parts: Sequence[RingParts]) -> None:
+    def __init__(self, function: Function, found: Rings, parts: Sequence[RingParts]) -> None:
         self.found, self.parts, self.counting = found, parts, Counting(parts)
         loads = [load for ring in found.rings for load in ring.loads]
-        self.fetched = {x.op.descriptor for x in loads if x.unit}
-        self.fetching = Fetching()
+        self.fetching = Fetching(blocks_read(function, [x.op for x in loads if x.unit]))
         self.missing: set[Value] = set()
         """What ops that the role lacks would define."""
 
@@ -58,7 +57,7 @@ class _Loading:
                 self.missing.update(op.results)
             else:
                 ops.append(op)
-                if isinstance(op, MakeDescriptor) and op.result in self.fetched:
+                if isinstance(op, MakeDescriptor) and op.result in self.fetching.blocks:
                     ops.append(self.fetching.made(op))
         return ops, state
 

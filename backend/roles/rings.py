@@ -241,6 +241,19 @@ def _first_columns(op: Op | None) -> TypeGuard[ExtractSlice]:
     return rows and all(isinstance(x, Constant) and not x.bits for x in op.offsets)
 
 
+def columns_read(function: Function, load: DescriptorLoad) -> int:
+    """The first columns of a block that anything reads."""
+    return max(_columns_read(function, load.result), default=load.block().shape[-1])
+
+
+def _columns_read(function: Function, value: Value) -> Iterator[int]:
+    for reader in uses(function).get(value, ()):
+        if isinstance(reader, Reshape):
+            yield from _columns_read(function, reader.result)
+        else:
+            yield shape_of(reader.to if _first_columns(reader) else value.type)[-1]
+
+
 def as_rows(shape: tuple[int, ...]) -> tuple[int, ...]:
     """All dimensions but the last as one."""
     return (prod(shape[:-1]), shape[-1]) if len(shape) > 1 else shape
