@@ -41,10 +41,6 @@ class Mma:
         """`m16n8k16` and the like."""
         return f"m{self.m}n{self.n}k{self.k}"
 
-    def sizes(self) -> tuple[int, int, int]:
-        """Elements that a lane holds of A, B and C."""
-        return self.m * self.k // 32, self.k * self.n // 32, self.m * self.n // 32
-
     def a(self) -> tuple[Vectors, Vectors]:
         """Vectors (m, k) of register bits and lane bits of A."""
         return _factor(self, self.m, swap=False)
