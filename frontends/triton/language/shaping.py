@@ -320,7 +320,7 @@ def _hint(name: str) -> Any:
         given = found if isinstance(found, tuple) else (found,)
         if len(given) != max(1, len(x.shape)):
             raise KernelError(f"{described(x)} needs one value per dimension, not {len(given)}")
-        if x.number is not None:
+        if x.number is not None or x.dtype is dtypes.int1:  # which hints say nothing of
             return x
         return Tensor(getattr(s.b, name)(x.expr, values=given), x.dtype)
 

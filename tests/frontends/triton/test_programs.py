@@ -206,6 +206,7 @@ def shapes(x, out, B: tl.constexpr):
     value = tl.load(x + tl.arange(0, B))
     kind: tl.constexpr = tl.dtype("uint32")
     least, total = tl.map_elementwise(clipped, value, 3)
+    tl.max_constancy(value < 4, 4)
     wide = tl.squeeze(tl.unsqueeze(least, 0), 0) + tl.add(total, tl.mul(value, tl.sub(2, 1)))
     sign = value.logical_and(value < 4).logical_or(value == 6)
     tl.static_assert(kind.is_uint32() and not kind.is_int64() and isinstance(kind, tl.dtype))
