@@ -19,8 +19,9 @@ from tileir.types import Pointer
 from tileir.values import Operand, Value
 
 _WARPGROUP = 4
-_REGISTERS = (40, 232)
-"""Registers of a thread that loads and of one of the two warpgroups that multiply."""
+_REGISTERS, _FETCHING = (40, 232), (104, 200)
+"""Registers of a thread that loads and of one of the two warpgroups that multiply; where threads
+load blocks."""
 
 
 @pass_("pingpong")
@@ -244,7 +245,7 @@ class _Turns:
         ops: list[Op] = []
         for op in self.kernel.entry.ops:
             if op is self.load:
-                ops += [turns, *second.values(), self.load.evolve(registers=_REGISTERS[0])]
+                ops += [turns, *second.values(), self.load.evolve(registers=self._registers[0])]
             elif op is self.math:
                 ops += self._started(names, turns, tuple(arguments), total)
             else:
@@ -252,6 +253,11 @@ class _Turns:
         blocks = {self.kernel.entry.label: attrs.evolve(self.kernel.entry, ops=tuple(ops))}
         attributes = {**self.kernel.attributes, "num_warps": total + self.math.warps}
         return self.kernel.with_blocks(blocks).evolve(attributes=attributes)
+
+    @property
+    def _registers(self) -> tuple[int, int]:
+        ops = self.module.functions[self.load.callee].ops
+        return _FETCHING if any(isinstance(op, LocalStore) for op in ops) else _REGISTERS
 
     def _started(
         self, names: tuple[str, str], turns: MBarrierAlloc, second: tuple[Operand, ...], total: int
@@ -262,5 +268,5 @@ class _Turns:
         ):
             yield self.math.evolve(
                 callee=name, arguments=(*arguments, turns.result), first=first,
-                registers=_REGISTERS[1],
+                registers=self._registers[1],
             )  # fmt: skip

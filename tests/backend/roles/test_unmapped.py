@@ -168,6 +168,14 @@ def test_rows_of_eight_bytes_are_read_at_once() -> None:
     assert (found.spills, found.warnings) == (0, ())
 
 
+@pytest.mark.parametrize("pingpong", (False, True))
+def test_threads_that_load_keep_registers(pingpong: bool) -> None:
+    options = {"unmapped": (0, 2, 2), "pingpong": pingpong}
+    made = compile_(matmul(64 if pingpong else 128, 128, 64), "sm_90a", options)
+    assert "setmaxnreg.dec.sync.aligned.u32 104" in made.ptx
+    assert "setmaxnreg.inc.sync.aligned.u32 200" in made.ptx
+
+
 def test_blocks_of_images() -> None:
     h, w, c, k = 3, 17, 36, 20
     x, taps = small_numbers((1, h, w, c), np.float16, 1), small_numbers((1, 1, c, k), np.float16, 2)
