@@ -20,6 +20,8 @@ from tileir.testing.workloads import shifts, tables
 ALONE = 1 / 1.05
 """What is wanted beside the product alone: at most 1.05 times as long."""
 WIDTH = 1024
+SPLIT = ((64, 64, 64, 2), (64, 64, 64, 4), (64, 128, 64, 4))
+"""Tiles whose depth blocks of a cluster share, for few pixels."""
 
 
 def cases(group: str) -> Iterator[Case]:
@@ -69,6 +71,12 @@ def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
                 lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
                 {"persistent": persistent},
             )
+    for bm, bn, bk, ranks in SPLIT if h * w < 256 else ():
+        ours[f"{bm}x{bn}x{bk} split {ranks}"] = Variant(
+            lambda bm=bm, bn=bn, bk=bk: shifts.shifted(bm, bn, bk),
+            (-(-h * w // bm), -(-k // bn), b),
+            lambda x, weights, y: [x, weights, y, *given, h, w, c, k], {"split": ranks},
+        )  # fmt: skip
     flops = 2.0 * b * h * w * c * k
     name = f"shift task {task}"
     yield Case(name, data, expected, 4e-3, ours, {"shift + cuBLAS": separate}, 1.0, flops)

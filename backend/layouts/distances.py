@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 
 from tileir.analysis.affine import affine
@@ -63,7 +63,7 @@ def _terms(function: Function, pointer: Operand) -> Iterator[Operand]:
             yield value
 
 
-def _varying(origin: dict[Value, Op], value: Operand) -> tuple[bool, ...]:
+def _varying(origin: Mapping[Value, Op], value: Operand) -> tuple[bool, ...]:
     """By dimension, whether elements may differ along it."""
     shape = shape_of(value.type)
     op = origin.get(value) if isinstance(value, Value) else None
@@ -72,7 +72,7 @@ def _varying(origin: dict[Value, Op], value: Operand) -> tuple[bool, ...]:
     return tuple(n > 1 and not isinstance(op, Splat) for n in shape)
 
 
-def _looked_up(origin: dict[Value, Op], value: Operand) -> bool:
+def _looked_up(origin: Mapping[Value, Op], value: Operand) -> bool:
     """Whether an element depends on one that is loaded."""
     seen: set[Value] = set()
     waiting = [value]
