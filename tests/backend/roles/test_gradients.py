@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.backend.roles.gradients import Array, Case, Gradients, case, gradients
+from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.interp import interpret
 from tileir.machine import dtype_of
@@ -133,3 +134,17 @@ def test_roles_in_any_order(given: Case, seed: int) -> None:
 @pytest.mark.parametrize("given", SMALL, ids=str)
 def test_by_mma(given: Case) -> None:
     check(machine("sm_80", 0), given, ((32, 64), (64, 32)))
+
+
+@pytest.mark.parametrize("d", (64, 128))
+@pytest.mark.parametrize("causal", (False, True))
+def test_code(causal: bool, d: int) -> None:
+    """Registers suffice, and the two results of keys pass through one buffer."""
+    for module in (attention_keys(64, 128, d, BF16, causal=causal),
+                   attention_queries(128, 64, d, BF16, causal=causal)):  # fmt: skip
+        made = compile_kernel(module, "sm_90a")
+        found = made.assembled
+        assert (found.spills, found.stack, found.warnings) == (0, 0, ())
+        kernel = made.stages["barriers"].kernel(None)
+        buffers = [op for op in kernel.ops if op.mnemonic == "gpu.shared_alloc"]
+        assert len(buffers) == (7 if "keys" in kernel.name else 5)
