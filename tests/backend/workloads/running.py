@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from tileir.backend import Options, compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.driver.gpu import gpu_target
+from tileir.backend.executor import GpuExecutor, SimtExecutor
+from tileir.errors import LaunchError
 from tileir.interp import interpret
 from tileir.ir import Module
 from tileir.passmanager import run
@@ -21,8 +24,8 @@ def agree(
     off: float, seeds: int = 2, roles: bool = True, alone: bool = False,
 ) -> None:  # fmt: skip
     """Argument `place` is what `expected` says, up to `off` of its largest number: interpreted as
-    written and, if `roles`, as roles; and on the machine of threads, in `seeds` orders. `alone`:
-    a block works for one instance."""
+    written and, if `roles`, as roles; on the machine of threads, in `seeds` orders; and on a GPU
+    of compute capability 9.0, where there is one. `alone`: a block works for one instance."""
     (name,) = (n for n, f in module.functions.items() if f.kernel)
     bound = off * max(1.0, float(np.nanmax(np.abs(expected), initial=0)))
 
@@ -50,6 +53,18 @@ def agree(
         options = {"target": "sm_90a", "seed": seed, "persistent": not (alone or seed % 2)}
         SimtExecutor().launch(module, name, tuple(grid), values, **options)
         near(values[place])
+    if _on_hopper():
+        values = given()
+        GpuExecutor().launch(module, name, tuple(grid), values, watch_waits=True)
+        near(values[place])
+
+
+@cache
+def _on_hopper() -> bool:
+    try:
+        return gpu_target() == "sm_90a"
+    except LaunchError:
+        return False
 
 
 def assembles(module: Module, roles: bool = True, **options: Any) -> Any:
