@@ -81,7 +81,29 @@ def _carrying(function: Function, loop: Loop, count: TripCount) -> Adding | str:
         sums.append(parameter)
     if not sums:
         return "its loop adds nothing"
+    if _leaving(function, loop) - set(sums):
+        return "what its loop counts is looked at behind"
     return Adding(loop, count, tuple(counters.values()), tuple(sums))
+
+
+def _leaving(function: Function, loop: Loop) -> set[Value]:
+    """What is defined in the loop and read outside of it."""
+    place = homes(function)
+    return {
+        value
+        for label, block in function.blocks.items()
+        if label not in loop.blocks
+        for op in block.ops
+        for value in op.operands
+        if isinstance(value, Value) and place[value] in loop.blocks
+    } | {
+        value
+        for label in loop.blocks
+        for edge in function.blocks[label].successors
+        if edge.label not in loop.blocks
+        for value in edge.arguments
+        if isinstance(value, Value) and place[value] in loop.blocks
+    }
 
 
 def _counts(function: Function, variable: InductionVariable) -> bool:
@@ -176,17 +198,20 @@ class Shares:
 
     def _guard(self) -> list[Op] | str:
         """Ops by which the steps of all ranks end before they wrap around."""
-        bound, step = self.found.count.bound, cast(int, self.found.count.of.stride)
-        if step * self.ranks >= FARTHEST:
+        count = self.found.count
+        if cast(int, count.of.stride) * self.ranks >= FARTHEST:
             return "its loop takes too large steps"
-        _, most = ranges(self.function).of(bound)
-        if most < FARTHEST:
-            return []
-        if bound not in host_values(self.function):
-            return "what its loop counts to is not known to be small"
-        test = ICmp(bound, constant(element_of(bound.type), FARTHEST),  # type: ignore[arg-type]
-                    predicate_=IntegerPredicate.SLT)  # fmt: skip
-        return [test, Assume(test.results[0])]
+        ops: list[Op] = []
+        for end in dict.fromkeys((count.of.start, count.bound)):
+            _, most = ranges(self.function).of(end)
+            if most < FARTHEST:
+                continue
+            if end not in host_values(self.function):
+                return "what its loop counts to is not known to be small"
+            limit = constant(cast(Scalar, element_of(end.type)), FARTHEST)
+            test = ICmp(end, limit, predicate_=IntegerPredicate.SLT)
+            ops += [test, Assume(test.results[0])]
+        return ops
 
     def _starts(self, entering: str) -> list[Operand]:
         """What the header's parameters are at first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import attrs
@@ -16,6 +16,7 @@ from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
 from tileir.ops.shape import Reshape
+from tileir.passes.dce import needed
 from tileir.types import Descriptor, Tile, shape_of
 from tileir.values import Constant, Operand, Value
 
@@ -48,8 +49,7 @@ def sliced(
             raise WholeError(f"{op.mnemonic} does not follow from sums alone")
         if any(uses(function).get(v) for v in op.results):
             raise WholeError(f"what {op.mnemonic} gives is looked at")
-    if any(v in derived for v in _passed(function)):
-        raise WholeError("sums are passed on to where paths meet")
+    _check_others(function, loop, derived, sinks)
     cutter = _Rows.of(function, derived, totals, start, rows)
     for op in function.blocks[label].ops:
         if op in sinks:
@@ -58,6 +58,21 @@ def sliced(
             cutter.ops.append(op)
     descriptors = {maker: tuple(made) for maker, made in cutter.descriptors.items()}
     return Sliced(label, tuple(cutter.ops), descriptors)
+
+
+def _check_others(function: Function, loop: Loop, derived: set[Value], sinks: Sequence[Op]) -> None:
+    """What is not cut must not depend on sums, of which every rank has its own, and must not be
+    seen once per rank. Raises WholeError."""
+    if any(v in derived for v in _passed(function)):
+        raise WholeError("sums are passed on to where paths meet")
+    for label, block in function.blocks.items():
+        for op in block.ops:
+            if op.effects & Effects.OUTSIDE and not (op.results or op.effects & Effects.TRAP):
+                raise WholeError(f"{op.mnemonic} would be seen once per block")
+            if label in loop.blocks or op in sinks or not needed(op):
+                continue
+            if not derived.isdisjoint(op.operands):
+                raise WholeError(f"{op.mnemonic} looks at sums")
 
 
 def _writes(function: Function) -> tuple[str, list[Op]]:

@@ -152,7 +152,7 @@ def test_threads_as_a_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 HEADER = """tir 1.0
-define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i64 %w) {
+define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i64 %w, i32* %table) {
 entry:
   %d = make_descriptor tensor_desc<f16<64, 16>> %a, [i32 64, %k], [%k, i32 1]
   %e = make_descriptor tensor_desc<f16<16, 16>> %b, [%k, i32 16], [i32 16, i32 1]
@@ -185,17 +185,24 @@ REFUSED = [
     ("descriptor_store %f, %s, 0, 0", "%z = fneg f32<64, 16> 1.0\n  descriptor_store %f, %z, 0, 0",
      2, "does not follow from sums"),
     ("  ret", "  store %c, 1.0\n  ret", 2, "store does not follow"),
+    ("  descriptor_store", "  %r = reduce f32<64> %s {axis = 1, combiner = fadd}\n"
+     "  %z = reduce f32 %r {axis = 0, combiner = fadd}\n  %p, _ = fcmp (i1, i1) %z, 0.0 "
+     "{predicate = ogt}\n  assert %p\n  descriptor_store", 2, "assert looks at sums"),
+    ("%i = phi i32 [0, entry]", "%i = phi i32 [%begin, entry]", 2, "not known to be small"),
+    ("%f, %s, 0, 0", "%f, %s, %i, 0", 2, "counts is looked at behind"),
+    ("  descriptor_store", "  print %k\n  descriptor_store", 2, "print would be seen once per"),
     ("dot f32<64, 16> %x, %y, %s", "dot f32<64, 16> %x, %y, 0.0", 2, "added to|adds nothing"),
     ("tir", "tir", 16, "16 blocks cannot share 64 rows"),
     ("tir", "tir", 3, "clusters have 1, 2, 4, 8, 16 blocks"),
-    ("i32 %k, i64 %w) {", "i32 %k, i64 %w) {cluster = 2} {", 2, "it has a cluster"),
+    ("i64 %w, i32* %table) {", "i64 %w, i32* %table) {cluster = 2} {", 2, "it has a cluster"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "instead", "ranks", "why"), REFUSED)
 def test_what_is_not_split(line: str, instead: str, ranks: int, why: str) -> None:
     assert HEADER.count(line) >= 1
-    module = parse(HEADER.replace(line, instead, 1))
+    text = HEADER.replace("  br loop\nloop", "  %begin = load i32 %table\n  br loop\nloop")
+    module = parse(text.replace(line, instead, 1))
     made = run(module, f"split{{ranks={ranks}}}")
     (found,) = made.remarks
     assert found.code == "TIR0654" and re.search(why, found.message), found.message
@@ -218,5 +225,11 @@ def test_steps_of_several_counters() -> None:
     assert changed.kernel(None).attributes["cluster"] == 4
     for made in (module, changed):
         c = np.zeros((64, 16), np.float32)
-        interpret(made, None, 1, [a.reshape(-1), b.reshape(-1), c.reshape(-1), k, 16], seed=2)
+        interpret(
+            made,
+            None,
+            1,
+            [a.reshape(-1), b.reshape(-1), c.reshape(-1), k, 16, np.zeros(1, np.int32)],
+            seed=2,
+        )
         assert np.array_equal(c, wanted)
