@@ -268,11 +268,6 @@ def _stored(function: Function, op: Op) -> Staged | None:
     return made if rows and _maker(function, op.descriptor) is not None else None
 
 
-def _largest(stores: Mapping[Op, Staged]) -> int:
-    """Bytes of the buffers of all stores."""
-    return sum(map(outlet_bytes, stores.values()))
-
-
 def _taken(function: Function) -> int:
     """Bytes of the buffers that the kernel has besides."""
     buffers = (op for op in function.entry.ops if isinstance(op, SharedAlloc))
