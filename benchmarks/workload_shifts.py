@@ -22,6 +22,8 @@ ALONE = 1 / 1.05
 WIDTH = 1024
 SPLIT = ((64, 64, 64, 2), (64, 64, 64, 4), (64, 128, 64, 4))
 """Tiles whose depth blocks of a cluster share, for few pixels."""
+THREADS = ((64, 128, 32, 4), (64, 64, 64, 4), (128, 128, 32, 8), (128, 64, 32, 4))
+"""Tiles, and warps, of blocks small enough for several beside one another."""
 
 
 def cases(group: str) -> Iterator[Case]:
@@ -71,6 +73,13 @@ def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
                 lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
                 {"persistent": persistent},
             )
+    for bm, bn, bk, warps in THREADS:
+        ours[f"{bm}x{bn}x{bk} w{warps} threads"] = Variant(
+            lambda bm=bm, bn=bn, bk=bk: shifts.shifted(bm, bn, bk),
+            (-(-h * w // bm), -(-k // bn), b),
+            lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
+            {"roles": False, "num_warps": warps},
+        )  # fmt: skip
     for bm, bn, bk, ranks in SPLIT if h * w < 256 else ():
         ours[f"{bm}x{bn}x{bk} split {ranks}"] = Variant(
             lambda bm=bm, bn=bn, bk=bk: shifts.shifted(bm, bn, bk),
