@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -108,3 +109,33 @@ def test_the_sign_of_zero(element: Scalar, mode: str) -> None:
                 if name in ("fmul", "fdiv"):
                     negative = not same
                 assert bool(np.signbit(got)) == negative, (name, x, y)
+
+
+REAL = {
+    "fadd": lambda x, y: x + y, "fsub": lambda x, y: x - y, "fmul": lambda x, y: x * y,
+    "fdiv": lambda x, y: x / y,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("element", [F32, F64], ids=str)
+@pytest.mark.parametrize("name", REAL)
+def test_rounded_up_and_down_the_real_result_lies_between_neighbours(
+    name: str, element: Scalar
+) -> None:
+    rng = np.random.default_rng(6)
+    x, y = (rng.standard_normal(40) * 2.0 ** rng.integers(-9, 9, 40) for _ in range(2))
+    a, b = (v.astype(dtype_of(element)) for v in (x, y))
+    low, high, near, cut = (
+        MACHINE.elementwise(name, Tensor(a), Tensor(b), rounding=mode).data
+        for mode in ("rm", "rp", "rn", "rz")
+    )
+    for i in range(40):
+        real = REAL[name](Fraction(float(a[i])), Fraction(float(b[i])))
+        below, above = Fraction(float(low[i])), Fraction(float(high[i]))
+        assert below <= real <= above
+        assert high[i] == (
+            low[i] if below == real else np.nextafter(low[i], low.dtype.type(np.inf))
+        )
+        nearest = min((below, above), key=lambda n, real=real: abs(n - real))
+        assert abs(Fraction(float(near[i])) - real) == abs(nearest - real)
+        assert cut[i] == (low[i] if real > 0 else high[i])
