@@ -83,6 +83,17 @@ def singles(rows: list[dict[str, Any]]) -> Iterator[Problem]:
             yield Problem(f"{row['size']}³", found, min(SINGLE, flops / moved * MEMORY))
 
 
+def workloads(rows: list[dict[str, Any]]) -> Iterator[Problem]:
+    """Rows of `workloads_GROUP.json`: every peer, and our best."""
+    for row in rows:
+        if row["best"] is None or not row["flops"]:
+            continue
+        us = {who: time for who, time in row["us"].items() if who not in row["ours"]}
+        us["tileir"] = row["us"][row["best"]]
+        found = {who: row["flops"] / time / 1e6 for who, time in us.items()}
+        yield Problem(row["name"], found, SINGLE if row["name"].startswith("single") else PEAK)
+
+
 def _best(us: dict[str, float]) -> dict[str, float]:
     """The least time of every program, whose variants' names begin with its own."""
     found: dict[str, float] = {}
@@ -108,14 +119,28 @@ PICTURES: tuple[tuple[str, str, str, str, Any], ...] = (
     ("rows", "memory", "Kernels of rows and elements", "TB/s", memory),
     ("softmax", "memory", "Softmax of rows", "TB/s", memory),
     ("singles", "matmul", "Products of f32 without tensor cores", "TFLOP/s", singles),
+    *(
+        (group, f"workloads_{group}", title, "TFLOP/s", workloads)
+        for group, title in (
+            ("nhwc", "Convolutions, f16, channels last"),
+            ("nchw", "Convolutions, f16, channels first"),
+            ("single", "Convolutions, f32 without TF32"),
+            ("shift", "Shifted channels (Tillet et al. 2019, Figure 11)"),
+            ("sparse", "Products of matrices of blocks"),
+            ("quantised", "Products of 8 and 4 bits"), ("epilogue", "Products and what follows"),
+        )
+    ),
 )  # fmt: skip
-"""Picture, results, title, unit, and what reads the results."""
+"""Picture, results, title, unit, and what reads the results; without results there is none."""
 
 
 def main() -> None:
     """Write the pictures."""
     for name, results, title, unit, read in PICTURES:
-        found = json.loads((ROOT / f"benchmarks/results/{results}.json").read_text())
+        path = ROOT / f"benchmarks/results/{results}.json"
+        if not path.exists():
+            continue
+        found = json.loads(path.read_text())
         rows = [row for row in found.get("rows", found.get("lines")) if _shown(name, row)]
         problems = list({p.name: p for p in read(rows)}.values())
         (ROOT / f"docs/pictures/{name}.svg").write_text(rates(title, unit, problems))

@@ -2,6 +2,8 @@
 
     python benchmarks/workloads.py GROUP ... [--out FILE.json] [--only TEXT] [--seconds 540]
 
+`--out benchmarks/results/workloads_GROUP.json` for one group is what `pictures.py` reads.
+
 Groups: `nhwc`, `nchw` and `single` (convolutions of seed 000's Table 1 against cuDNN: f16 with
 channels last and first, f32 without TF32), `shift` (shifted channels beside a shift and a product,
 and the product alone), `sparse` (matrices of blocks beside dense cuBLAS), `quantised` (8 and 4
@@ -30,9 +32,9 @@ import attrs
 import products
 import torch
 
-import tileir.backend
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
+from tileir.backend.runtime.cache import Cache
 from tileir.ir import Module
 
 GROUPS = {
@@ -72,12 +74,14 @@ class Case:
 
 
 def compiled(case: Case) -> dict[str, Call]:
-    """Functions of the data by name; what does not compile is said and left out."""
+    """Functions of the data by name, each kernel compiled once for all lines; what does not compile
+    is said and left out."""
+    cache = Cache.usual()
 
     def one(item: tuple[str, Variant]) -> tuple[str, Any, str]:
         name, variant = item
         try:
-            made = tileir.backend.compile(variant.module(), "sm_90a", Options(**variant.options))
+            made = cache.compile(variant.module(), "sm_90a", Options(**variant.options))
             used = made.metadata
         except Exception as error:
             return name, None, f"{type(error).__name__}: {error}"[:200]
@@ -144,7 +148,7 @@ def line(case: Case, flush: torch.Tensor) -> dict[str, Any]:
         print(f"  wrong: {name}: {why}", flush=True)
     return {
         "name": case.name, "us": times, "best": best, "peer": peer, "ratio": ratio,
-        "wanted": case.wanted, "wrong": failed, "ours": sorted(mine),
+        "wanted": case.wanted, "flops": case.flops, "wrong": failed, "ours": sorted(mine),
     }  # fmt: skip
 
 
