@@ -154,7 +154,8 @@ class _Model:
 
     def stated(self, label: str) -> int:
         """The tensor size that is said of a label, 0 for all of it."""
-        return self._stated.get(label, 1)
+        size = self._stated.get(label, 1)
+        return 0 if 1 < self.sizes[label] <= size else size
 
     def once(self) -> tuple[Use, ...]:
         """Uses, without those that share their values with others: expressions under loops over

@@ -11,7 +11,9 @@ from tileir.builder import F16, F32
 from tileir.frontends.decoupled import Tensor, parse
 from tileir.frontends.decoupled.autoschedule import autoschedule
 from tileir.frontends.decoupled.costs import estimate
+from tileir.frontends.decoupled.explore import space
 from tileir.frontends.decoupled.fusion import group
+from tileir.frontends.decoupled.shorthand import expand
 from tileir.frontends.decoupled.tensors import row_major
 
 from . import definitions as d
@@ -102,3 +104,48 @@ def test_estimates_follow_what_a_schedule_does() -> None:
     thin = "relu_out.block(x:16, y:1); relu_out.tensorize(x:0); relu_out.num_warps(4);"
     assert seconds(whole, 8192, 8192) < seconds(thin, 8192, 8192) < seconds(lone, 8192, 8192)
     assert seconds(whole, 8192, 8192) == pytest.approx(2 * 4 * 8192**2 / 4.2e12, rel=0.4)
+
+
+FUSED = "exp_A @ sum_exp_A.y; sum_exp_A @ softmax_out.x; "
+SPACES = [
+    ("RELU", "relu_out = x:{1|4|16}/0 y:{512|2048|4096}/0 w{1|4|16}", [f32(8192, 8192)]),
+    ("RELU", "relu_out = x:{1|4|16}/0 y:{512|2048|4096}/0 w{1|4|16}", [f32(100, 5000)]),
+    ("SOFTMAX", FUSED + "softmax_out = x:{1|4|8}/0 y:/{0|1024} w{1|4|8}", [f32(16384, 4096)]),
+    ("SOFTMAX", FUSED + "softmax_out = x:{1|4|8}/0 y:/{0|1024} w{1|4|8}", [f32(300, 77)]),
+    (
+        "MATMUL",
+        "matmul = m:{64|128|256}/0 n:{64|128|256}/0 k:/{32|64} w{4|8} s{3|4}",
+        [f16(4096, 4096), f16(4096, 4096)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "template", "arguments"), SPACES)
+def test_what_is_chosen_is_within_a_twentieth_of_the_best_of_a_search(
+    name: str, template: str, arguments: list[Tensor]
+) -> None:
+    """Both by the estimate, which is all there is without a GPU."""
+    types = {"matmul": "float16"} if name == "MATMUL" else {}
+    program = parse(getattr(d, name))
+    (chosen,) = autoschedule(program, arguments, types=types)
+    target = chosen.program.compiled[0]
+
+    bare = program.unscheduled().scheduled(f"{target}.compile();")
+    legal, illegal = space(bare, template)
+    found = [estimated(one, target, arguments, types) for one in legal.values()]
+    assert not illegal and len(found) >= 18
+    assert chosen.seconds <= min(found) * 1.05
+
+
+def estimated(program: Any, target: str, arguments: list[Tensor], types: dict[str, str]) -> float:
+    plan = program.function(target).plan(*arguments, types=types)
+    return estimate(group(program.definitions, target), plan.sizes, plan.tensors, {}).seconds
+
+
+def test_a_tensor_beyond_its_dimension_is_all_of_it() -> None:
+    def seconds(size: int) -> float:
+        program = parse(d.SOFTMAX).unscheduled().scheduled("softmax_out.compile();")
+        one = program.scheduled(expand(f"{FUSED} softmax_out = x:8/0 y:/{size} w4"))
+        return estimated(one, "softmax_out", [f32(300, 77)], {})
+
+    assert seconds(1024) == seconds(128) == seconds(0)
