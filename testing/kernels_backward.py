@@ -40,7 +40,8 @@ def attention_keys(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool 
     names = ("q", "k", "v", "g", "sums", "delta", "dk", "dv")
     with b.kernel("attention_keys", **_kinds(names, factor)) as values:
         q, k, v, g, sums, delta, dk, dv, t, group, scale = values
-        first, head = b.program_id(axis=0) * bn, b.program_id(axis=1)
+        block, head = _most_first(b) if causal else (b.program_id(axis=0), b.program_id(axis=1))
+        first = block * bn
         keys, dims, number = b.arange(bn) + first, b.arange(d), b.arange(bm)
         inside = (keys < t)[:, None].broadcast_to(bn, d)
         place = head * (t * d) + (keys[:, None] * d + dims[None, :])
@@ -88,7 +89,8 @@ def attention_queries(
     names = ("q", "k", "v", "g", "sums", "delta", "dq")
     with b.kernel("attention_queries", **_kinds(names, factor)) as values:
         q, k, v, g, sums, delta, dq, t, group, scale = values
-        first, head = b.program_id(axis=0) * bm, b.program_id(axis=1)
+        block, head = _most_first(b) if causal else (b.program_id(axis=0), b.program_id(axis=1))
+        first = (b.num_programs(axis=0) - 1 - block if causal else block) * bm
         rows, dims, number = b.arange(bm) + first, b.arange(d), b.arange(bn)
         inside = (rows < t)[:, None].broadcast_to(bm, d)
         place = head * (t * d) + (rows[:, None] * d + dims[None, :])
@@ -122,6 +124,13 @@ def attention_queries(
             block_of_keys(at, masked=True)
         (dq + place).store((found.get() * (scale * log(2))).to(factor), inside)
     return b.module()
+
+
+def _most_first(b: Builder) -> tuple[Any, Any]:
+    """Block and head of this instance, the first blocks of all heads before others."""
+    blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
+    number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
+    return number // heads, number % heads
 
 
 class _Pair(NamedTuple):
