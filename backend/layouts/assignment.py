@@ -148,7 +148,8 @@ class _Assignment:
         if (factor := self.dots.operand(op, index)) is not None:
             return factor
         if name == "reshape" and layout is not None and operand in self.cheap:
-            return layout.reshape(shape_of(op.results[0].type), operand.type.shape)
+            same = layout.reshape(shape_of(op.results[0].type), operand.type.shape)
+            return same or self.anchors.preferred(operand.type)
         if name == "scan":
             return layout
         if name in HALVES and layout is not None and (half := before(op, layout)) is not None:

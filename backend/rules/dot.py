@@ -16,7 +16,7 @@ from tileir.backend.memory.windows import load_window, store_window
 from tileir.backend.rules.cast import float_to_float
 from tileir.backend.rules.dot_mma import by_mma
 from tileir.layout import Layout, Vector
-from tileir.types import F16, F32, F64, I32, Element, Tile
+from tileir.types import F16, F32, I32, Element, Tile
 
 
 def _dot(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -103,8 +103,6 @@ def _widened(lowering: Lowering, signed: bool, element: Element, values: Fragmen
     if element.is_integer:
         name = "sext" if signed else "zext"
         return [thread.convert(name, element, I32, x) for x in values]
-    if element is F64:
-        return values
     return [float_to_float(thread, element, F32, x, "rn", False) for x in values]
 
 

@@ -61,7 +61,7 @@ def test_the_oldest_ptx_that_has_what_a_target_uses():
 
 
 COPY = """tir 1.0
-define kernel void @k({e}* aligned(16) %x, {e}* aligned(16) %y) {{
+define kernel void @k({e}* aligned({a}) %x, {e}* aligned({a}) %y) {{
 entry:
   %i = make_range i32<4096>
   %xs = splat {e}*<4096> %x
@@ -75,9 +75,11 @@ entry:
 """
 
 
+@pytest.mark.parametrize("aligned", [16, 32, 128])
 @pytest.mark.parametrize(("element", "size"), [("i8", 1), ("f16", 2), ("f32", 4), ("f64", 8)])
-def test_copies_are_by_sixteen_bytes(element, size):
-    ptx = compile_kernel(textual.parse(COPY.format(e=element)), "sm_80", {"num_warps": 4}).ptx
+def test_copies_are_by_sixteen_bytes(element, size, aligned):
+    module = textual.parse(COPY.format(e=element, a=aligned))
+    ptx = compile_kernel(module, "sm_80", {"num_warps": 4}).ptx
     wide = {1: "v4.b32", 2: "v4.b32", 4: "v4.b32", 8: "v2.b64"}[size]
     for what in ("ld.global", "st.global"):
         assert ptx.count(f"{what}.{wide}") == ptx.count(what) == 4096 * size // (128 * 16)
@@ -85,7 +87,7 @@ def test_copies_are_by_sixteen_bytes(element, size):
 
 def test_a_kernel_without_tiles_beside_one_that_has_some():
     scalar = "define kernel void @s(i32* %x) {\nentry:\n  store %x, 1\n  ret\n}\n"
-    module = textual.parse(COPY.format(e="f32") + scalar)
+    module = textual.parse(COPY.format(e="f32", a=16) + scalar)
     text = print_module(run(module, "coalesce").module)
     assert "f32<4096, #" in text and 'stage "layouts"' in text
     alone = textual.parse("tir 1.0\n" + scalar.replace("kernel ", ""))
@@ -213,3 +215,36 @@ def test_products_of_products_stay_in_registers():
     behind = text[text.index(" = dot ") :]
     between = behind[: behind.index(" = dot ", 10)]
     assert "gpu.convert_layout" not in between
+
+
+def loaded(name, kind, shape):
+    """Lines that load a dense tile from a pointer, as `%name.v`."""
+    extents = ", ".join(map(str, shape))
+    return f"""%{name}.i = make_range i32<{prod(shape)}>
+  %{name}.j = reshape i32<{extents}> %{name}.i
+  %{name}.s = splat {kind}*<{extents}> %{name}
+  %{name}.p = getelementptr {kind}*<{extents}> %{name}.s, %{name}.j
+  %{name}.v = load {kind}<{extents}> %{name}.p"""
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 9, 7), (2, 12, 40, 24), (1, 33, 5, 100)], ids=str)
+@pytest.mark.parametrize("warps", [1, 4])
+def test_products_of_odd_shapes(shape, warps):
+    """Factors that pass through shared memory, padding left out."""
+    batch, m, n, k = shape
+    shapes = {"a": (batch, m, k), "b": (batch, k, n), "c": (batch, m, n)}
+    parts = "\n  ".join(loaded(x, "f32", s) for x, s in shapes.items())
+    text = f"""tir 1.0
+define kernel void @k(f32* %a, f32* %b, f32* %c) {{
+entry:
+  {parts}
+  %d = dot f32<{batch}, {m}, {n}> %a.v, %b.v, %c.v
+  store %c.p, %d
+  ret
+}}
+"""
+    random = np.random.default_rng(m)
+    given = [random.integers(-4, 5, s).astype(np.float32) for s in shapes.values()]
+    found = given[2].copy()
+    SimtExecutor().launch(textual.parse(text), None, 1, [*given[:2], found], num_warps=warps)
+    np.testing.assert_array_equal(found, given[0] @ given[1] + given[2])

@@ -257,6 +257,16 @@ def test_parts_cover_the_width(width):
     assert sum(count for _, count in parts) == width
 
 
+@pytest.mark.parametrize("width", range(1, 300))
+def test_parts_leave_few_lanes_without_an_element(width):
+    """Of warps, or of a power of two within one: a fifth at most, but for the halo that is left."""
+    first = next(parts_of(width))[1]
+    lanes = -(-first // 32) * 32 if first > 32 else 1 << (first - 1).bit_length()
+    assert first >= 0.8 * lanes
+    together = -(-width // 32) * 32 if width > 32 else 1 << (width - 1).bit_length()
+    assert (first == width) == (width >= 0.8 * together)
+
+
 def test_a_window_outside_of_its_slot_is_an_error():
     text = """tir 1.0
 stage "windows"
