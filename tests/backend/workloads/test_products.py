@@ -25,7 +25,8 @@ def reference(value: Any, kind: str) -> Any:
         case "leaky":
             return np.where(value > 0, value, 0.01 * value)
         case "gelu":
-            return value / (1 + np.exp(-1.5957691216057308 * (value + 0.044715 * value**3)))
+            inner = 1.5957691216057308 * (value + 0.044715 * value**3)
+            return value / (1 + np.exp(-inner.clip(-80)))
         case _:
             return 1 / (1 + np.exp(-value))
 
