@@ -14,6 +14,7 @@ from tests.backend.convolutions import Convolution
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.backend.simt.counts import Counts
+from tileir.backend.windows.masks import Index, decides, number
 from tileir.backend.windows.stage_windows import stage_windows
 from tileir.backend.windows.staging import parts_of
 from tileir.textual import parse, print_module
@@ -265,6 +266,20 @@ def test_parts_leave_few_lanes_without_an_element(width):
     assert first >= 0.8 * lanes
     together = -(-width // 32) * 32 if width > 32 else 1 << (width - 1).bit_length()
     assert (first == width) == (width >= 0.8 * together)
+
+
+@pytest.mark.parametrize("step", [-2, 1])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("reach", [0, 2, 5])
+def test_the_index_that_decides_reaches_farthest(step, stride, reach):
+    """Of the indices of a tile that read a row, by other windows' offsets up to `reach`, the one
+    whose comparison passes most easily."""
+    last = 7
+    made = Index(0, step, number(0), 0, stride, reach, 1, last)
+    for at in range(stride * last + reach + 1):
+        found = [i for i in range(last + 1) if 0 <= at - stride * i <= reach]
+        if found:
+            assert decides(made, at) == (max(found) if step > 0 else min(found))
 
 
 def test_a_window_outside_of_its_slot_is_an_error():
