@@ -131,11 +131,13 @@ class HostPlan:
         map can have them (powers of two up to `ALIGNMENT`), and 0 for all others: how the kernel
         has to be compiled for `arguments`. None where that would not help."""
         try:
-            found: Any = self._function(*arguments)
+            found = self._function(*arguments)
         except ZeroDivisionError:
             return None
+        if found is None:
+            return None
         made = [0] * len(arguments)
-        for recipe, numbers in zip(self.maps, found or (), strict=False):
+        for recipe, numbers in zip(self.maps, found, strict=True):
             if _values(recipe, *numbers) is None:
                 if recipe.parameter < 0 or min(numbers[1]) < 1:
                     return None
