@@ -21,10 +21,18 @@ from ..test_async_pipeline import matmul
 from ..test_strip import softmax
 
 ROOT, FILE = Path(__file__).parents[3], Path(__file__).with_name("figures.json")
-FILES = sorted(
-    [*(ROOT / "examples").glob("*.tir"), *(ROOT / "tests/corpus/found").glob("*.tir"),
-     *(ROOT / "tests/corpus/seed002").glob("*.tir"), *(ROOT / "tests/corpus/seed004").glob("*.tir")]
+FOUND = (
+    "both_results_of_a_comparison", "copies_behind_a_loop",
+    "descriptor_as_a_factor_in_registers", "dot_before_the_loads", "halves_in_two_layouts",
+    "lanes_that_hold_the_same", "products_of_one_slot", "results_by_columns",
+    "second_result_alone", "two_bytes_per_thread", "warps_as_repetitions",
 )  # fmt: skip
+FILES = [
+    *sorted((ROOT / "examples").glob("*.tir")),
+    *sorted((ROOT / "tests/corpus/seed002").glob("*.tir")),
+    *sorted((ROOT / "tests/corpus/seed004").glob("*.tir")),
+    *(ROOT / "tests/corpus/found" / f"{name}.tir" for name in FOUND),
+]
 PATTERNS = {
     "global": r'asm sideeffect "[^"]*(ld|st|red|atom)\.(global|[a-z.]*global)',
     "wide": r"\.v[248]\.",
