@@ -49,6 +49,7 @@ PIPELINES = {
     "overlap": f"{_FRONT},roles{{slots=2}},overlap",
     "persist": f"{_FRONT},persist,roles{{slots=3}},overlap",
     "delay": f"{_FRONT},roles{{slots=2}},delay",
+    "turns": f"{_FRONT},persist,roles{{slots=2}},delay",
     "split": f"{_FRONT},persist,split{{ranks=2}},roles{{slots=2}},overlap",
     "pingpong": f"{_FRONT},persist,roles{{slots=3,warps=4}},overlap,pingpong",
 }
@@ -153,7 +154,7 @@ def cases() -> Iterator[Case]:
     yield product("by threads", PIPELINES["persist"], ODD, (2, 2, 2))
     yield product("beside threads", PIPELINES["persist"], ODD, (0, 2, 2))
     for name, pipeline in PIPELINES.items():
-        if name != "delay":
+        if name not in ("delay", "turns"):
             yield product(name, pipeline)
         if name not in ("overlap", "pingpong", "split"):
             yield softmax(name, pipeline)
@@ -177,14 +178,14 @@ def product(
 
 
 def softmax(name: str, pipeline: str) -> Case:
-    """Causal attention, with so many instances that slots come round where blocks stay."""
-    t, heads = 150, 3
+    """Causal attention, with so many instances that slots come round where blocks stay; in turns by
+    two warpgroups."""
+    t, heads, rows = 150, 3, 128 if name == "turns" else 64
     random = np.random.default_rng(t)
     q, k, v = (random.standard_normal((heads, t, 32)).astype(np.float16) for _ in range(3))
-    module = run(attention(64, 32, 32, causal=True), pipeline).module
-    return _case(
-        f"attention {name}", module, (3, heads, 1), (q, k, v, np.zeros_like(q), t, 0.25), 3
-    )
+    module = run(attention(rows, 32, 32, causal=True), pipeline).module
+    arguments = (q, k, v, np.zeros_like(q), t, 0.25)
+    return _case(f"attention {name}", module, (-(-t // rows), heads, 1), arguments, 3)
 
 
 def slopes(name: str, pipeline: str) -> Case:

@@ -8,8 +8,9 @@ from typing import TypeGuard, cast
 
 import attrs
 
+from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
-from tileir.analysis.loops import loops
+from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import definitions, homes, uses
 from tileir.backend.roles.prologues import prologue
 from tileir.backend.tma.plan import unit_of
@@ -100,7 +101,8 @@ class Factor:
 @attrs.frozen(eq=False)
 class Ring:
     """Loads that are waited for together, by the dots that need them. Slots are given back by the
-    last dot, or at the end of block `until`; those of `resident` ones never."""
+    last dot, or where block `until` begins, at its end if it has dots; those of `resident` ones
+    never."""
 
     loads: tuple[Staged, ...]
     dots: tuple[Dot, ...]
@@ -320,7 +322,20 @@ def _held(function: Function, staged: Staged, fed: tuple[Dot, ...]) -> Ring | st
         return "a block is multiplied outside the loop that reads it"
     if not dominance(function).dominates(home, loop.latch):
         return "a block is not read in every round of its loop"
-    return Ring((staged,), fed, home, loop.header, until=loop.latch)
+    until = _behind(function, loop, {home, *(place[dot.result] for dot in fed)})
+    return Ring((staged,), fed, home, loop.header, until=until or loop.latch)
+
+
+def _behind(function: Function, loop: Loop, places: set[str]) -> str | None:
+    """The first block of a round of `loop` that every round comes to behind all blocks `places`,
+    outside loops within; None where there is none."""
+    graph, tree, inner = cfg(function), dominance(function), loops(function).innermost
+    late: dict[str, bool] = {}
+    for label in reversed(loop.order):
+        after = (n for n in graph.successors[label] if n in loop.blocks and n != loop.header)
+        late[label] = label not in places and all(late.get(n, False) for n in after)
+    passed = (n for n in loop.order if late[n] and inner[n] == loop.header)
+    return next((n for n in passed if tree.dominates(n, cast(str, loop.latch))), None)
 
 
 def _fed(needed: Mapping[Dot, list[Staged]], loads: list[Staged]) -> tuple[Dot, ...]:

@@ -42,7 +42,9 @@ def test_what_is_left_out_of_a_product(case: Case, needless: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [softmax("delay", PIPELINES["delay"]), slopes("late-waits", LATE)], ids=lambda c: c.name
+    "case",
+    [softmax(n, PIPELINES[n]) for n in ("delay", "turns")] + [slopes("late-waits", LATE)],
+    ids=lambda c: c.name,
 )
 def test_in_any_order(case: Case) -> None:
     runner = Runner(case)
