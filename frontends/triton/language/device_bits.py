@@ -59,7 +59,8 @@ def _ilogb(b: Builder, x: Expr) -> Expr:
 
 
 def _logb(b: Builder, x: Expr) -> Expr:
-    found = _exponent(b, x).to(element_of(x.type))
+    kind: Any = element_of(x.type)
+    found = _exponent(b, x).to(kind)
     found = b.select(x == number(x, 0.0), number(x, -math.inf), found)
     return b.select(b.fabs(x) < number(x, math.inf), found, x * x)
 

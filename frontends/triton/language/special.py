@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tileir.builder import Builder, Expr
 from tileir.frontends.triton.language.debugging import unsupported
@@ -111,7 +112,7 @@ def _normal_inverse(b: Builder, x: Expr) -> Expr:
 
 def _in_float64(formula: Callable[[Builder, Expr], Expr]) -> Callable[[Builder, Expr], Expr]:
     def apply(b: Builder, x: Expr) -> Expr:
-        kind = element_of(x.type)
+        kind: Any = element_of(x.type)
         return formula(b, x if kind is F64 else x.to(F64)).to(kind)
 
     return apply
