@@ -93,7 +93,7 @@ class Facts:
 
     def unsure(self, form: Polynomial) -> Polynomial:
         """0 where no term of `form` is negative; else `form` less those of its terms that are not
-        negative and cannot be computed early."""
+        negative and cannot be computed early; all of it where what is left cannot, either."""
         sure = {
             monomial: factor
             for monomial, factor in form.terms.items()
@@ -102,7 +102,8 @@ class Facts:
         if len(sure) == len(form.terms):
             return NOTHING
         late = {m: c for m, c in sure.items() if not all(self._soon(s) for s in m)}
-        return form - Polynomial(late)
+        left = form - Polynomial(late)
+        return left if all(self._soon(s) for m in left.terms for s in m) else form
 
     def _soon(self, which: Symbol) -> bool:
         return isinstance(which, ProgramIndex) or (isinstance(which, Value) and self.early(which))
