@@ -46,7 +46,7 @@ def attention(
         found = b.var(b.full((bm, d), 0.0, F32))
         end = b.smin(t, first + bm) if causal else t
         whole = b.smin(t, first + 1) if causal else t
-        bits = {"max_imprecise": max(bn, d)} if factor.bits == 8 else {}
+        bits: dict[str, Any] = {"max_imprecise": max(bn, d)} if factor.bits == 8 else {}
         with b.for_(0, end, bn) as at:
             left, here = (keys < t - at), keys + at
             at_k = k + (head + (here[None, :] * d + dims[:, None]))

@@ -159,6 +159,12 @@ class LlvmThread(LlvmMatrices, LlvmClusters, LlvmOutside):
     def group_barrier(self) -> None:
         self.barrier()  # of the block, which is more than is asked for: roles have their own
 
+    def take_turn(self) -> None:
+        """Turns are of warpgroups of a role: nothing."""
+
+    def pass_turn(self, *, begin: bool) -> None:
+        """Nothing, likewise."""
+
     def where_any(
         self, condition: Handle, element: Element, values: Sequence[Handle],
         body: Callable[[], Sequence[Handle]],
