@@ -39,6 +39,15 @@ def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     return with_roles(module, name, wanted)
 
 
+def own_rows(function: Function) -> Function:
+    """`own-rows`, where results are copied by tensor maps."""
+    if not any(op.mnemonic == "gpu.tma_store" for op in function.ops):
+        return function
+    from tileir.backend.roles.own_rows import own_rows
+
+    return own_rows(function)
+
+
 def planned(module: Module, kernel: str) -> Module:
     """`module` with the host plan of its kernel, if it has one, in its metadata."""
     if not any(op.mnemonic == "gpu.role" for op in module.functions[kernel].ops):

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.backend.concerned import own_rows
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.memory.allocation import allotted
 from tileir.backend.memory.barriers import synchronised
 from tileir.backend.memory.scratch import Plan
-from tileir.backend.roles.own_rows import own_rows
 from tileir.backend.target import Target
 from tileir.backend.vectorize import vectorize
 from tileir.errors import CompileError, Diagnostic

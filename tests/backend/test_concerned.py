@@ -27,8 +27,8 @@ with b.kernel("k", x=data, y=data, z=pointer(F32), n=I32) as (x, y, z, n):
 """
 END = """
 tileir.backend.compile(b.module(), "{target}", {{"num_warps": 4}})
-parts = ("windows", "strip.mine", "pipeline", "roles.front", "tma.", "expand.making", "rules.dot",
-         "lower.scan", "lower.conversion")
+parts = ("windows", "strip.mine", "pipeline", "roles.front", "roles.own_rows", "tma.",
+         "expand.making", "rules.dot", "lower.scan", "lower.conversion")
 print(*(p for p in parts if any(m.startswith("tileir.backend." + p) for m in sys.modules)))
 """
 
