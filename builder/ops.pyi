@@ -1001,7 +1001,7 @@ class DerivedOps:
     ) -> None:
         """All threads of the block say that they came here; what they did before comes before
         what others of the cluster do behind the `gpu.cluster_wait` that follows. The kernel
-        alone does it, while it has no roles."""
+        alone does it, while it has no roles; it may start some before it waits."""
 
     def gpu_cluster_rank(
         self,
@@ -1192,6 +1192,21 @@ class DerivedOps:
         """The part of a slot of `buffer`, as block `rank` of the cluster has it, that begins in
         row `row` and column 0. That block must not have come to its end."""
 
+    def gpu_remote_scatter(
+        self,
+        value: Item,
+        buffer: Item,
+        slot: Item,
+        *,
+        blocks: int,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Share the rows of `value` among the `blocks` of the cluster: block r has rows r n and
+        behind, n of them, in a slot of the same buffer. Threads see them behind the
+        `gpu.remote_wait` for an arrival of this block."""
+
     def gpu_remote_wait(
         self,
         barrier: Item,
@@ -1345,9 +1360,9 @@ class DerivedOps:
     ) -> Expr:
         """Begin `a` times `b` plus `c`, as `dot`, by warpgroups of 4 warps, each of its own
         rows. `b` is a slot of a buffer, `a` one or a tile; `trans_a` and `trans_b` say that a
-        slot holds the factor with its dimensions exchanged. The sum is there after
-        `gpu.wgmma_wait`; until then only another `gpu.wgmma` may take it, as `c`, and nothing
-        may write the slots."""
+        slot holds the factor with its dimensions exchanged. Of a `b` with longer rows the first
+        columns count. The sum is there after `gpu.wgmma_wait`; until then only another
+        `gpu.wgmma` may take it, as `c`, and nothing may write the slots."""
 
     def gpu_wgmma_wait(
         self,

@@ -9,9 +9,8 @@ import attrs
 
 from tileir.analysis.affine import affine
 from tileir.analysis.aliases import aliases
-from tileir.analysis.cache import cached
 from tileir.analysis.dominance import dominance
-from tileir.analysis.polynomial import Lane, Polynomial, ProgramIndex
+from tileir.analysis.polynomial import Lane, Polynomial
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import homes, uses
 from tileir.backend.roles.prologues import becomes_factor, is_row
@@ -21,6 +20,13 @@ from tileir.backend.tma.description import Description, Dimension, Facts, descri
 from tileir.backend.tma.host import host_values
 from tileir.backend.tma.parameters import taken_apart
 from tileir.backend.tma.reach import before
+from tileir.backend.tma.starts import (
+    begins_before,
+    early_checks,
+    entry_values,
+    late_checks,
+    may_go_before,
+)
 from tileir.backend.windows.numbers import Numbers, place_of, writable
 from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module
@@ -30,7 +36,6 @@ from tileir.ops.cast import Trunc
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
 from tileir.ops.dot import Dot
-from tileir.ops.hopper import Check
 from tileir.ops.memory import Load, Store
 from tileir.ops.program import Assume
 from tileir.ops.shape import GetElementPtr, Reshape, Trans
@@ -189,15 +194,8 @@ def _feeds(function: Function, op: Op) -> bool:
 
 
 def _facts(function: Function) -> Facts:
-    known, early = host_values(function), _entry_values(function)
+    known, early = host_values(function), entry_values(function)
     return Facts(affine(function), ranges(function), known.__contains__, early.__contains__)
-
-
-@cached
-def _entry_values(function: Function) -> frozenset[Value]:
-    """What the entry knows."""
-    made = (v for op in function.entry.ops for v in op.results)
-    return frozenset((*made, *(p.value for p in function.parameters)))
 
 
 def _description(function: Function, facts: Facts, op: Any) -> Description | str:
@@ -210,8 +208,10 @@ def _description(function: Function, facts: Facts, op: Any) -> Description | str
         return f"its rows are no multiples of {_CHUNK} bytes"
     if not facts.known(found.base):
         return "its base is not known to the host"
-    if any(_begins_before(facts, d.unsure) for d in found.dimensions):
+    if any(begins_before(facts, d.unsure) for d in found.dimensions):
         return "an index begins below 0"
+    if may_go_before(function, found):
+        return "an index may be negative"
     reached = _reached(function, op)
     moving = {s for d in found.dimensions for m in d.start.terms for s in m}
     if not all(writable(function, s, reached) for s in moving):
@@ -221,15 +221,6 @@ def _description(function: Function, facts: Facts, op: Any) -> Description | str
     ):
         return "what it reads may be written before"
     return found
-
-
-def _begins_before(facts: Facts, form: Polynomial) -> bool:
-    """Whether `form` is negative where all that it is made of is 0, and only grows; what the host
-    computes it looks at."""
-    others = {m: factor for m, factor in form.terms.items() if m}
-    if others and all(map(facts.settled, others)):
-        return False
-    return form.terms.get((), 0) < 0 and all(factor > 0 for factor in others.values())
 
 
 def _reached(function: Function, op: Op) -> Any:
@@ -283,7 +274,7 @@ def _rewritten(function: Function, chosen: Mapping[Op, Description]) -> Function
     """`function` with the chosen accesses through descriptors, which are made in the entry."""
     entry = function.entry
     makers = {op: _maker(function, op, found) for op, found in chosen.items()}
-    checks = list(_checks(function, chosen))
+    checks = list(early_checks(function, chosen))
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         ops: list[Op] = []
@@ -293,48 +284,13 @@ def _rewritten(function: Function, chosen: Mapping[Op, Description]) -> Function
                 continue
             if block is entry:
                 ops += makers[op]
-            ops += _late_checks(function, chosen[op])
+            ops += late_checks(function, chosen[op])
             ops += _access(function, op, makers[op][-1].results[0], chosen[op])
         if block is entry:
             ops += [new for op in chosen if op not in entry.ops for new in makers[op]]
             ops += checks
         blocks[label] = attrs.evolve(block, ops=(*ops, block.terminator))
     return function.with_blocks(blocks)
-
-
-def _checks(function: Function, chosen: Mapping[Op, Description]) -> Iterator[Op]:
-    """That starts of which it is not certain are 0 or more, each once: by the host, where it can
-    compute them. Those that are not known in the entry are checked where they are."""
-    numbers = Numbers(function, I64)
-    unsure = [
-        d.unsure
-        for found in chosen.values() for d in found.dimensions
-        if d.unsure.terms and _is_early(function, d.unsure)
-    ]  # fmt: skip
-    tested = {numbers.write(form): form for form in unsure}
-    yield from numbers.ops
-    known = host_values(function)
-    for value, form in tested.items():
-        test = ICmp(value, constant(I64, 0), predicate_=IntegerPredicate.SGE)
-        early = all(s in known for m in form.terms for s in m)
-        yield from (test, Assume(test.results[0]) if early else Check(test.results[0]))
-
-
-def _late_checks(function: Function, found: Description) -> list[Op]:
-    """That starts are 0 or more which only the access itself knows, as those read from memory."""
-    numbers = Numbers(function, I64)
-    late = [d for d in found.dimensions if not _is_early(function, d.unsure)]
-    tests = [numbers.write(d.unsure) for d in late]
-    for value in dict.fromkeys(tests):
-        right = numbers.made(ICmp(value, constant(I64, 0), predicate_=IntegerPredicate.SGE))
-        numbers.ops.append(Check(right))
-    return numbers.ops
-
-
-def _is_early(function: Function, form: Polynomial) -> bool:
-    """Whether the entry can compute `form`."""
-    early = _entry_values(function)
-    return all(isinstance(s, ProgramIndex) or s in early for m in form.terms for s in m)
 
 
 def _maker(function: Function, op: Any, found: Description) -> list[Op]:
