@@ -19,8 +19,10 @@ from tileir.types import Descriptor
 SIMT = "roles-simt"
 """The whole backend, on the machine of threads."""
 _FRONT = ("cse", "licm", "uniform-steps", "unwrap", "descriptors")
+_LATER = ("late-waits", "early-loads")
 PRODUCTS = (
-    "unwrap", "descriptors", "persist", "split", "roles", "overlap", "delay", "pingpong", SIMT,
+    "unwrap", "swap", "descriptors", "whole-panels", "persist", "split", "roles", "overlap",
+    "delay", *_LATER, "own-rows", "pingpong", SIMT,
 )  # fmt: skip
 
 
@@ -28,7 +30,11 @@ def pipeline_of(name: str, seed: int) -> str:
     """What comes before pass `name`, and the pass; by the seed a program is persistent or not."""
     if name in _FRONT:
         return ",".join(_FRONT[: _FRONT.index(name) + 1])
+    if name == "swap":
+        return ",".join([*_FRONT[:-1], name])
     passes = [*_FRONT]
+    if name == "whole-panels":
+        return ",".join([*passes, name])
     if name in ("persist", "pingpong") or seed % 2:
         passes.append("persist")
     if name == "split" or (name in ("roles", "overlap") and seed % 3 == 2):
@@ -40,7 +46,7 @@ def pipeline_of(name: str, seed: int) -> str:
         passes.append("overlap")
     if name == "delay" or (name == "pingpong" and seed % 8 < 4):
         passes.append("delay")
-    return ",".join([*passes, "pingpong"] if name == "pingpong" else passes)
+    return ",".join([*passes, name] if name in ("pingpong", *_LATER) else passes)
 
 
 def _slots(seed: int) -> int:
@@ -55,8 +61,8 @@ def _ranks(seed: int) -> int:
 
 def compared(name: str, made: Program, seed: int) -> tuple[bool, str | None, bool]:
     """Whether the pass did something, what was wrong, whether the program has no meaning."""
-    if name == SIMT:
-        return _on_threads(made, seed)
+    if name in (SIMT, "own-rows"):
+        return _on_threads(made, seed, name)
     before, _, last = pipeline_of(name, seed).rpartition(",")
     try:
         early = optimise(made.module, before).module
@@ -103,8 +109,11 @@ def _allowed(kernel: Any, arguments: Sequence[Any]) -> bool:
     return plan is None or plan.resolved(numbers) is not None
 
 
-def _on_threads(made: Program, seed: int) -> tuple[bool, str | None, bool]:
+def _on_threads(made: Program, seed: int, name: str) -> tuple[bool, str | None, bool]:
     from tileir.backend.executor import SimtExecutor
+
+    if name != SIMT and not _warpgroups_write(made):
+        return False, None, False
 
     try:
         wanted = interpreter()(made, seed)
@@ -123,3 +132,17 @@ def _on_threads(made: Program, seed: int) -> tuple[bool, str | None, bool]:
         return True, f"{type(error).__name__}: {error}", False
     outputs = {name: arguments[name] for name, b in made.buffers.items() if b.output}
     return True, violation(Found(outputs), wanted), False
+
+
+def _warpgroups_write(made: Program) -> bool:
+    """Whether `own-rows` lets warpgroups of the program write by themselves."""
+    from tileir.backend.compile import staged
+    from tileir.backend.options import Options
+    from tileir.backend.target import target
+
+    done = staged(made.module, target("sm_90a"), Options(), made.kernel)
+    last = done.stages["barriers"]
+    return any(
+        op.mnemonic == "gpu.tma_store" and op.warpgroup  # type: ignore[attr-defined]
+        for function in last.functions.values() for op in function.ops
+    )  # fmt: skip

@@ -45,6 +45,41 @@ class Traits:
 
 _FAVOURED: Mapping[str, tuple[tuple[str, Digits], ...]] = {
     "unwrap": (("wrap", (2, 2, 0)), ("made", (0, 0, 0)), ("shift", (0, 0, 0))),
+    "swap": (("tile", (4, 0, 0)), ("family", (0, 0, 0))),
+    "whole-panels": (
+        ("tile", (0, 6, 0)),
+        ("majors", (0, 0, 0)),
+        ("element", (0, 0, 0)),
+        ("made", (0, 0, 0)),
+        ("family", (0, 0, 0)),
+        ("masks", (0, 0, 0)),
+        ("begin", (0, 0, 0)),
+        ("choice", (0, 0, 0)),
+    ),
+    "late-waits": (
+        ("family", (2, 1, 1)),
+        ("element", (0, 0, 0)),
+        ("choice", (0, 0, 0)),
+        ("made", (0, 0, 0)),
+        ("begin", (0, 0, 0)),
+    ),
+    "early-loads": (
+        ("prologue", (5, 0, 0)),
+        ("element", (0, 0, 0)),
+        ("family", (0, 0, 0)),
+        ("made", (5, 0, 0)),
+        ("promises", (0, 0, 0)),
+        ("choice", (0, 0, 0)),
+    ),
+    "own-rows": (
+        ("tile", (2, 3, 0)),
+        ("element", (0, 0, 0)),
+        ("family", (0, 0, 0)),
+        ("made", (0, 0, 0)),
+        ("majors", (0, 0, 0)),
+        ("output", (0, 0, 0)),
+        ("choice", (0, 0, 0)),
+    ),
     "delay": (
         ("family", (3, 1, 1)),
         ("element", (0, 0, 0)),
