@@ -45,7 +45,8 @@ def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
         return first
     taken = buffer_bytes(first.module, first.module.functions[name])
     room = (wanted.shared or SHARED) - taken
-    outcome = pingpong(_with_roles(module, name, attrs.evolve(wanted, shared=room)).module)
+    roomy = _with_roles(module, name, attrs.evolve(wanted, shared=room)) if taken else first
+    outcome = pingpong(roomy.module)
     return Front(cast(Module, outcome.ir), (*first.remarks, *outcome.remarks), True)
 
 

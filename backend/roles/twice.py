@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import attrs
-
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import homes
 from tileir.ir import Block, Function
 from tileir.op import Successor
-from tileir.passes.edges import copy_op, fresh, fresh_label, map_edges
+from tileir.passes.edges import copy_op, fresh, fresh_label, map_edges, redirected
 from tileir.values import Operand, Value
 
 
@@ -26,7 +24,7 @@ def twice(function: Function, loop: Loop) -> tuple[Function, dict[str, str]] | N
     for label, block in function.blocks.items():
         blocks[label] = block
         if label in loop.latches:
-            blocks[label] = _leading(block, loop.header, labels[loop.header])
+            blocks[label] = redirected(block, loop.header, labels[loop.header])
         if label in labels:
             blocks[labels[label]] = copies[label]
     return function.with_blocks(blocks), labels
@@ -46,7 +44,9 @@ def _read_outside(function: Function, loop: Loop) -> bool:
 
 
 def _copies(function: Function, loop: Loop, labels: dict[str, str]) -> dict[str, Block]:
-    """The second iteration's blocks by the labels of the first's, with values of its own."""
+    """The second iteration's blocks by the labels of the first's, with values of its own; it
+    begins again with the first."""
+    within = {old: new for old, new in labels.items() if old != loop.header}
     env: dict[Value, Operand] = {}
     heads: dict[str, tuple[Value, ...]] = {}
     for label in loop.order:
@@ -55,21 +55,11 @@ def _copies(function: Function, loop: Loop, labels: dict[str, str]) -> dict[str,
     made: dict[str, Block] = {}
     for label in loop.order:
         ops = [copy_op(op, env) for op in function.blocks[label].ops]
-        ops[-1] = map_edges(ops[-1], lambda edge: _within(edge, labels))
+        ops[-1] = map_edges(ops[-1], lambda edge: _within(edge, within))
         made[label] = Block(labels[label], heads[label], ops)
-    return {
-        label: _leading(block, labels[loop.header], loop.header) if label in loop.latches else block
-        for label, block in made.items()
-    }
+    return made
 
 
 def _within(edge: Successor, labels: dict[str, str]) -> Successor:
     """The edge to a copy, where there is one."""
     return Successor(labels[edge.label], edge.arguments) if edge.label in labels else edge
-
-
-def _leading(block: Block, old: str, new: str) -> Block:
-    last = map_edges(
-        block.terminator, lambda e: Successor(new, e.arguments) if e.label == old else e
-    )
-    return attrs.evolve(block, ops=(*block.ops[:-1], last))

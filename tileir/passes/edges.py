@@ -73,11 +73,11 @@ def add_preheader(function: Function, header: str, inside: Container[str]) -> tu
     for name, block in function.blocks.items():
         if name == header:
             blocks[label] = made
-        blocks[name] = block if name in inside else _led(block, header, label)
+        blocks[name] = block if name in inside else redirected(block, header, label)
     return function.with_blocks(blocks), label
 
 
-def _led(block: Block, old: str, new: str) -> Block:
+def redirected(block: Block, old: str, new: str) -> Block:
     """`block` with its edges to `old` leading to `new`."""
     last = map_edges(block.ops[-1], lambda e: Successor(new, e.arguments) if e.label == old else e)
     same = last is block.ops[-1]
