@@ -17,6 +17,9 @@ from tileir.values import Operand, Value
 
 _PRODUCTS = frozenset({"dot", "dot_scaled"})
 
+_PLANNED = frozenset({"gpu.tensor_map", "gpu.role"})
+"""Kernels have a host plan for their tensor maps, and for what their roles access by threads."""
+
 
 def strip_mine(function: Function, warps: int) -> Outcome:
     """`strip-mine`, where an operand takes more registers than are left whole."""
@@ -50,7 +53,7 @@ def own_rows(function: Function) -> Function:
 
 def planned(module: Module, kernel: str) -> Module:
     """`module` with the host plan of its kernel, if it has one, in its metadata."""
-    if not any(op.mnemonic == "gpu.role" for op in module.functions[kernel].ops):
+    if not any(op.mnemonic in _PLANNED for op in module.functions[kernel].ops):
         return module
     from tileir.backend.tma.plan import HostPlan
 

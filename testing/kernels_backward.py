@@ -10,7 +10,7 @@ keys and values. `sums` and `delta` are [heads, t rounded up to a multiple of `a
 
 from __future__ import annotations
 
-from math import log
+from math import gcd, log
 from typing import Any, NamedTuple
 
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
@@ -69,7 +69,7 @@ def attention_keys(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool 
         with b.for_(0, group) as member:
             which = head * group + member
             begin = first // bm * bm if bn % bm else first
-            near = begin + max(bn, bm)
+            near = begin + _crossed(bm, bn)
             if causal:
                 with b.for_(begin, b.smin(t, near), bm) as at:
                     block_of_queries(at, which, masked=True)
@@ -78,6 +78,12 @@ def attention_keys(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool 
         (dk + place).store((of_k.get() * (scale * log(2))).to(factor), inside)
         (dv + place).store(of_v.get().to(factor), inside)
     return b.module()
+
+
+def _crossed(bm: int, bn: int) -> int:
+    """Rows of whole blocks of `bm` queries that have a query before a key of one of `bn` keys."""
+    ahead = bm - gcd(bm, bn)  # the most queries of the first block before the first key
+    return -(-(ahead + bn) // bm) * bm if bn % bm else bn
 
 
 def attention_queries(

@@ -162,17 +162,19 @@ class LlvmHopper(LlvmMemory):
         b: Handle, c: Sequence[Handle] | None,
     ) -> list[Handle]:  # fmt: skip
         count = kind.sums * sum(p.first for p in products) // _per_register(kind.sum)
+        moves = ""
         if isinstance(a, str):
             left = [("l", "i64", a)]
         else:
             words = self._pack(kind.factor, a, I32, len(a) * kind.bits // 32)
             left = [("r", "i32", x) for x in words]
+            moves = _own_registers(count, len(words))
         body = " ".join(
             _instruction(kind, p, (count, len(left)), isinstance(a, str), c is not None)
             for p in products
         )
         text = (
-            "{ .reg .b64 da, db; wgmma.fence.sync.aligned; "
+            f"{{ .reg .b64 da, db; {moves}wgmma.fence.sync.aligned; "
             f"{body} wgmma.commit_group.sync.aligned; }}"
         )
         return self._sums(text, kind.sum, count, c, [*left, ("l", "i64", b)])
@@ -230,6 +232,13 @@ class LlvmHopper(LlvmMemory):
         self.line(f'call void asm sideeffect "{text}", "{constraints}"({arguments}) #4')
 
 
+def _own_registers(first: int, count: int) -> str:
+    """Registers for factors, filled from operand `first` on: a product reads them until it is
+    waited for, and those of a value may be written before that, in a loop's next round."""
+    moves = "".join(f"mov.b32 f{i}, ${first + i}; " for i in range(count))
+    return f".reg .b32 f<{count}>; {moves}"
+
+
 def _per_register(element: Element) -> int:
     """Sums that share a register."""
     return 2 if element is F16 else 1
@@ -246,7 +255,7 @@ def _instruction(
     moves, names = "", list[str]()
     for name, number, offset in (("da", sums, product.a), ("db", sums + left, product.b)):
         if name == "da" and not described:
-            names.append(_braced(sums + offset * kind.bits // 32, 4))
+            names.append(_braced(offset * kind.bits // 32, 4, "f"))
         elif offset:
             moves += f"add.s64 {name}, ${number}, {offset >> 4}; "
             names.append(name)
@@ -257,5 +266,5 @@ def _instruction(
     return f"{moves}{kind.name} {d}, {', '.join((*names, scale, *tail))};"
 
 
-def _braced(first: int, count: int) -> str:
-    return f"{{{', '.join(f'${i}' for i in range(first, first + count))}}}"
+def _braced(first: int, count: int, letter: str = "$") -> str:
+    return f"{{{', '.join(f'{letter}{i}' for i in range(first, first + count))}}}"

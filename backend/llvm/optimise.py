@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from tileir.backend.llvm.workarounds import negations_kept
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
@@ -35,7 +36,7 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
     level = optimize if len(text) < _LARGE else min(optimize, 1)
     machine = _machine(llvm, target, level)
     _optimize(llvm, module, machine, level)
-    return machine.emit_assembly(module), str(module)
+    return negations_kept(machine.emit_assembly(module)), str(module)
 
 
 def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:

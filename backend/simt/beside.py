@@ -26,6 +26,7 @@ from tileir.backend.simt.warpgroups import (
     swizzled,
 )
 from tileir.backend.simt.yard import Crewman, Group, WaitingError, Yard
+from tileir.op import Op
 from tileir.types import F16, F32, I32, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -49,6 +50,7 @@ class BesideThreads:
     threads: int
     active: Array
     memory: Any
+    op: Op | None
     made: Any
     dtype: Any
     yard: Yard
@@ -254,8 +256,8 @@ class BesideThreads:
         at = work.places()
         ends = np.array([g * 128 + n for g in range(self.threads // 128) for n in (0, 127)])
         self._to_read(at, "a product reads", ends)
-        group = Group(work.finish, at)
-        self.crewman.products.append(group)
+        group = Group(work.finish, at, self.op if work.registers else None)
+        self.crewman.begin(group)
         count = kind.sums * sum(p.first for p in products)
         return [Flying(group, i) for i in range(count)]
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from tileir.backend.simt.order import Order, View
 from tileir.backend.simt.shadow import RaceError
+from tileir.op import Op
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -181,10 +182,12 @@ class Yard:
 
 @attrs.define(eq=False)
 class Group:
-    """Products under way: what computes their sums, and the bytes they read."""
+    """Products under way: what computes their sums, the bytes they read, and the op that they are
+    of, where they read its registers."""
 
     finish: Callable[[], list[Array]]
     at: Array
+    held: Op | None = None
     sums: list[Array] | None = None
 
 
@@ -197,6 +200,15 @@ class Crewman:
     products: list[Group] = attrs.field(factory=list)
     reading: dict[int, list[list[tuple[Flight, Array]]]] = attrs.field(factory=dict)
     opened: dict[int, list[tuple[Flight, Array]]] = attrs.field(factory=dict)
+
+    def begin(self, group: Group) -> None:
+        """Begin products. Raises RaceError where those of a round before still read the registers
+        that the op is to fill anew."""
+        if group.held is not None and any(group.held is other.held for other in self.products):
+            raise RaceError(
+                f"race: {self.view.name} fills registers that a product under way reads"
+            )
+        self.products.append(group)
 
     def leave(self) -> None:
         """At the end of the role nothing may be under way. Raises RaceError."""

@@ -4,6 +4,7 @@ import pytest
 
 from tileir.backend.llvm.folding import folded
 from tileir.backend.llvm.thread import LlvmThread
+from tileir.backend.llvm.workarounds import negations_kept
 from tileir.types import F16, F32, I1, I8, I32
 
 
@@ -85,3 +86,18 @@ def test_elements_narrower_than_a_byte_are_made_anew():
     thread = LlvmThread()
     found = thread._unpack(I1, 4, I32, ["%w"])
     assert thread._pack(I1, found, I32, 1) != ["%w"]
+
+
+NEGATED = """
+	neg.s32 	%r5, %r1;
+	max.s32 	%r6, %r5, %r2;
+	neg.s64 	%rd5, %rd1;
+"""
+
+
+def test_negations_of_what_a_maximum_takes_are_spelled_out():
+    found = negations_kept(NEGATED)
+    assert "not.b32 \t%r5, %r1;\n\tadd.s32 \t%r5, %r5, 1;\n" in found
+    assert "neg.s32" not in found and "neg.s64" in found
+    others = NEGATED.replace("max", "add")
+    assert negations_kept(others) == others

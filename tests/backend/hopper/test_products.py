@@ -9,8 +9,10 @@ import pytest
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.backend.memory.factors import Factor
+from tileir.backend.simt.shadow import RaceError
 from tileir.errors import CompileError
 from tileir.interp import interpret
+from tileir.textual import parse
 
 from .programs import Product
 
@@ -74,6 +76,76 @@ def test_machines_agree(product: Product) -> None:
 def test_the_assembler_has_nothing_to_say(product: Product) -> None:
     made = compile_kernel(product.module(), "sm_90a").assembled
     assert (made.spills, made.stack, made.warnings) == (0, 0, ())
+
+
+def test_the_host_makes_tensor_maps_without_roles() -> None:
+    host = compile_kernel(PRODUCTS[0].module(), "sm_90a").host
+    assert host is not None and len(host.maps) == 2
+
+
+HELD = Product(64, 32, 64, registers=True, rounds=3)
+
+
+def test_registers_of_a_product_are_its_own() -> None:
+    """A value's registers may be written in the next round while the product reads its own."""
+    text = compile_kernel(HELD.module(), "sm_90a").ptx
+    (product,) = (line for line in text.splitlines() if "wgmma.mma_async" in line)
+    assert product.index("mov.b32 f15") < product.index("wgmma.fence")
+    assert "{f12, f13, f14, f15}" in product
+
+
+ROUNDS = """tir 1.0
+stage "roles"
+
+define kernel void @rounds(f32* %p, i32 %n) {num_warps = 4} {
+entry:
+  %b = gpu.shared_alloc f16 addrspace(3)* {shape = [1, 16, 8], swizzle = 0, panel = 8}
+  gpu.local_store f16<16, 8> 1.0, %b, 0
+  gpu.async_fence
+  gpu.barrier
+  br loop
+loop:
+  %i = phi i32 [0, entry], [%j, loop]
+  %sum = phi f32<64, 8> [0.0, entry], [%y, loop]
+  %f = sitofp f16 %i
+  %a = splat f16<64, 16> %f
+  %x = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %sum
+  %y = gpu.wgmma_wait f32<64, 8> %x {pending = PENDING}
+  %j = add i32 %i, 1
+  %more, _ = icmp (i1, i1) %j, %n {predicate = slt}
+  cond_br %more, loop, done
+done:
+  %z = gpu.wgmma_wait f32<64, 8> %y
+  %r = make_range i32<64>
+  %r1 = expand_dims i32<64, 1> %r {axis = 1}
+  %r2 = mul i32<64, 1> %r1, 8
+  %r3 = broadcast i32<64, 8> %r2
+  %q = make_range i32<8>
+  %q1 = expand_dims i32<1, 8> %q {axis = 0}
+  %q2 = broadcast i32<64, 8> %q1
+  %o = add i32<64, 8> %r3, %q2
+  %ps = splat f32*<64, 8> %p
+  %pz = getelementptr f32*<64, 8> %ps, %o
+  store %pz, %z
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("pending", (0, 1))
+def test_registers_filled_while_a_product_reads_them(pending: int) -> None:
+    module = parse(ROUNDS.replace("PENDING", str(pending)))
+    found = np.zeros(64 * 8, np.float32)
+
+    def launch() -> None:
+        SimtExecutor().launch(module, None, 1, [found, 4], target="sm_90a")
+
+    if not pending:
+        launch()
+        assert (found == 96).all()
+        return
+    with pytest.raises(RaceError, match="fills registers that a product under way reads"):
+        launch()
 
 
 @pytest.mark.parametrize("product", LARGE[:1], ids=str)

@@ -85,7 +85,10 @@ def check(launch: Launch, given: Case, shapes: tuple[tuple[int, int], tuple[int,
         np.testing.assert_allclose(found.astype(np.float64), expected, atol=close)
 
 
-@pytest.mark.parametrize("shapes", (((32, 64), (64, 32)), ((64, 32), (32, 64))), ids=str)
+SHAPES = ((32, 64), (64, 32)), ((64, 32), (32, 64)), ((24, 64), (48, 32))
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
 @pytest.mark.parametrize("given", CASES, ids=str)
 def test_formulas(given: Case, shapes: Any) -> None:
     check(by(""), given, shapes)
