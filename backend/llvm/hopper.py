@@ -49,9 +49,17 @@ class LlvmHopper(LlvmMemory):
 
     # Barriers -------------------------------------------------------------------------------
 
-    def mbarrier_init(self, offset: Handle, arrivals: int, chosen: Handle | None) -> None:
-        text = f"mbarrier.init.shared::cta.b64 [$0], {arrivals};"
-        self._chosen(text, [self._at(offset)], chosen)
+    def mbarrier_init(
+        self, offset: Handle, count: int, arrivals: int, chosen: Handle | None
+    ) -> None:
+        made = " ".join(
+            f"mbarrier.init.shared::cta.b64 [$0+{8 * i}], {arrivals};" for i in range(count)
+        )
+        if chosen is None or chosen == "true":
+            self.together(made, [self._at(offset)])
+            return
+        text = f"{{ @!$1 bra others; {made} others: }}"
+        self.together(text, [self._at(offset), ("b", "i1", chosen)])
 
     def mbarrier_ready(self) -> None:
         self.together("fence.mbarrier_init.release.cluster;", [])

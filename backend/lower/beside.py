@@ -51,8 +51,10 @@ class Beside(Protocol):
         strides in elements, slowest dimension first."""
         ...
 
-    def mbarrier_init(self, offset: Handle, arrivals: int, chosen: Handle | None) -> None:
-        """Begin the first phase of the barrier at `offset`."""
+    def mbarrier_init(
+        self, offset: Handle, count: int, arrivals: int, chosen: Handle | None
+    ) -> None:
+        """Begin the first phase of `count` barriers, from `offset` on."""
         ...
 
     def mbarrier_ready(self) -> None:

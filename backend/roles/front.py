@@ -17,6 +17,7 @@ from tileir.backend.roles.pingpong import buffer_bytes, pingpong
 from tileir.backend.roles.specialise import SHARED, specialised
 from tileir.backend.roles.split import divided
 from tileir.backend.roles.swap import swap
+from tileir.backend.roles.unsigned import unsigned
 from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.roles.whole_panels import whole_panels
 from tileir.backend.tma.descriptors import through_descriptors
@@ -81,7 +82,7 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     late = cast(Function, delay(cast(Function, overlap(multiplying).ir), turns=wanted.turns).ir)
     late = cast(Function, late_waits(simplify_cfg(dce(peephole(late)))).ir)
     late = cast(Function, early_loads(late).ir)
-    functions = {f.name: f for f in (loading, late, starting)}
+    functions = {f.name: unsigned(f) for f in (loading, late, starting)}
     others = {n: f for n, f in linked.functions.items() if n != name}
     return Front(
         linked.evolve(functions={**others, **functions}, stage="roles"), tuple(remarks), True

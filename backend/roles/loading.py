@@ -20,6 +20,8 @@ from tileir.ops.hopper import (
     MBarrierWait,
     TmaLoad,
 )
+from tileir.ops.memory import Load
+from tileir.ops.program import Assume
 from tileir.passes.dce import dce, needed
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.values import Value
@@ -40,6 +42,7 @@ class _Loading:
         self.found, self.parts, self.counting = found, parts, Counting(parts)
         loads = [load for ring in found.rings for load in ring.loads]
         self.fetching = Fetching(blocks_read(function, [x.op for x in loads if x.unit]))
+        self.invariant = from_arguments(function)
         self.missing: set[Value] = set()
         """What ops that the role lacks would define."""
 
@@ -53,13 +56,20 @@ class _Loading:
                 assert isinstance(op, DescriptorLoad)
                 state = self._copy(op, part, begun, state, ops)
                 self.missing.update(op.results)
-            elif needed(op) and op is not block.terminator and not isinstance(op, Check):
+            elif needed(op) and op is not block.terminator and not self._kept(op):
                 self.missing.update(op.results)
             else:
                 ops.append(op)
                 if isinstance(op, MakeDescriptor) and op.result in self.fetching.blocks:
                     ops.append(self.fetching.made(op))
         return ops, state
+
+    def _kept(self, op: Op) -> bool:
+        """Whether the role needs an op with an effect: a check, and what is assumed of what is
+        computed from the kernel's arguments alone."""
+        if isinstance(op, Assume):
+            return op.condition in self.invariant
+        return isinstance(op, Check)
 
     def _copy(
         self, op: DescriptorLoad, part: RingParts, begun: dict[RingParts, int], state: State,
@@ -86,3 +96,13 @@ class _Loading:
         if any(load.unit for load in ring.loads):
             ops += [AsyncFence(), MBarrierArrive(full, slot)]
         return state if ring.resident else self.counting.advanced(state, part, ops)
+
+
+def from_arguments(function: Function) -> set[Value]:
+    """What the entry computes of arguments, literals and its instance's number alone."""
+    found = {parameter.value for parameter in function.parameters}
+    for op in function.entry.ops:
+        known = all(v in found for v in op.operands if isinstance(v, Value))
+        if known and not needed(op) and not isinstance(op, Load):
+            found.update(op.results)
+    return found

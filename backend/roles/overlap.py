@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import cast
 
 import attrs
@@ -24,9 +24,9 @@ def overlap(function: Function) -> Outcome:
     """Let the product of one iteration run on while the next one's begins.
 
     A loop whose only product adds to what the loop carries waits for the product of the iteration
-    before, and then gives back that one's slots; behind the loop the last one is waited for. The
-    wait is behind the product that begins meanwhile, and before it where its first factor is in
-    registers, which the product before reads until it has ended (PTX ISA, "wgmma.mma_async").
+    before, and then gives back that one's slots; behind the loop the last one is waited for. A
+    product whose first factor is in registers reads them until it is waited for (PTX ISA,
+    "wgmma.mma_async"), and the next iteration's would be written meanwhile: it stays as it is.
 
     before:
         stage "roles"
@@ -90,7 +90,6 @@ class _Chain:
 
     loop: Loop
     carried: Value
-    product: Wgmma
     wait: WgmmaWait
     arrivals: tuple[MBarrierArrive, ...]
     block: str
@@ -103,15 +102,18 @@ def _chain(function: Function, loop: Loop) -> _Chain | None:
         (label, op)
         for label in loop.order for op in function.blocks[label].ops if isinstance(op, Wgmma)
     ]  # fmt: skip
-    if len(products) != 1 or loops(function).innermost[products[0][0]] != loop.header:
+    if len(products) != 1 or isinstance(products[0][1].a.type, Tile):
+        return None
+    if loops(function).innermost[products[0][0]] != loop.header:
         return None
     label, product = products[0]
     ops = function.blocks[label].ops
     wait = ops[ops.index(product) + 1]
     if not isinstance(wait, WgmmaWait) or wait.value is not product.result or wait.pending:
         return None
-    arrivals = tuple(_arrivals(ops, ops.index(wait)))
-    chain = _Chain(loop, cast(Value, product.c), product, wait, arrivals, label)
+    chain = _Chain(
+        loop, cast(Value, product.c), wait, tuple(_arrivals(ops, ops.index(wait))), label
+    )
     return chain if _is_sum(function, chain, product) else None
 
 
@@ -148,12 +150,17 @@ def _overlapped(function: Function, chain: _Chain) -> Function:
     begun, last = Value(I1, "begun"), tuple(Value(I32, "last") for _ in chain.arrivals)
     blocks = dict(function.blocks)
     block = blocks[chain.block]
-    late = [
-        arrival.evolve(index=value, held=begun)
-        for arrival, value in zip(chain.arrivals, last, strict=True)
-    ]
-    place = _before if isinstance(chain.product.a.type, Tile) else _behind
-    blocks[chain.block] = attrs.evolve(block, ops=tuple(place(block.ops, chain, late)))
+    late = dict(zip(chain.arrivals, last, strict=True))
+    ops: list[Op] = []
+    for op in block.ops:
+        if op is chain.wait:
+            ops.append(chain.wait.evolve(pending=1))
+        elif op in late:
+            arrival = cast(MBarrierArrive, op)
+            ops.append(arrival.evolve(index=late[arrival], held=begun))
+        else:
+            ops.append(op)
+    blocks[chain.block] = attrs.evolve(block, ops=tuple(ops))
     head = blocks[header]
     blocks[header] = attrs.evolve(head, parameters=(*head.parameters, begun, *last))
     first = (constant(I1, 0), *(constant(I32, 0) for _ in last))
@@ -162,25 +169,6 @@ def _overlapped(function: Function, chain: _Chain) -> Function:
         given = following if label == latch else first
         blocks[label] = _passing(old, header, given)
     return _waited(function.with_blocks(blocks), chain, (begun, *last))
-
-
-def _behind(ops: Sequence[Op], chain: _Chain, late: Sequence[Op]) -> Iterator[Op]:
-    """Ops of the loop's block, with the product before waited for behind this one."""
-    given = dict(zip(chain.arrivals, late, strict=True))
-    for op in ops:
-        yield chain.wait.evolve(pending=1) if op is chain.wait else given.get(op, op)  # type: ignore[call-overload]
-
-
-def _before(ops: Sequence[Op], chain: _Chain, late: Sequence[Op]) -> Iterator[Op]:
-    """Ops of the loop's block, with the product before waited for where this one begins, whose
-    registers it reads until then."""
-    for op in ops:
-        if op is chain.product:
-            ended = WgmmaWait(chain.carried)
-            yield from (ended, *late)
-            yield chain.product.evolve(c=ended.result, results=chain.wait.results)
-        elif op is not chain.wait and op not in chain.arrivals:
-            yield op
 
 
 def _passing(block: Block, header: str, given: tuple[Operand, ...]) -> Block:

@@ -45,9 +45,7 @@ def _wide(lowering: Lowering, operand: Any) -> Any:
 
 def _mbarrier_alloc(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, first = lowering.thread, lowering.scratch[op]
-    for number in range(op.count):
-        offset = thread.integer(first + _WORD * number)
-        thread.mbarrier_init(offset, op.arrivals, lowering.chosen())
+    thread.mbarrier_init(thread.integer(first), op.count, op.arrivals, lowering.chosen())
     if not _more_barriers(lowering, op):
         thread.mbarrier_ready()
         thread.barrier()

@@ -26,7 +26,6 @@ from tileir.backend.simt.warpgroups import (
     swizzled,
 )
 from tileir.backend.simt.yard import Crewman, Group, WaitingError, Yard
-from tileir.op import Op
 from tileir.types import F16, F32, I32, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -50,7 +49,6 @@ class BesideThreads:
     threads: int
     active: Array
     memory: Any
-    op: Op | None
     made: Any
     dtype: Any
     yard: Yard
@@ -124,9 +122,11 @@ class BesideThreads:
 
     # Barriers -------------------------------------------------------------------------------
 
-    def mbarrier_init(self, offset: Any, arrivals: int, chosen: Any) -> None:
-        if self._doing(chosen):
-            at, view = self._agreed(offset), self.crewman.view
+    def mbarrier_init(self, offset: Any, count: int, arrivals: int, chosen: Any) -> None:
+        if not self._doing(chosen):
+            return
+        first, view = self._agreed(offset), self.crewman.view
+        for at in range(first, first + 8 * count, 8):
             self.memory.check_aligned(np.array([at]), 8, np.array([True]))
             self.yard.begin(view.base + at, arrivals, view)
             self.memory.expect(bytes_of([at], 8), True)
@@ -256,8 +256,8 @@ class BesideThreads:
         at = work.places()
         ends = np.array([g * 128 + n for g in range(self.threads // 128) for n in (0, 127)])
         self._to_read(at, "a product reads", ends)
-        group = Group(work.finish, at, self.op if work.registers else None)
-        self.crewman.begin(group)
+        group = Group(work.finish, at, bool(work.registers))
+        self.crewman.products.append(group)
         count = kind.sums * sum(p.first for p in products)
         return [Flying(group, i) for i in range(count)]
 

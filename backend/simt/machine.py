@@ -12,12 +12,13 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 import numpy as np
 
 from tileir.analysis.clusters import ranks
+from tileir.analysis.loops import loops
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.lower.lowering import Lowering, Rule
 from tileir.backend.lower.thread import Number
@@ -258,7 +259,7 @@ class _Execution(Lowering):
 
     def steps(self) -> Iterator[WaitingError | None]:
         """Run op by op; what an op waits for comes before it."""
-        block = self.function.entry
+        block, thread = self.function.entry, cast(SimtThread, self.thread)
         while True:
             for op in block.ops[:-1]:
                 while (found := self._tried(op)) is None:
@@ -270,9 +271,16 @@ class _Execution(Lowering):
             if not last.successors:
                 return
             edge = last.successors[self._taken(last)]
+            if self._is_back(block.label, edge.label):
+                thread.crewman.turn_back()
             incoming = [self.fragment(a) for a in edge.arguments]
             block = self.function.blocks[edge.label]
             self.values.update(zip(block.parameters, incoming, strict=True))
+
+    def _is_back(self, source: str, target: str) -> bool:
+        """Whether an edge leads to where a loop begins."""
+        found = loops(self.function).by_header.get(target)
+        return found is not None and source in found.blocks
 
     def _tried(self, op: Op) -> list[Any] | None:
         """What the rule of `op` gives; None where it has to wait."""

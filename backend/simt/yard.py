@@ -15,7 +15,6 @@ import numpy as np
 
 from tileir.backend.simt.order import Order, View
 from tileir.backend.simt.shadow import RaceError
-from tileir.op import Op
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -182,12 +181,12 @@ class Yard:
 
 @attrs.define(eq=False)
 class Group:
-    """Products under way: what computes their sums, the bytes they read, and the op that they are
-    of, where they read its registers."""
+    """Products under way: what computes their sums, the bytes they read, and whether they read
+    registers, too."""
 
     finish: Callable[[], list[Array]]
     at: Array
-    held: Op | None = None
+    registers: bool = False
     sums: list[Array] | None = None
 
 
@@ -201,14 +200,13 @@ class Crewman:
     reading: dict[int, list[list[tuple[Flight, Array]]]] = attrs.field(factory=dict)
     opened: dict[int, list[tuple[Flight, Array]]] = attrs.field(factory=dict)
 
-    def begin(self, group: Group) -> None:
-        """Begin products. Raises RaceError where those of a round before still read the registers
-        that the op is to fill anew."""
-        if group.held is not None and any(group.held is other.held for other in self.products):
+    def turn_back(self) -> None:
+        """Begin the next round of a loop. Raises RaceError where a product reads registers, which
+        ptxas gives to what comes before the wait in the next round."""
+        if any(group.registers for group in self.products):
             raise RaceError(
-                f"race: {self.view.name} fills registers that a product under way reads"
+                f"race: {self.view.name} begins a round while a product reads registers"
             )
-        self.products.append(group)
 
     def leave(self) -> None:
         """At the end of the role nothing may be under way. Raises RaceError."""

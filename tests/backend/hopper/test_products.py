@@ -133,7 +133,7 @@ done:
 
 
 @pytest.mark.parametrize("pending", (0, 1))
-def test_registers_filled_while_a_product_reads_them(pending: int) -> None:
+def test_no_round_begins_while_a_product_reads_registers(pending: int) -> None:
     module = parse(ROUNDS.replace("PENDING", str(pending)))
     found = np.zeros(64 * 8, np.float32)
 
@@ -144,7 +144,7 @@ def test_registers_filled_while_a_product_reads_them(pending: int) -> None:
         launch()
         assert (found == 96).all()
         return
-    with pytest.raises(RaceError, match="fills registers that a product under way reads"):
+    with pytest.raises(RaceError, match="begins a round while a product reads registers"):
         launch()
 
 
