@@ -6,6 +6,8 @@ import ast
 import hashlib
 import json
 import multiprocessing
+import os
+import signal
 import sys
 import tempfile
 import time
@@ -90,12 +92,15 @@ def _place(change: Change) -> int:
 
 
 def _measured(tests: str, root: Path, ends: float | None) -> Suite | None:
-    """Run `tests` in a process of their own, watched; None where it is too late to begin."""
+    """Run `tests` in a process of their own, watched; None where it is too late to begin, or where
+    they were stopped."""
     if ends is not None and time.monotonic() > ends:
         return None
     with tempfile.TemporaryDirectory() as folder:
         out, started = Path(folder) / "calls.json", time.monotonic()
-        status = child(lambda: _watched(root, tests, out), None)
+        status = child(lambda: _watched(root, tests, out), None) or 0
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGTERM):
+            return None
         seconds = round(time.monotonic() - started, 2)
         calls = json.loads(out.read_text()) if out.exists() else []
         return Suite(tests, status == 0, seconds, frozenset((m, n) for m, n in calls))

@@ -109,6 +109,12 @@ def test_results_from_elsewhere_are_taken_over(tmp_path: Path) -> None:
     assert change.key not in Results(here) and change.key in Results(tmp_path / "out.tsv")
 
 
+def test_tests_that_were_stopped_are_not_known(tmp_path: Path) -> None:
+    stopped = tmp_path / "test_stopped.py"
+    stopped.write_text("import os\ndef test():\n    os.kill(os.getpid(), 15)\n")
+    assert reach(ROOT, [str(stopped)], 1, tmp_path / "reach.json") == {}
+
+
 def test_tests_of_that_name_come_first() -> None:
     source = (ROOT / "backend/memory/colouring.py").read_text()
     change = Change("backend/memory/colouring.py", 1, "", source, "")
