@@ -82,7 +82,7 @@ def cases() -> Iterator[Case]:
         if name not in ("overlap", "pingpong", "split"):
             yield softmax(name, pipeline, 128 if name == "turns" else 64)
     yield product("compiled", Wanted(), (136, 264, 72), tile=(128, 64, 32))
-    yield product("compiled split", Wanted(split=4), (130, 72, 136))
+    yield product("compiled split", Wanted(slots=2, split=4), (130, 72, 392))
     yield product("compiled pingpong", Wanted(pingpong=True))
     yield softmax("compiled", Wanted(), 128)
     yield slopes("compiled", Wanted())
