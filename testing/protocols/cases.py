@@ -85,7 +85,7 @@ def cases() -> Iterator[Case]:
     yield product("compiled split", Wanted(slots=2, split=4), (130, 72, 392))
     yield product("compiled pingpong", Wanted(pingpong=True))
     yield softmax("compiled", Wanted(), 128)
-    yield slopes("compiled", Wanted())
+    yield slopes("compiled", Wanted(slots=2))
     yield generated("two results", Wanted(slots=2), TWO_RESULTS)
     yield generated("early-loads", Wanted(slots=2), BY_TABLE)
 
