@@ -36,9 +36,9 @@ _KEPT = 10.0
 
 @attrs.define
 class Total:
-    """What is known of one pass: `fired` of the `programs` were changed (of texts: refused),
-    `discarded` have no meaning; `open` maps numbers of failing programs to what was wrong.
-    `first` is the number of the first program; `seconds` are of one processor."""
+    """What is known of one pass: `fired` of the `programs` were changed (of texts: refused) and
+    compared, `discarded` have no meaning; `open` maps numbers of failing programs to what was
+    wrong. `first` is the number of the first program; `seconds` are of one processor."""
 
     programs: int = 0
     fired: int = 0
@@ -50,7 +50,7 @@ class Total:
     def count(self, seed: int, verdict: Verdict) -> None:
         """Count one more program."""
         self.programs += 1
-        self.fired += verdict.fired
+        self.fired += verdict.fired and not verdict.discarded
         self.discarded += verdict.discarded
         if verdict.failure is not None:
             self.open[str(seed)] = (verdict.failure.splitlines() or [""])[0][:200]

@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = Results(options.results or Path(_NAMES["mutants"]))
         print(f"{sum(results.merge(Path(name)) for name in options.areas)} lines are new")
         return 0
-    changes = _seeded(options.root) if options.what == "seeded" else _mutants(options)
     results = Results(options.results or options.root / _NAMES[options.what], options.out)
+    changes = _seeded(options.root) if options.what == "seeded" else _mutants(options, results)
     todo = [c for c in changes if _open(c, results, options.retry)]
     print(f"{len(changes)} changes, {len(changes) - len(todo)} known", file=sys.stderr)
     if todo:
@@ -45,10 +45,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("areas", nargs="*", help=f"{', '.join(AREAS)}, elsewhere, or files")
     parser.add_argument("--sample", type=int, help="so many mutants, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--fresh", action="store_true", help="draw from lines not in RESULTS")
     parser.add_argument("--jobs", type=int, default=1, help="changes tried at the same time")
     parser.add_argument("--minutes", type=float, help="stop after so long; run again to go on")
     parser.add_argument("--seconds", type=float, default=300.0, help="of tests for one change")
-    parser.add_argument("--retry", action="store_true", help="try again what survived")
+    parser.add_argument("--retry", action="store_true", help="try only what survived, again")
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository")
     parser.add_argument("--results", type=Path, help="default: a file in tests/mutation")
     parser.add_argument("--out", type=Path, help="write what is new here and not to RESULTS")
@@ -57,7 +58,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _open(change: Change, results: Results, again: bool) -> bool:
-    return change.key not in results or (again and results[change.key] == "survived")
+    """Whether to try it: what is not known, or `again` what survived in RESULTS."""
+    if again:
+        return results.before(change.key) == "survived" and not results.since(change.key)
+    return change.key not in results
 
 
 def _seeded(root: Path) -> list[Change]:
@@ -66,9 +70,12 @@ def _seeded(root: Path) -> list[Change]:
     return changes(root)
 
 
-def _mutants(options: argparse.Namespace) -> list[Change]:
+def _mutants(options: argparse.Namespace, results: Results) -> list[Change]:
     names = [f for area in options.areas or AREAS for f in _files(area, options.root)]
     found = [c for f in names for c in mutants(f, (options.root / f).read_text())]
+    if options.fresh:
+        seen = {(c.file, c.line) for c in found if results.before(c.key)}
+        found = [c for c in found if (c.file, c.line) not in seen]
     if options.sample and options.sample < len(found):
         found = random.Random(options.seed).sample(found, options.sample)
     return found
@@ -82,7 +89,11 @@ def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) 
     preload()
     ends = time.monotonic() + 60 * options.minutes if options.minutes else None
     tests = {t: None for c in todo if not c.tests for t in judges(c.file, options.root)}
-    known = reach(options.root, tests, options.jobs, options.reach or Path("build/reach.json"))
+    cache = options.reach or Path("build/reach.json")
+    known = reach(options.root, tests, options.jobs, cache, ends)
+    if missing := len(tests.keys() - known.keys()):
+        print(f"{missing} tests are not watched yet: run again to go on", file=sys.stderr)
+        return
     for suite in known.values():
         if suite.tests in tests and not suite.passed:
             print(f"left out, since it fails without any change: {suite.tests}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tileir.testing.mutation.change import FOLDERS
+from tileir.testing.products.checking import PRODUCTS
 
 AREAS: dict[str, tuple[str, ...]] = {
     "simplifier": ("tileir/passes/laws", "tileir/passes/simplify.py", "tileir/passes/fold.py"),
@@ -27,6 +28,12 @@ _PROGRAMS = tuple(
     f"tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{name}]"
     for name in ("cse", "dce", "fold", "inline", "licm", "lower-predicates", "peephole",
                  "simplify", "simplify-cfg", "pipeline", "default")
+)  # fmt: skip
+_GENERATED = tuple(
+    f"tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{name}]"
+    for name in ("allocate", "async-pipeline", "barriers", "coalesce", "recompute",
+                 "remove-conversions", "stage-windows", "strip-mine", "uniform-steps", "vectorize",
+                 *PRODUCTS)
 )  # fmt: skip
 _TESTING = ("tests/testing/test_programs.py", "tests/testing/test_round_trip.py", *_PROGRAMS)
 
@@ -56,8 +63,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tileir/versions": ("tests/stability", "tests/verify"),
     "textual": ("tests/textual", "tests/corpus", *_TESTING),
     "builder": ("tests/builder",),
-    "backend": ("tests/backend", "tests/corpus", "tests/examples"),
-}
+    "backend": (
+        "tests/backend", "tests/corpus", "tests/examples", "tests/runtime", "tests/tuning",
+        "tests/passes/test_files.py", "tests/testing/test_protocols.py", *_GENERATED,
+    ),
+}  # fmt: skip
 """Tests, in files or folders, for files whose path begins so; the longest beginning counts."""
 
 _LEFT_OUT = ("test_fuzz.py",)

@@ -53,11 +53,11 @@ def mutants(file: str, source: str) -> Iterator[Change]:
         if node in skipped:
             continue
         for name, text in _edits(node):
+            line: int = node.lineno  # type: ignore[attr-defined]
+            first, last = spans[line]
             changed = _replaced(source, node, text)
-            if changed is not None:
-                line: int = node.lineno  # type: ignore[attr-defined]
-                first, last = spans[line]
-                context = "\n".join(changed.splitlines()[first - 1 : last])
+            context = "\n".join(changed.splitlines()[first - 1 : last])
+            if _is_python(context):
                 found.append(Change(file, line, name, changed, context))
     return iter(sorted(found, key=lambda c: (c.line, c.name, c.key)))
 
@@ -225,8 +225,8 @@ def _is_nothing(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
 
 
-def _replaced(source: str, node: ast.AST, text: str) -> str | None:
-    """`source` with `text` where `node` stands; None where the result is no Python."""
+def _replaced(source: str, node: ast.AST, text: str) -> str:
+    """`source` with `text` where `node` stands."""
     lines = source.splitlines(keepends=True)
     first, last = node.lineno - 1, node.end_lineno - 1  # type: ignore[attr-defined]
     head = lines[first].encode()[: node.col_offset].decode()  # type: ignore[attr-defined]
@@ -237,8 +237,13 @@ def _replaced(source: str, node: ast.AST, text: str) -> str | None:
     changed = "".join([*lines[:first], head + inside + tail, *lines[last + 1 :]])
     if filling and not text.startswith("("):
         changed = "".join([*lines[:first], head + text + tail, filling, *lines[last + 1 :]])
-    try:
-        ast.parse(changed)
-    except SyntaxError:
-        return None
     return changed
+
+
+def _is_python(definition: str) -> bool:
+    """Whether a definition, indented or not, is Python."""
+    try:
+        ast.parse(f"if 1:\n{definition}" if definition[:1].isspace() else definition)
+    except SyntaxError:
+        return False
+    return True

@@ -7,11 +7,12 @@ import hashlib
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,6 +24,8 @@ from tileir.testing.mutation.fork import child, silenced
 
 _WHOLE = "<module>"
 _KINDS = ("*.py", "*.tir", "*.mapl19")
+_SOONER = 4
+"""How many times longer tests may take, to be run as soon, for each word that they share."""
 
 
 @attrs.frozen
@@ -37,25 +40,42 @@ class Suite:
     calls: frozenset[tuple[str, int]]
 
 
-def reach(root: Path, tests: Iterable[str], jobs: int, cache: Path) -> dict[str, Suite]:
-    """What each of `tests` reaches; kept in `cache` for as long as no source changes."""
+def reach(
+    root: Path, tests: Iterable[str], jobs: int, cache: Path, ends: float | None = None
+) -> dict[str, Suite]:
+    """What each of `tests` reaches, but for those not begun when the clock is at `ends`; kept in
+    `cache`, one by one, for as long as no source changes."""
     state = _digest(root)
     known = _read(cache, state)
     missing = [t for t in tests if t not in known]
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        for suite in pool.map(_measured, missing, [root] * len(missing)):
-            known[suite.tests] = suite
     if missing:
         _write(cache, state, known)
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        running = [pool.submit(_measured, tests, root, ends) for tests in missing]
+        for future in as_completed(running):
+            suite = future.result()
+            if suite is not None:
+                known[suite.tests] = suite
+                _append(cache, suite)
     return known
 
 
 def chosen(change: Change, tests: Sequence[str], known: dict[str, Suite]) -> list[Suite]:
-    """Those of `tests` that run what `change` changes, quickest first."""
-    called = (change.module, _place(change))
+    """Those of `tests` that run what `change` changes: quickest first, and sooner those whose path
+    has words of the changed file's."""
+    called, words = (change.module, _place(change)), _words(change.file)
     found = [known[t] for t in tests]
-    return sorted((s for s in found if s.passed and called in s.calls), key=lambda s: s.seconds)
+    return sorted(
+        (s for s in found if s.passed and called in s.calls),
+        key=lambda s: s.seconds / _SOONER ** len(words & _words(s.tests)),
+    )
+
+
+def _words(path: str) -> set[str]:
+    """What names of folders and of the file are made of, but for the first folder's and `test`."""
+    parts = Path(path.partition("::")[0]).with_suffix("").parts[1:]
+    return {word.rstrip("s") for part in parts for word in part.split("_")} - {"test"}
 
 
 def _place(change: Change) -> int:
@@ -71,11 +91,16 @@ def _place(change: Change) -> int:
     return min([best.lineno, *(d.lineno for d in best.decorator_list)])
 
 
-def _measured(tests: str, root: Path) -> Suite:
-    """Run `tests` in a process of their own, watched."""
+def _measured(tests: str, root: Path, ends: float | None) -> Suite | None:
+    """Run `tests` in a process of their own, watched; None where it is too late to begin, or where
+    they were stopped."""
+    if ends is not None and time.monotonic() > ends:
+        return None
     with tempfile.TemporaryDirectory() as folder:
         out, started = Path(folder) / "calls.json", time.monotonic()
-        status = child(lambda: _watched(root, tests, out), None)
+        status = child(lambda: _watched(root, tests, out), None) or 0
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGTERM):
+            return None
         seconds = round(time.monotonic() - started, 2)
         calls = json.loads(out.read_text()) if out.exists() else []
         return Suite(tests, status == 0, seconds, frozenset((m, n) for m, n in calls))
@@ -113,20 +138,35 @@ def _digest(root: Path) -> str:
 
 
 def _read(cache: Path, state: str) -> dict[str, Suite]:
+    """What is kept: a line that says of what, and a line per suite, the last of which may have been
+    cut off."""
     if not cache.exists():
         return {}
-    kept = json.loads(cache.read_text())
-    if kept["state"] != state:
+    first, *lines = cache.read_text().split("\n")[:-1] or [""]
+    if first != state:
         return {}
-    suites = (
-        Suite(t, p, s, frozenset((m, n) for m, n in calls)) for t, p, s, calls in kept["suites"]
-    )
-    return {suite.tests: suite for suite in suites}
+    return {suite.tests: suite for suite in map(_suite, lines)}
+
+
+def _suite(line: str) -> Suite:
+    tests, passed, seconds, modules = json.loads(line)
+    calls = ((name, place) for name, places in modules.items() for place in places)
+    return Suite(tests, passed, seconds, frozenset(calls))
 
 
 def _write(cache: Path, state: str, known: dict[str, Suite]) -> None:
-    suites = [(s.tests, s.passed, s.seconds, sorted(s.calls)) for s in known.values()]
     cache.parent.mkdir(parents=True, exist_ok=True)
-    part = cache.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps({"state": state, "suites": suites}))
-    part.replace(cache)
+    cache.write_text(state + "\n" + "".join(map(_line, known.values())))
+
+
+def _append(cache: Path, suite: Suite) -> None:
+    with cache.open("a") as file:
+        file.write(_line(suite))
+
+
+def _line(suite: Suite) -> str:
+    modules: dict[str, list[int]] = {}
+    for name, place in sorted(suite.calls):
+        modules.setdefault(name, []).append(place)
+    fields = (suite.tests, suite.passed, suite.seconds, modules)
+    return json.dumps(fields, separators=(",", ":")) + "\n"

@@ -15,16 +15,23 @@ class Results:
 
     def __init__(self, path: Path, out: Path | None = None) -> None:
         self.path, self.out = path, out or path
-        self._lines: dict[str, str] = {}
-        for known in dict.fromkeys((self.path, self.out)):
-            for line in known.read_text().splitlines() if known.exists() else ():
-                self._lines[line.split("\t")[0]] = line
+        self._before = _lines(self.path)
+        self._since = _lines(self.out) if self.out != self.path else {}
+        self._lines = self._before | self._since
 
     def __contains__(self, key: str) -> bool:
         return key in self._lines
 
     def __getitem__(self, key: str) -> str:
         return self._lines[key].split("\t")[1]
+
+    def before(self, key: str) -> str | None:
+        """The status in `path` as it was; None where it has none."""
+        return self._before[key].split("\t")[1] if key in self._before else None
+
+    def since(self, key: str) -> bool:
+        """Whether an `out` of its own had a line for it."""
+        return key in self._since
 
     def add(self, change: Change, outcome: Outcome) -> None:
         """Note an outcome, at once, so that a run that is stopped loses nothing."""
@@ -49,3 +56,9 @@ class Results:
     def write(self) -> None:
         """Write every change once, in the order of the keys."""
         self.out.write_text("".join(f"{line}\n" for _, line in sorted(self._lines.items())))
+
+
+def _lines(path: Path) -> dict[str, str]:
+    """The last line of every key."""
+    lines = path.read_text().splitlines() if path.exists() else ()
+    return {line.split("\t")[0]: line for line in lines}

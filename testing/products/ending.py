@@ -8,6 +8,10 @@ import attrs
 
 from tileir.testing.products.writing import Writing, axes, source
 
+_SUMMED = {16: 4, 32: 4096}
+"""By the bits of a float: 512 of so large numbers add up to one that it represents, as every
+smaller whole number."""
+
 
 def ending(w: Writing, total: Any, row: Writing, column: Any, extra: Any = None) -> None:
     """Write the result of a tile that starts there."""
@@ -61,7 +65,7 @@ def _more(w: Writing, total: Any, row: Writing, column: Any, extra: Any, z: Any)
     place = w["more"] + (w.b.program_id(axis=1) * 4096 + column * 256) + at
     match w.traits["output"][0] % 8:
         case 3:
-            place.store(total.sum(axis=1), at < w["m"])
+            place.store(_small(w, total).sum(axis=1), at < w["m"])
         case 4:
             place.store(total.max(axis=1), at < w["m"])
         case 5:
@@ -69,9 +73,18 @@ def _more(w: Writing, total: Any, row: Writing, column: Any, extra: Any, z: Any)
         case 6 if extra is not None:
             place.store(extra, at < w["m"])
         case 7:
-            columns = b.arange(w.bn) + column
+            columns, sums = b.arange(w.bn) + column, _small(w, total).sum(axis=0)
             (w["more"] + columns).atomic(
-                "add" if w.total.is_integer else "fadd", total.sum(axis=0), columns < w["n"]
+                "add" if w.total.is_integer else "fadd", sums, columns < w["n"]
             )
         case _:
             return
+
+
+def _small(w: Writing, total: Any) -> Any:
+    """Numbers whose sum over all rows, or over a tile's columns, is exact in any order: whole ones
+    within bounds."""
+    if w.total.is_integer:
+        return total
+    low, high = (w.b.constant(w.total, s * _SUMMED[w.total.bits]) for s in (-1, 1))
+    return w.b.where(total < low, low, w.b.where(total > high, high, total))

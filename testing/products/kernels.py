@@ -21,6 +21,7 @@ from tileir.testing.products.writing import (
     axes,
     given,
     is_chain,
+    is_tiles,
     source,
     turned,
 )
@@ -54,7 +55,8 @@ def program(traits: Traits) -> Program:
         if given(traits, name):
             shape = extents[::-1] if turned(traits, name) else extents
             buffers[name] = attrs.evolve(buffers[name], shape=shape, lead=LEAD)
-    tiles = -(-m // bm) * -(-n // bn)
+    down, across = _covered(w)
+    tiles = -(-m // down) * (-(-n // across) if across else 1)
     batches = 1 + (traits["grid"][0] % 4 == 1)
     return Program(w.b.module(), "generated", (tiles, batches, 1), buffers, numbers=numbers)
 
@@ -91,17 +93,29 @@ def _buffers(w: Writing, stored: Any) -> dict[str, Buffer]:
 def _body(w: Writing) -> None:
     b, traits = w.b, w.traits
     pid = b.program_id(axis=0)
-    across = (w["n"] + (w.bn - 1)) // w.bn
-    i, j = pid // across, pid % across
-    if traits["grid"][1] % 4 == 3:
-        down = (w["m"] + (w.bm - 1)) // w.bm
+    rows, columns = _covered(w)
+    i, j = pid, b.constant(I32, 0)
+    if columns and traits["grid"][1] % 4 == 3:
+        down = (w["m"] + (rows - 1)) // rows
         i, j = pid % down, pid // down
+    elif columns:
+        across = (w["n"] + (columns - 1)) // columns
+        i, j = pid // across, pid % across
     if traits["grid"][2] % 4 == 2:
-        with b.if_(i * w.bm >= w["m"] - 8):
+        with b.if_(i * rows >= w["m"] - 8):
             b.ret()
-    w.values.update({"i": i * w.bm, "j": j * w.bn, "batch": b.program_id(axis=1)})
+    w.values.update({"i": i * rows, "j": j * columns, "batch": b.program_id(axis=1)})
     family = traits["family"][0] % FAMILIES
     (_product, _product, _gated, _chain, _layers, _tiles)[family](w)
+
+
+def _covered(w: Writing) -> tuple[int, int]:
+    """Rows and columns of the result that one instance writes; 0 columns for all there are."""
+    if is_chain(w.traits):
+        return w.bm, 0
+    if not is_tiles(w.traits):
+        return w.bm, w.bn
+    return (2 * w.bm, w.bn) if w.traits["family"][1] % 2 else (w.bm, 2 * w.bn)
 
 
 def _factors(w: Writing, at_x: Any, at_y: Any) -> tuple[Moving, Moving]:

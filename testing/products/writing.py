@@ -18,8 +18,9 @@ LEAD = 64
 ROOM = 24 * 1024
 """Elements of a matrix's buffer."""
 _CLAMP = 4
-FAMILIES, _CHAIN = 6, 3
-"""Kinds of kernels, and the one whose first product is a factor of the second."""
+FAMILIES, _CHAIN, _TILES = 6, 3, 5
+"""Kinds of kernels, the one whose first product is a factor of the second, and the one whose
+instances write several tiles."""
 
 
 @attrs.frozen(eq=False)
@@ -65,6 +66,11 @@ def given(traits: Traits, name: str) -> bool:
 def is_chain(traits: Traits) -> bool:
     """Whether a product is a factor of another, round by round."""
     return traits["family"][0] % FAMILIES == _CHAIN
+
+
+def is_tiles(traits: Traits) -> bool:
+    """Whether an instance writes several tiles, one after the other."""
+    return traits["family"][0] % FAMILIES == _TILES
 
 
 def turned(traits: Traits, name: str) -> bool:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from tileir.testing.mutation import seeded
+from tileir.testing.mutation.__main__ import main
 from tileir.testing.mutation.areas import AREAS, files, judges
 from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import attempt
 from tileir.testing.mutation.operators import mutants
-from tileir.testing.mutation.reach import chosen, reach
+from tileir.testing.mutation.reach import Suite, chosen, reach
 from tileir.testing.mutation.results import Results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +90,9 @@ def test_tests_that_do_not_reach_a_change_are_not_run(tmp_path: Path) -> None:
     on_import = Change(file, 1, "", source, "")
     assert [s.tests for s in chosen(inside, names, known)] == [str(near)]
     assert [s.tests for s in chosen(on_import, names, known)] == [str(near)]
+    cache.write_text(cache.read_text()[:-30])  # cut off
+    assert reach(ROOT, names, 1, cache, ends=0.0) == {names[0]: known[names[0]]}
+    assert reach(ROOT, names, 1, cache).keys() == known.keys()
     other = Change("tileir/linker.py", 1, "", (ROOT / "tileir/linker.py").read_text(), "")
     assert chosen(other, names, known) == []
 
@@ -103,6 +107,49 @@ def test_results_from_elsewhere_are_taken_over(tmp_path: Path) -> None:
     change = next(mutants("tileir/x.py", "a = b < c\n"))
     Results(here, tmp_path / "out.tsv").add(change, attempt(None, ROOT, [], 60))
     assert change.key not in Results(here) and change.key in Results(tmp_path / "out.tsv")
+
+
+def test_tests_that_were_stopped_are_not_known(tmp_path: Path) -> None:
+    stopped = tmp_path / "test_stopped.py"
+    stopped.write_text("import os\ndef test():\n    os.kill(os.getpid(), 15)\n")
+    assert reach(ROOT, [str(stopped)], 1, tmp_path / "reach.json") == {}
+
+
+def test_tests_of_that_name_come_first() -> None:
+    source = (ROOT / "backend/memory/colouring.py").read_text()
+    change = Change("backend/memory/colouring.py", 1, "", source, "")
+    seconds = {
+        "tests/backend/test_dot.py": 5.0,
+        "tests/backend/memory/test_barriers.py": 9.0,
+        "tests/backend/test_colouring.py::test_rooms": 19.0,
+        "tests/examples/test_examples.py": 4.0,
+    }
+    calls = frozenset({(change.module, 0)})
+    known = {path: Suite(path, True, s, calls) for path, s in seconds.items()}
+    paths = list(seconds)
+    order = [paths.index(s.tests) for s in chosen(change, paths, known)]
+    assert order == [1, 3, 2, 0]
+
+
+def test_what_a_run_tries(tmp_path: Path) -> None:
+    """A fresh draw leaves out lines that were tried, a second try what did not survive before."""
+    (tmp_path / "tileir").mkdir()
+    source = "a = b < c\nd = e < f\n"
+    (tmp_path / "tileir/x.py").write_text(source)
+    first, second, *_ = (c.key for c in mutants("tileir/x.py", source))
+    results, out = tmp_path / "results.tsv", tmp_path / "out.tsv"
+    results.write_text(f"{first}\tsurvived\t1\n")
+    options = ["mutants", "tileir/x.py", "--root", str(tmp_path), "--results", str(results)]
+    options += ["--out", str(out), "--reach", str(tmp_path / "reach")]
+    main([*options, "--retry"])
+    assert [line.split("\t")[0] for line in out.read_text().splitlines()] == [first]
+    main([*options, "--retry"])
+    assert len(out.read_text().splitlines()) == 1
+    main([*options, "--fresh", "--sample", "5"])
+    tried = [line.split("\t")[0] for line in out.read_text().splitlines()[1:]]
+    assert len(tried) == 2 and not {first, second} & set(tried)
+    main(options)
+    assert out.read_text().splitlines()[3].split("\t")[0] == second
 
 
 def test_results_survive_a_restart(tmp_path: Path) -> None:

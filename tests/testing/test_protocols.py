@@ -4,49 +4,65 @@ from __future__ import annotations
 
 import pytest
 
+from tileir.backend.roles.wanted import Wanted
 from tileir.testing.protocols import (
     LATE,
     ODD,
     PIPELINES,
+    TWO_RESULTS,
     Case,
     Runner,
+    generated,
     product,
-    sites,
     slopes,
     softmax,
 )
-
-
-@pytest.mark.parametrize(
-    ("case", "needless"),
-    [
-        (product("persist", PIPELINES["persist"]), []),
-        (product("pingpong", PIPELINES["pingpong"]), []),
-        (product("beside threads", PIPELINES["persist"], ODD, (0, 2, 2)), []),
-        (product("split", PIPELINES["split"], (130, 72, 72)), []),
-        (
-            product("roles", PIPELINES["roles"]),
-            # Nothing was copied out of the buffer before it is written first.
-            ["gpu.tma_wait in @matmul.math, done", "gpu.barrier in @matmul.math, done"],
-        ),
-    ],
-    ids=lambda x: x.name if isinstance(x, Case) else "",
-)
-def test_what_is_left_out_of_a_product(case: Case, needless: list[str]) -> None:
-    runner = Runner(case)
-    for seed in range(3):
-        runner.run(seed)
-    found = [text.partition(": ")[2].rpartition(",")[0] for text in runner.survivors()]
-    assert found == needless
-    assert len(list(sites(runner.module))) >= 11
+from tileir.testing.protocols.__main__ import main
+from tileir.testing.protocols.needless import reason, reasons
 
 
 @pytest.mark.parametrize(
     "case",
-    [softmax(n, PIPELINES[n]) for n in ("delay", "turns")] + [slopes("late-waits", LATE)],
-    ids=lambda c: c.name,
+    [
+        product("persist", PIPELINES["persist"]),
+        product("pingpong", PIPELINES["pingpong"]),
+        product("beside threads", PIPELINES["persist"], ODD, (0, 2, 2)),
+        product("split", PIPELINES["split"], (130, 72, 72)),
+        product("roles", PIPELINES["roles"]),
+        generated("two results", Wanted(slots=2), TWO_RESULTS),
+    ],
+    ids=lambda case: case.name,
+)
+def test_what_is_left_out_of_a_product(case: Case) -> None:
+    runner = Runner(case)
+    for seed in range(3):
+        runner.run(seed)
+    quiet = [site.name for site in runner.sites if not runner.notices(site)]
+    assert list(dict.fromkeys(quiet)) == list(reasons(case.name))
+    assert len(runner.sites) >= 11
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        softmax("delay", PIPELINES["delay"], 64),
+        softmax("turns", PIPELINES["turns"], 128),
+        slopes("late-waits", LATE),
+    ],
+    ids=lambda case: case.name,
 )
 def test_in_any_order(case: Case) -> None:
     runner = Runner(case)
     for seed in range(4):
         runner.run(seed)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "early-loads", "--schedules", "2", "--jobs", "2"]) == 0
+    text = capsys.readouterr().out
+    assert text == "product early-loads: right in 2 of 2 orders; 13 of 13 ops noticed, 0 needless\n"
+
+
+def test_what_nobody_needs_has_a_reason() -> None:
+    assert reason("product roles", "gpu.tma_wait in @matmul.math, done")
+    assert reason("product persist", "gpu.tma_wait in @matmul.math, done") is None

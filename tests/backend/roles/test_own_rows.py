@@ -49,10 +49,10 @@ def test_warpgroups_wait_for_themselves(done: Any) -> None:
 def test_no_wait_is_too_few(done: Any) -> None:
     module = done.stages["barriers"]
     names = ("gpu.barrier", "gpu.tma_wait", "gpu.async_fence")
-    for name, label, index, op in sites(module):
-        if op.mnemonic in names and "math" in name:
+    for site in sites(module):
+        if site.op.mnemonic in names and "math" in site.function:
             with pytest.raises(AssertionError, match="race"):
-                _run(done, 0, without(module, name, label, index))
+                _run(done, 0, without(module, site))
 
 
 def test_a_copy_of_another_warpgroup_is_a_race(done: Any) -> None:

@@ -1,0 +1,38 @@
+"""Ops that kernels could do without, and why: what passes write for blocks that go on stands in
+blocks that do not, and two waits where either would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_FIRST = "nothing was copied out of the buffer before: the block writes one tile"
+_LAST = "no copy into the slot follows: the block reads no further"
+_TWICE = "the other result's stands between, and either is for both"
+_WRITES = {
+    kernel: {f"{op} in @{kernel}.math, done": _FIRST for op in ("gpu.tma_wait", "gpu.barrier")}
+    for kernel in ("matmul", "attention")
+}
+_REASONS: Mapping[str, Mapping[str, str]] = {
+    "product roles": _WRITES["matmul"],
+    "product overlap": {
+        "gpu.mbarrier_arrive in @matmul.math, done.waited": _LAST, **_WRITES["matmul"]
+    },
+    "attention roles": _WRITES["attention"],
+    "attention delay": {
+        "gpu.mbarrier_arrive in @attention.math, loop.last": _LAST, **_WRITES["attention"]
+    },
+    "product two results": {
+        f"{op} in @generated.math, done.waited": _TWICE for op in ("gpu.tma_wait", "gpu.barrier")
+    },
+}  # fmt: skip
+"""By kernel, and op with its function and block."""
+
+
+def reasons(kernel: str) -> Mapping[str, str]:
+    """Why nobody needs what a kernel could do without, in the order of the program."""
+    return _REASONS.get(kernel, {})
+
+
+def reason(kernel: str, site: str) -> str | None:
+    """Why nobody needs the op in that kernel; None where that is not known."""
+    return reasons(kernel).get(site)
