@@ -199,22 +199,23 @@ def attention(size: int) -> Case:
 def flash(heads: int, positions: int, width: int, causal: bool = False) -> Case:
     def inputs(s: dict[str, int]) -> list[Any]:
         q, k, v = (normal(heads, positions, width, dtype=HALF) for _ in range(3))
-        return [q, k.transpose(1, 2), v, width**-0.5 * 1.4426950408889634]
+        return [q, k.transpose(1, 2), v]
 
-    def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> torch.Tensor:
+    def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         sides = (x[None] for x in (q, k.transpose(1, 2), v))
         return nn.scaled_dot_product_attention(*sides, is_causal=causal)[0]
 
-    score = "rdot(Q[h, m, k], K[h, k, l], k) * scale"
+    score, scale = "rdot(Q[h, m, k], K[h, k, l], k)", "(1.4426950408889634 / sqrt(len(k)))"
     if causal:
         score = f"where(l <= reshape(m, m, 1), {score}, -inf)"
-    source = f"""Func attention, s, top, p, total; In Q, K, V; SIn scale; Var h, m, n; RVar k, l;
+    source = f"""Func attention, s, top, p, total; In Q, K, V; Var h, m, n; RVar k, l;
         s[h, m, l] = {score};
         top[h, m] = rmax(s[h, m, l], l);
-        p[h, m, l] = exp2(s[h, m, l] - reshape(top[h, m], h, m, 1));
+        p[h, m, l] = exp2(s[h, m, l] * {scale} - reshape(top[h, m] * {scale}, h, m, 1));
         total[h, m] = rsum(p[h, m, l], l);
-        attention[h, m, n] = rdot(p[h, m, l], V[h, l, n], l) / reshape(total[h, m], h, m, 1);"""
-    schedule = ("attention = h:1 m:128/0 n:/0 k:/0 l:/128 map(h, m) online(l) w8 s2; s @ p.l; "
+        attention[h, m, n] = rdot(p[h, m, l], V[h, l, n], l) * reshape(1 / total[h, m], h, m, 1);"""
+    order = "map(m, h) reverse(m)" if causal else "map(h, m)"
+    schedule = (f"attention = h:1 m:128/0 n:/0 k:/0 l:/128 {order} online(l) w8 s2; s @ p.l; "
                 "top @ attention.m; p @ attention.l; total @ attention.m")  # fmt: skip
     sizes = {"h": heads, "m": positions, "n": width, "k": width, "l": positions}
     name = "flash causal" if causal else "flash"

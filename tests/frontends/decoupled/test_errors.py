@@ -105,6 +105,8 @@ def test_algorithms(source: str, code: str, place: Any, words: str) -> None:
         ("g.fuse_at(g, x);", "fused into itself"),
         ("f.atomic(k);", "where block cuts it"),
         ("f.atomic(2);", "takes reduction dimensions"),
+        ("f.reverse(3);", "takes dimensions"),
+        ("f.reverse(x);", "x is not blocked"),
         ("f.online(y);", "nothing is reduced over y"),
         ("f.block(k:2); f.online(k);", "cut into blocks"),
         ("f.precision(f64);", "takes one of ieee"),

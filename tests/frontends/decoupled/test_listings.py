@@ -68,6 +68,13 @@ def test_blocks_and_their_order() -> None:
     ]  # fmt: skip
 
 
+def test_blocks_from_the_last_to_the_first() -> None:
+    unit = "out.block(x:1, y:1); out.compile();"
+    assert numbers(f"{unit} out.map(x, y); out.reverse(x);")[1] == [8, 9, 10, 11]
+    split = numbers(f"{unit} out.map(y:yi/3, x, yi); out.reverse(x, y);", 2, 4)
+    assert [row[::-1] for row in split[::-1]] == numbers(f"{unit} out.map(y:yi/3, x, yi);", 2, 4)
+
+
 def test_splits_that_do_not_divide_leave_instances_without_work() -> None:
     found = numbers("out.block(x:1, y:1); out.map(x:xi/4, y, xi:xj/3, xj); out.compile();", 5, 2)
     assert len({n for row in found for n in row}) == 10
