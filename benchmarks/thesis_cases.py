@@ -190,7 +190,8 @@ def attention(size: int) -> Case:
         dvsr[m] = rsum(e[m, l], l);
         sm[m, l] = e[m, l] / reshape(dvsr[m], m, 1);
         attention[m, n] = rdot(sm[m, l], C[l, n], l);"""
-    schedule = ("attention = m:16/0 n:/0 k:/0 l:/0 w4; mm @ e.l; dvsr @ sm.m; sm @ attention.m; "
+    tile = "m:16/0 n:/0 k:/0 l:/0 w4" if size <= 128 else "m:64/0 n:64/0 k:/64 l:/0 map(n, m) w4 s3"
+    schedule = (f"attention = {tile}; mm @ e.l; dvsr @ sm.m; sm @ attention.m; "
                 "e @ attention.m")  # fmt: skip
     sizes = dict.fromkeys("mnkl", size)
     return Case("attention", sizes, source, schedule, inputs, plain, HALF, 8e-3)
