@@ -35,7 +35,7 @@ from thesis_cases import Case, cases
 from tileir.backend.driver.launch import Kernel
 from tileir.backend.runtime.cache import Cache
 from tileir.errors import TileirError
-from tileir.frontends.decoupled import Plan, Program, parse
+from tileir.frontends.decoupled import Plan, parse
 from tileir.frontends.decoupled.autoschedule import autoschedule
 from tileir.frontends.decoupled.program import Wrapper
 from tileir.frontends.decoupled.shorthand import choices, expand
@@ -69,7 +69,7 @@ def prepared(number: int, top: int, search: bool) -> tuple[dict[str, str], list[
     case = list(cases())[number]
     inputs, problems = case.inputs(case.sizes), list[str]()
     schedules = {"tileir hand": case.schedule} if case.schedule else {}
-    bare = Program(parse(case.source, case.name).definitions)
+    bare = parse(case.source, case.name)
     try:
         types = {case.target: NAMES[case.dtype]}
         best = autoschedule(bare, inputs, name=case.target, types=types, count=top)
@@ -157,7 +157,7 @@ def wrong(case: Case, calls: dict[str, Callable[..., torch.Tensor]]) -> dict[str
     expected = case.plain(*(x.double() if hasattr(x, "double") else x for x in inputs))
     found = dict[str, str]()
     for name, call in calls.items():
-        poisoned = torch.full_like(expected, float("nan"), dtype=case.dtype)
+        poisoned = torch.full(expected.shape, float("nan"), dtype=case.dtype, device="cuda")
         try:
             y = call(poisoned, *inputs)
             torch.cuda.synchronize()
@@ -186,7 +186,7 @@ def line(case: Case, schedules: dict[str, str], compiled: bool) -> dict[str, Any
     from memory import measure  # with Triton, which finding schedules does without
 
     inputs = case.inputs(case.sizes)
-    y = torch.empty_like(case.plain(*inputs))
+    y = torch.empty(case.plain(*inputs).shape, dtype=case.dtype, device="cuda")
     calls = variants(case, inputs, schedules, compiled)
     bad = wrong(case, calls)
     torch.cuda.empty_cache()
