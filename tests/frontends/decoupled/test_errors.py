@@ -23,7 +23,7 @@ def caught(source: str, *arguments: Any, **named: Any) -> TileirError:
 @pytest.mark.parametrize(
     ("source", "code", "place", "words"),
     [
-        ("Func f", "TIR1201", (1, 7), "ends within"),
+        ("Func f", "TIR1201", (1, 7), "the end does not belong"),
         ("Func f;\nf[x] = ;", "TIR1201", (2, 8), "`;` does not belong"),
         ("Func f;\nf[x] = $;", "TIR1201", (2, 8), "`$` is nothing"),
         ("Func f; Var x;\nf[x] = " + "exp(" * 300 + "1" + ")" * 300 + ";", "TIR1201", None, "100"),
