@@ -59,7 +59,7 @@ SEARCHED = {
     "attention:128x128x128x128": "attention = m:{16|32|64}/0 n:{16|32|64|128}/0 k:/0 l:/0 w{4|8}; "
         "mm @ e.l; e @ dvsr.l; dvsr @ sm.m; sm @ attention.l",
     "flash:64x2048x128x128x2048": "s @ top.l; top @ p.m; p @ total.l; total @ attention.m; "
-        "attention = h:1 m:{64|128}/0 n:/0 k:/0 l:/{64|128} map(h, m) online(l) w{4|8} s{2|3}",
+        "attention = h:1 {m:64/0 w4|m:128/0 w8} n:/0 k:/0 l:/{64|128} map(h, m) online(l) s{2|3}",
 }  # fmt: skip
 """Templates of schedules that are searched, by name and sizes."""
 
