@@ -1,35 +1,118 @@
-"""Kernels of Decoupled Triton beside torch and torch.compile on one GPU, in one run.
+"""Kernels of Decoupled Triton beside torch, torch.compile and Liger on one GPU, in one run.
 
     python benchmarks/thesis.py [--out FILE.json] [--only NAME ...] [--top N] [--no-compile]
+                                [--seconds 500] [--jobs N] [--search] [--pictures FOLDER]
 
 Needs lark; where it is not installed: `pip install --target build/site lark`, and
 PYTHONPATH=build/site. `tileir hand` is a schedule by hand, `tileir auto` what the autoscheduler
 names first; `--top N` measures its first N, and `best` is the fastest of all of ours. `auto/best`
-at 1.05 and below is what the autoscheduler is to reach. Variants run in random order in five rounds
-with a cold L2 (`memory.measure`), after their outputs, poisoned before, agreed with f64.
+at 1.05 and below is what the autoscheduler is to reach. `--search` measures the lines that have a
+template of schedules (`thesis_cases.SEARCHED`), and all schedules of it beside; `--pictures` draws
+them as the thesis' Figures 4.2 to 4.15 are, with their competitive-to-total ratio. Schedules are
+found and kernels compiled first, in `--jobs` processes. Variants run in random order in five rounds
+with a cold L2 (`memory.measure`), after their outputs, poisoned before, agreed with f64 on other
+inputs. Beside FlashAttention stands the kernel that `attention.py` measures, as `builder`: 0.95 and
+above of it is the aim.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import thesis_cases
+import thesis_liger
 import torch
-from memory import measure, versions
 from thesis_cases import Case, cases
 
-import tileir.backend
+from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
+from tileir.backend.runtime.cache import Cache
+from tileir.builder import F16
 from tileir.errors import TileirError
-from tileir.frontends.decoupled import Plan, Program, parse
+from tileir.frontends.decoupled import Plan, parse
 from tileir.frontends.decoupled.autoschedule import autoschedule
-from tileir.frontends.decoupled.shorthand import expand
+from tileir.frontends.decoupled.program import Wrapper
+from tileir.frontends.decoupled.shorthand import choices, expand
+from tileir.testing.attention import attention
+from tileir.tools.view.schedules import schedules as picture
 
 NAMES = {torch.float16: "float16", torch.float32: "float32"}
+TARGET = "sm_90a"
+BUILT = "builder"
+"""The same kernel written with `tileir.builder`, of FlashAttention."""
+ROWS = 1 << 26
+"""Elements of results that are compared at a time."""
+
+
+# Before anything is measured ----------------------------------------------------------------------
+
+
+def programs(case: Case, schedules: dict[str, str]) -> dict[str, Wrapper]:
+    """Functions of schedules in short, by their names."""
+    usual = f"{case.target}.compile(); {case.target}.math(approx);"
+    bare = parse(case.source, case.name).scheduled(usual)
+    return {n: bare.scheduled(expand(text)).function(case.target) for n, text in schedules.items()}
+
+
+def plan_of(case: Case, function: Wrapper, inputs: list[Any]) -> Plan:
+    """The kernels of a function."""
+    return function.plan(*inputs, types={case.target: NAMES[case.dtype]})
+
+
+def prepared(number: int, top: int, search: bool) -> tuple[dict[str, str], list[str]]:
+    """Schedules in short by hand and found, whose kernels are in the cache then; and what is wrong
+    with others. Runs where no GPU is touched."""
+    thesis_cases.DEVICE = "meta"
+    case = list(cases())[number]
+    inputs, problems = case.inputs(case.sizes), list[str]()
+    schedules = {"tileir hand": case.schedule} if case.schedule else {}
+    bare = parse(case.source, case.name)
+    try:
+        types = {case.target: NAMES[case.dtype]}
+        best = autoschedule(bare, inputs, name=case.target, types=types, count=top)
+    except TileirError as error:
+        best = []
+        problems.append(f"{key(case)}: {error}")
+    for i, one in enumerate(best):
+        schedules[f"tileir auto{i or ''}"] = one.schedule.replace(" compile()", "")
+    if search:
+        for i, text in enumerate(choices(thesis_cases.SEARCHED[key(case)])):
+            schedules[f"tileir {i}"] = text
+    for name, function in programs(case, schedules).items():
+        try:
+            plan = plan_of(case, function, inputs)
+            for launch in plan.launches:
+                made = Cache.usual().compile(plan.module, TARGET, None, launch.kernel).metadata
+                if made.spills:
+                    problems.append(f"{key(case)} {name}: {made.spills} bytes spilled")
+        except (TileirError, AssertionError) as error:
+            problems.append(f"{key(case)} {name} ({schedules.pop(name)}): {str(error)[:300]}")
+    return schedules, problems
+
+
+def all_prepared(
+    numbers: list[int], top: int, search: bool, jobs: int
+) -> Iterator[tuple[int, tuple[dict[str, str], list[str]]]]:
+    """`prepared` for each of the numbers."""
+    if jobs == 1:
+        yield from ((n, prepared(n, top, search)) for n in numbers)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        each = [pool.submit(prepared, n, top, search) for n in numbers]
+        yield from zip(numbers, (one.result() for one in each), strict=True)
+
+
+# What is measured ---------------------------------------------------------------------------------
 
 
 def ours(plan: Plan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
@@ -41,7 +124,7 @@ def ours(plan: Plan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
     }  # fmt: skip
     kernels = []
     for launch in plan.launches:
-        compiled = tileir.backend.compile(plan.module, kernel=launch.kernel)
+        compiled = Cache.usual().compile(plan.module, TARGET, None, launch.kernel)
         kernels.append((Kernel(compiled)[launch.instances], launch.given))
     names = list(arguments)
 
@@ -55,71 +138,85 @@ def ours(plan: Plan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
     return call
 
 
-def scheduled(case: Case, inputs: list[Any], top: int) -> dict[str, tuple[str, Program]]:
-    """Programs with their schedules: by hand, and found."""
-    types = {case.target: NAMES[case.dtype]}
-    bare = parse(case.source, case.name).scheduled(f"{case.target}.compile();")
-    found: dict[str, tuple[str, Program]] = {}
-    try:
-        best = autoschedule(bare, inputs, types=types, count=top)
-    except TileirError as error:
-        print(f"  {case.name}: {error}")
-        best = []
-    for i, one in enumerate(best):
-        found[f"tileir auto{i or ''}"] = one.schedule, one.program
-    if case.schedule:
-        found["tileir hand"] = case.schedule, bare.scheduled(expand(case.schedule))
-    approx = f"{case.target}.math(approx);"
-    return {name: (text, program.scheduled(approx)) for name, (text, program) in found.items()}
+def built_attention(case: Case) -> Callable[..., torch.Tensor]:
+    """The kernel that `attention.py` measures, of `tileir.builder`, at this case's tile."""
+    scale = case.sizes["k"] ** -0.5 * 1.4426950408889634
+    module = attention(128, 128, case.sizes["k"], F16, causal=case.name == "flash causal")
+    options = Options(roles=True, persistent=True, turns=True)
+    kernel = Kernel(Cache.usual().compile(module, TARGET, options))
+    launch = kernel[-(-case.sizes["m"] // 128), case.sizes["h"]]
+
+    def call(y: torch.Tensor, q: Any, k: Any, v: Any) -> torch.Tensor:
+        stream = torch.cuda.current_stream().cuda_stream
+        launch(q, k.transpose(1, 2), v, y, case.sizes["m"], scale, stream=stream)
+        return y
+
+    return call
 
 
 def variants(
-    case: Case, inputs: list[Any], top: int, compiled: bool
-) -> tuple[dict[str, Callable[..., torch.Tensor]], dict[str, str]]:
-    """Functions of (output, inputs) by name, and the schedules of ours."""
+    case: Case, inputs: list[Any], schedules: dict[str, str], compiled: bool
+) -> dict[str, Callable[..., torch.Tensor]]:
+    """Functions of (output, inputs) by name."""
     calls: dict[str, Callable[..., torch.Tensor]] = {}
-    schedules: dict[str, str] = {}
-    for name, (text, program) in scheduled(case, inputs, top).items():
-        function = program.function(case.target)
+    for name, function in programs(case, schedules).items():
         given = dict(zip((*function.tensors, *function.scalars), inputs, strict=True))
-        try:
-            plan = function.plan(*inputs, types={case.target: NAMES[case.dtype]})
-            calls[name], schedules[name] = ours(plan, given), text
-        except (TileirError, AssertionError) as error:
-            print(f"  {name} of {case.name} ({text}): {str(error)[:300]}")
+        calls[name] = ours(plan_of(case, function, inputs), given)
     calls["torch"] = lambda y, *a: case.plain(*a)
     if compiled:
         torch._dynamo.reset()
         made = torch.compile(case.plain, mode="max-autotune-no-cudagraphs", dynamic=False)
         calls["compile"] = lambda y, *a: made(*a)
-    return calls, schedules
+    if case.name.startswith("flash"):
+        calls[BUILT] = built_attention(case)
+    liger = thesis_liger.peer(case.name)
+    if liger is not None:
+        calls["liger"] = lambda y, *a: liger(*a)
+    return calls
 
 
-def wrong(case: Case, call: Callable[..., torch.Tensor], y: torch.Tensor) -> str | None:
-    """What is wrong with a result on fresh inputs; None where nothing is."""
+def wrong(case: Case, calls: dict[str, Callable[..., torch.Tensor]]) -> dict[str, str]:
+    """What is wrong with results on fresh inputs, by name."""
     inputs = case.inputs(case.sizes)
-    poisoned = torch.full_like(y, float("nan"))
-    try:
-        found = call(poisoned, *inputs)
-        torch.cuda.synchronize()
-    except Exception as error:  # a peer may fail in its own ways
-        return f"{type(error).__name__}: {str(error)[:160]}"
     expected = case.plain(*(x.double() if hasattr(x, "double") else x for x in inputs))
-    scale = expected.abs().mean().item()
-    off = (found.double() - expected).abs() / (case.tolerance * (expected.abs() + scale))
-    worst = off.nan_to_num(float("inf")).max().item()
-    return None if worst <= 1 else f"off by {worst:.3g} times the bound"
+    found = dict[str, str]()
+    for name, call in calls.items():
+        poisoned = torch.full(expected.shape, float("nan"), dtype=case.dtype, device="cuda")
+        try:
+            y = call(poisoned, *inputs)
+            torch.cuda.synchronize()
+        except Exception as error:  # a peer may fail in its own ways
+            found[name] = f"{type(error).__name__}: {str(error)[:160]}"
+            continue
+        off = far(y, expected.sum() if y.ndim == 0 else expected, case.tolerance)
+        if off > 1:
+            found[name] = f"off by {off:.3g} times the bound"
+    return found
 
 
-def line(case: Case, top: int, compiled: bool) -> dict[str, Any]:
+def far(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> float:
+    """The largest error, in parts of what is allowed; infinite where there is a NaN."""
+    scale = expected.abs().mean()
+    pairs = zip(found.flatten().split(ROWS), expected.flatten().split(ROWS), strict=True)
+    worst = 0.0
+    for mine, exact in pairs:
+        off = (mine.double() - exact).abs_() / (exact.abs() + scale) / tolerance
+        worst = max(worst, off.nan_to_num(float("inf")).max().item())
+    return worst
+
+
+def line(case: Case, schedules: dict[str, str], compiled: bool) -> dict[str, Any]:
     """Microseconds of every variant that is right, and the ratios."""
+    from memory import measure  # with Triton, which finding schedules does without
+
     inputs = case.inputs(case.sizes)
-    y = torch.empty_like(case.plain(*inputs))
-    calls, schedules = variants(case, inputs, top, compiled)
-    bad = {name: why for name, call in calls.items() if (why := wrong(case, call, y))}
+    y = torch.empty(case.plain(*inputs).shape, dtype=case.dtype, device="cuda")
+    calls = variants(case, inputs, schedules, compiled)
+    bad = wrong(case, calls)
+    torch.cuda.empty_cache()
     times = measure({n: c for n, c in calls.items() if n not in bad}, y, inputs)
     mine = {n: t for n, t in times.items() if n.startswith("tileir")}
-    peers = {n: t for n, t in times.items() if not n.startswith("tileir")}
+    peers = {n: t for n, t in times.items() if not n.startswith("tileir") and n != BUILT}
     best, auto = min(mine.values(), default=float("nan")), mine.get("tileir auto", float("nan"))
     return {
         "name": case.name, "sizes": case.sizes, "microseconds": times, "wrong": bad,
@@ -127,11 +224,23 @@ def line(case: Case, top: int, compiled: bool) -> dict[str, Any]:
         "ratio_auto": min(peers.values()) / auto, "auto_of_best": auto / best,
         "best": min(mine, key=lambda n: mine[n], default="none"),
         "peer": min(peers, key=lambda n: peers[n]),
+        **({"built_of_best": times[BUILT] / best} if BUILT in times else {}),
     }  # fmt: skip
 
 
 def key(case: Case) -> str:
     return f"{case.name}:{'x'.join(map(str, case.sizes.values()))}"
+
+
+def draw(folder: Path, found: dict[str, Any]) -> None:
+    """A picture of a line's schedules beside its peers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes = "x".join(map(str, found["sizes"].values()))
+    seconds = {name: t / 1e6 for name, t in found["microseconds"].items()}
+    mine = [(text, seconds[n]) for n, text in found["schedules"].items() if n in seconds]
+    peers = {n: t for n, t in seconds.items() if n not in found["schedules"]}
+    name = f"{found['name']} {sizes}"
+    (folder / f"{name.replace(' ', '_')}.svg").write_text(picture(name, mine, peers))
 
 
 def main() -> int:
@@ -141,24 +250,48 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", help="names, or names with sizes as they are printed")
     parser.add_argument("--top", type=int, default=1, help="schedules found that are measured")
     parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
+    parser.add_argument("--search", action="store_true", help="all schedules of templates")
+    parser.add_argument("--pictures", type=Path, help="draw the schedules there")
+    parser.add_argument("--seconds", type=float, default=500, help="begin no line after so long")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    from memory import versions
+
+    end = time.monotonic() + options.seconds
     lines: list[dict[str, Any]] = []
+    table = list(cases())
+    only = set(options.only or ())
+    numbers = [
+        i for i, c in enumerate(table)
+        if (not only or {c.name, key(c)} & only)
+        and (not options.search or key(c) in thesis_cases.SEARCHED)
+    ]  # fmt: skip
+    schedules = dict[int, dict[str, str]]()
+    for number, (found, problems) in all_prepared(
+        numbers, options.top, options.search, options.jobs
+    ):
+        schedules[number] = found
+        print("".join(f"  {text}\n" for text in problems), end="", flush=True)
     print(f"{'':36} {'us':>9} {'/peer':>6} {'auto':>6} {'auto/best':>9}")
-    for case in cases():
-        if options.only and not {case.name, key(case)}.intersection(options.only):
-            continue
-        found = line(case, options.top, not options.no_compile)
+    for number in numbers:
+        if time.monotonic() > end:
+            break
+        case = table[number]
+        found = line(case, schedules[number], not options.no_compile)
         lines.append(found)
         taken = found["microseconds"].get(found["best"], float("nan"))
         print(
             f"{key(case):36} {taken:9.2f} {found['ratio']:6.3f} {found['ratio_auto']:6.3f} "
             f"{found['auto_of_best']:9.3f} {found['best']} | {found['peer']} "
-            f"{found['schedules'].get(found['best'], '')} {found['wrong'] or ''}",
+            f"{found['schedules'].get(found['best'], '')} {found['wrong'] or ''}"
+            + (f" {BUILT}: {found['built_of_best']:.3f}" if "built_of_best" in found else ""),
             flush=True,
         )
         if options.out:
             content = {**versions(), "lines": lines}
             Path(options.out).write_text(json.dumps(content, indent=1) + "\n")
+        if options.pictures:
+            draw(options.pictures, found)
         torch.cuda.empty_cache()
     return any(name.startswith("tileir") for found in lines for name in found["wrong"])
 

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as nn
 
 HALF, SINGLE = torch.float16, torch.float32
+DEVICE = "cuda"
+"""Where inputs are made: `meta` for their shapes alone."""
 
 
 @attrs.frozen
@@ -33,12 +35,33 @@ class Case:
 
 
 def normal(*shape: int, dtype: torch.dtype = SINGLE) -> torch.Tensor:
-    return torch.randn(shape, device="cuda").to(dtype)
+    return torch.randn(shape, device=DEVICE).to(dtype)
 
 
 def chances(*shape: int) -> torch.Tensor:
     return torch.softmax(normal(*shape), -1)
 
+
+SEARCHED = {
+    "geglu:16384x16384": "geglu = x:{1|2|4}/0 y:{512|1024|2048}/0 w{2|4|8}",
+    "dyt:16384x16384": "dyt = x:{1|2|4|16}/0 y:{256|1024|2048}/0 w{4|8}",
+    "tvd:16384x16384": "tvd = x:{1|2|4}/0 y:/{0|2048|4096} w{4|8|16}",
+    "rms_norm:16384x16384": "norm = x:{1|2}/0 y:/0 k:/0 w{8|16|32}",
+    "softmax:128x65536": "_top @ _e.x; _e @ _sum.y; _sum @ _softmax.x; "
+        "_softmax = x:1/0 y:/{0|4096|8192} w{8|16|32}",
+    "softmax:8192x512": "_top @ _e.x; _e @ _sum.y; _sum @ _softmax.x; "
+        "_softmax = x:{1|2|4|8|16}/0 y:/0 w{1|2|4|8}",
+    "matmul:4096x4096x4096": "mm = m:{64|128}/0 n:{128|256}/0 k:/{32|64} "
+        "map(n:ni/8, m, ni) w{4|8} s4",
+    "mmsigmoid:8192x8192x128": "mms = m:{64|128}/0 n:{128|256}/0 k:/{64|0} "
+        "map(n:ni/8, m, ni) w{4|8} s4",
+    "2mm inner:512x512x64x64": "_2mm = m:{16|64|128}/0 n:{16|32|64|128}/0 k:/0 l:/0 w{4|8}",
+    "attention:128x128x128x128": "attention = m:{16|32|64}/0 n:{16|32|64|128}/0 k:/0 l:/0 w{4|8}; "
+        "mm @ e.l; e @ dvsr.l; dvsr @ sm.m; sm @ attention.l",
+    "flash:64x2048x128x128x2048": "s @ top.l; top @ p.m; p @ total.l; total @ attention.m; "
+        "attention = h:1 {m:64/0 w4|m:128/0 w8} n:/0 k:/0 l:/{64|128} map(h, m) online(l) s{2|3}",
+}  # fmt: skip
+"""Templates of schedules that are searched, by name and sizes."""
 
 SQUARE, WIDE = {"x": 16384, "y": 16384}, {"x": 128, "y": 65536}
 
@@ -95,9 +118,9 @@ def rows(sizes: dict[str, int]) -> Iterator[Case]:
         tvd[x] = 0.5 * rsum(abs(P[x, y] - Q[x, y]), y);""",
         f"tvd = x:1 y:/0 w{warps}", pair, lambda p, q: 0.5 * (p - q).abs().sum(-1))  # fmt: skip
     yield Case("kl", sizes, """Func kl; In P, Q; Var x; RVar y;
-        kl[x] = rsum(Q[x, y] * (log(Q[x, y]) - log(P[x, y])), y);""",
-        f"kl = x:1 y:/0 w{warps}", pair,
-        lambda p, q: (q * (q.log() - p.log())).sum(-1))  # fmt: skip
+        kl[x] = rsum(Q[x, y] * (log(Q[x, y]) - P[x, y]), y);""",
+        f"kl = x:1 y:/0 w{warps}", lambda s: [pair(s)[0].log(), chances(s["x"], s["y"])],
+        lambda p, q: (q * (q.log() - p)).sum(-1))  # fmt: skip
     yield Case("rms_norm", sizes, """Func norm; In X, W; SIn Eps, Offset; Var x, y; RVar k;
         norm[x, y] = X[x, y] * rsqrt(rsum(pow(X[x, k], 2), k) / len(y) + Eps) * (Offset + W[y]);""",
         f"norm = x:1 y:/0 k:/0 w{warps}",
@@ -169,7 +192,8 @@ def attention(size: int) -> Case:
         dvsr[m] = rsum(e[m, l], l);
         sm[m, l] = e[m, l] / reshape(dvsr[m], m, 1);
         attention[m, n] = rdot(sm[m, l], C[l, n], l);"""
-    schedule = ("attention = m:16/0 n:/0 k:/0 l:/0 w4; mm @ e.l; dvsr @ sm.m; sm @ attention.m; "
+    tile = "m:16/0 n:/0 k:/0 l:/0 w4" if size <= 128 else "m:64/0 n:64/0 k:/64 l:/0 map(n, m) w4 s3"
+    schedule = (f"attention = {tile}; mm @ e.l; dvsr @ sm.m; sm @ attention.m; "
                 "e @ attention.m")  # fmt: skip
     sizes = dict.fromkeys("mnkl", size)
     return Case("attention", sizes, source, schedule, inputs, plain, HALF, 8e-3)
@@ -178,22 +202,23 @@ def attention(size: int) -> Case:
 def flash(heads: int, positions: int, width: int, causal: bool = False) -> Case:
     def inputs(s: dict[str, int]) -> list[Any]:
         q, k, v = (normal(heads, positions, width, dtype=HALF) for _ in range(3))
-        return [q, k.transpose(1, 2), v, width**-0.5 * 1.4426950408889634]
+        return [q, k.transpose(1, 2), v]
 
-    def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> torch.Tensor:
+    def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         sides = (x[None] for x in (q, k.transpose(1, 2), v))
         return nn.scaled_dot_product_attention(*sides, is_causal=causal)[0]
 
-    score = "rdot(Q[h, m, k], K[h, k, l], k) * scale"
+    score, scale = "rdot(Q[h, m, k], K[h, k, l], k)", "(1.4426950408889634 / sqrt(len(k)))"
     if causal:
         score = f"where(l <= reshape(m, m, 1), {score}, -inf)"
-    source = f"""Func attention, s, top, p, total; In Q, K, V; SIn scale; Var h, m, n; RVar k, l;
+    source = f"""Func attention, s, top, p, total; In Q, K, V; Var h, m, n; RVar k, l;
         s[h, m, l] = {score};
         top[h, m] = rmax(s[h, m, l], l);
-        p[h, m, l] = exp2(s[h, m, l] - reshape(top[h, m], h, m, 1));
+        p[h, m, l] = exp2(s[h, m, l] * {scale} - reshape(top[h, m] * {scale}, h, m, 1));
         total[h, m] = rsum(p[h, m, l], l);
-        attention[h, m, n] = rdot(p[h, m, l], V[h, l, n], l) / reshape(total[h, m], h, m, 1);"""
-    schedule = ("attention = h:1 m:128/0 n:/0 k:/0 l:/128 map(h, m) online(l) w8 s2; s @ p.l; "
+        attention[h, m, n] = rdot(p[h, m, l], V[h, l, n], l) * reshape(1 / total[h, m], h, m, 1);"""
+    order = "map(m, h) reverse(m)" if causal else "map(h, m)"
+    schedule = (f"attention = h:1 m:128/0 n:/0 k:/0 l:/128 {order} online(l) w8 s2; s @ p.l; "
                 "top @ attention.m; p @ attention.l; total @ attention.m")  # fmt: skip
     sizes = {"h": heads, "m": positions, "n": width, "k": width, "l": positions}
     name = "flash causal" if causal else "flash"

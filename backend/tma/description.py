@@ -209,6 +209,9 @@ class _Solving:
         host, rest = self.facts.split(rest)
         starts, others = self._shared_out(rest, [d for d in self._all() if d not in made])
         for dim, start in starts.items():
+            if any(factor < 0 for factor in start.terms.values()):
+                begun = self._begun(dim, host)
+                start, host = start + begun, host - begun * self.strides[dim]
             made[dim] = Dimension(start, self.strides[dim], None, dim)
         return self._ordered(address, host, [*others, *(made[d] for d in self._all())])
 
@@ -240,6 +243,19 @@ class _Solving:
             here = all(rest.terms.get(m) == c for m, c in moved.items())
             if here and (factor < 0 or not monomial):
                 found = found + begin
+        return found
+
+    def _begun(self, dim: int, host: Polynomial) -> Polynomial:
+        """The steps along `dim` in what the base is moved by: an index that falls from there is
+        not negative where that is counted in."""
+        stride = self.strides[dim]
+        if len(stride.terms) != 1:
+            return NOTHING
+        ((of, by),) = stride.terms.items()
+        found = NOTHING
+        for monomial, factor in host.terms.items():
+            if by > 0 and factor >= by and _contains(monomial, of):
+                found = found + _quotient(monomial, factor - factor % by, stride)
         return found
 
     def _with_constant(self, start: Polynomial, stride: Polynomial, rest: Polynomial) -> Polynomial:

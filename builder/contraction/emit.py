@@ -11,6 +11,7 @@ from tileir.builder.builder import Builder
 from tileir.builder.contraction import functions
 from tileir.builder.contraction.affine import Affine, Bound
 from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.kinds import scalar_kind
 from tileir.builder.contraction.terms import (
     Apply,
     Cast,
@@ -81,12 +82,17 @@ class Emitter:
 
     def _chosen(self, term: Choose, view: View) -> Any:
         if any(bound.fails(view.spans) for bound in term.where):
-            return self.term(term.otherwise, view)
+            return self._arm(term, term.otherwise, view)
         mask = view.mask(term.where)
         if mask is None:
-            return self.term(term.then, view)
+            return self._arm(term, term.then, view)
         arms = self.term(term.then, view), self.term(term.otherwise, view)
         return functions.call(self.b, "select", (mask, *arms))
+
+    def _arm(self, term: Choose, arm: Term, view: View) -> Expr:
+        """An arm that is all there is of a choice: a number has the type that both meet in."""
+        found = self.term(arm, view)
+        return found if isinstance(found, Expr) else self.b.constant(scalar_kind(term), found)
 
     # Memory -----------------------------------------------------------------------------------
 

@@ -36,10 +36,9 @@ def _never(term: Reduce, view: View) -> bool:
 
 
 def _of_nothing(emitter: Emitter, term: Reduce) -> Any:
-    if term.empty is not None:
-        return term.empty
     kind = scalar_kind(term)
-    return emitter.b.constant(kind, JOININGS[term.kind].neutral(kind))
+    neutral = JOININGS[term.kind].neutral(kind)
+    return emitter.b.constant(kind, neutral if term.empty is None else term.empty)
 
 
 class _Loop:

@@ -176,7 +176,7 @@ class _Search:
 
 
 def _settings(schedule: Schedule) -> dict[str, Any]:
-    names = ("blocks", "tensors", "order", "num_warps", "num_stages", "online", "atomic")
+    names = ("blocks", "tensors", "order", "num_warps", "num_stages", "online", "atomic", "reverse")
     return {name: getattr(schedule, name) for name in names}
 
 

@@ -9,7 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from tileir.frontends.decoupled.fusion import Group, reductions
-from tileir.frontends.decoupled.nodes import Reduction, accesses
+from tileir.frontends.decoupled.nodes import (
+    Binary,
+    Call,
+    Label,
+    Node,
+    Reduction,
+    Reshape,
+    accesses,
+    walk,
+)
 from tileir.frontends.decoupled.schedule import Schedule, Split
 from tileir.frontends.decoupled.tensors import Tensor
 
@@ -29,7 +38,36 @@ def candidates(
         for labels in online:
             looped = any(0 < schedule.tensor(n) < sizes[n] for n in labels)
             if looped and not schedule.blocks.keys() & labels:
-                yield attrs.evolve(schedule, online=labels)
+                yield _longest_first(group, attrs.evolve(schedule, online=labels))
+
+
+def _longest_first(group: Group, schedule: Schedule) -> Schedule:
+    """Where blocks of a dimension go through the more of an online pass the later they come, these
+    first: `where(l <= m, ...)`."""
+    bounds = {n for func in group.funcs for test in _tests(func.value) for n in _names(test)}
+    rows = [n for n in group.root.labels if n in bounds and n in schedule.blocks]
+    if not schedule.online & bounds or len(rows) != 1:
+        return schedule
+    others = (n for n in group.root.labels if n in schedule.blocks and n not in rows)
+    order = (Split(rows[0]), *map(Split, others))
+    return attrs.evolve(schedule, order=order, reverse=frozenset(rows))
+
+
+def _tests(value: Node) -> Iterator[Binary]:
+    """The conditions that choices in an expression depend on, of which one side is the other's
+    bound."""
+    for node in walk(value):
+        test = node.arguments[0] if isinstance(node, Call) and node.name == "where" else None
+        if isinstance(test, Binary) and test.op in ("<", "<=", ">", ">="):
+            yield test
+
+
+def _names(test: Binary) -> Iterator[str]:
+    """Labels that stand alone on a side."""
+    for side in test.operands:
+        side = side.value if isinstance(side, Reshape) else side
+        if isinstance(side, Label):
+            yield side.name
 
 
 def _online(group: Group) -> list[frozenset[str]]:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import attrs
 
-from tileir.frontends.decoupled.elements import Kind, factors, kind_of
+from tileir.frontends.decoupled.elements import RELATIONS, Kind, factors, kind_of
 from tileir.frontends.decoupled.fusion import Group
 from tileir.frontends.decoupled.nodes import Access, Binary, Call, Node, Reduction, Shape, Unary
 from tileir.frontends.decoupled.shapes import shape_of
@@ -280,7 +280,8 @@ class _Model:
         held: dict[tuple[str, ...], float] = {}
         staged = {v for u in self.uses if _is_dot(u.node) for v in u.node.operands}
         for use in self.uses:
-            if not (isinstance(use.node, Access) and use.node in staged):
+            compared = isinstance(use.node, Binary) and use.node.op in RELATIONS
+            if not compared and not (isinstance(use.node, Access) and use.node in staged):
                 size = math.prod(self.tensor(n, use) for n in use.dims)
                 held[use.dims] = max(held.get(use.dims, 0), size)
         largest = sorted(held.values(), reverse=True)
@@ -312,7 +313,7 @@ class _Model:
         longest = max(memory, arithmetic, latency)
         seconds = longest * (1 + (tail - 1) * 0.5)
         seconds += 0.15 * (memory + arithmetic + latency - longest)
-        seconds *= self._unevenness()
+        seconds *= self._unevenness() * (1.25 if kept > 0.75 * machine.shared else 1.0)
         start = self.instances * 4e-10 * (1 + threads / 512)
         return Estimate(machine.launch + seconds + start, memory, arithmetic, self.instances)
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from tileir import Location
-from tileir.errors import BuildError, Diagnostic, LaunchError
-
-
-class CompilationError(BuildError):
-    """A kernel definition that means nothing, or a schedule that is not legal for it."""
+from tileir.errors import Diagnostic, LaunchError
+from tileir.frontends.sources import CompilationError as CompilationError
 
 
 def wrong(message: str, place: Location | None, code: str = "TIR1201") -> CompilationError:

@@ -25,6 +25,7 @@ from tileir.frontends.decoupled.nodes import (
 )
 from tileir.frontends.decoupled.ranges import at_once, positions
 from tileir.frontends.decoupled.shapes import moves
+from tileir.frontends.decoupled.skipping import holds
 from tileir.frontends.decoupled.values import Tile, aligned, element, spread, widened
 from tileir.types import Scalar, tile
 
@@ -82,6 +83,23 @@ def hoist(k: Kernel, node: Node, env: Env) -> None:
             hoist(k, operand, _below(k, node, env))
 
 
+def hoist_factors(k: Kernel, node: Node, env: Env) -> None:
+    """Load the factors of matrix products below `node` for which `env` has all positions."""
+    func = reads_member(k, node)
+    if func:
+        assert isinstance(node, Access)
+        hoist_factors(k, func.value, inner_env(node, func.labels, env))
+        return
+    inner = _below(k, node, env)
+    for operand in node.operands:
+        factor = isinstance(node, Reduction) and node.op == "rdot" and isinstance(operand, Access)
+        known = all(label in inner for label in k.free(operand))
+        if factor and known and not reads_member(k, operand):
+            evaluate(k, operand, inner)
+        else:
+            hoist_factors(k, operand, inner)
+
+
 def _below(k: Kernel, node: Node, env: Env) -> Env:
     """The positions known to the operands of `node`."""
     if not isinstance(node, Reduction):
@@ -111,10 +129,25 @@ def _label(k: Kernel, node: Label, env: Env) -> Tile:
 
 def _operands(k: Kernel, node: Node, env: Env) -> tuple[list[Any], tuple[str, ...]]:
     """The operands beside each other, and the axes they then have."""
-    tiles = [evaluate(k, n, env) for n in node.operands]
+    return _beside(k, node, [evaluate(k, n, env) for n in node.operands])
+
+
+def _beside(k: Kernel, node: Node, tiles: list[Tile]) -> tuple[list[Any], tuple[str, ...]]:
+    """Tiles, of the shape of `node`, beside each other, and the axes they then have."""
     held = {a for t in tiles for a in t.axes}
     axes = tuple(label for label in k.shape(node) if label in held)
     return [aligned(t, axes) for t in tiles], axes
+
+
+def _product_and_sum(k: Kernel, node: Binary) -> tuple[Node, Node, Node] | None:
+    """x, y and z of x * y + z of floats, or of a difference; None for what is neither."""
+    kind = k.kind(node)
+    if node.op not in ("+", "-") or not isinstance(kind, Scalar) or not kind.is_float:
+        return None
+    for product, other in ((node.left, node.right), (node.right, node.left)):
+        if isinstance(product, Binary) and product.op == "*":
+            return product.left, product.right, other
+    return None
 
 
 def _unary(k: Kernel, node: Unary, env: Env) -> Tile:
@@ -123,6 +156,12 @@ def _unary(k: Kernel, node: Unary, env: Env) -> Tile:
 
 
 def _binary(k: Kernel, node: Binary, env: Env) -> Tile:
+    if k.fast and (parts := _product_and_sum(k, node)) is not None:
+        items, axes = _beside(k, node, [evaluate(k, n, env) for n in parts])
+        if node.op == "-":
+            subtracted = 0 if parts[2] is node.left else 2
+            items[subtracted] = values.unary("-", items[subtracted])
+        return Tile(values.call(k.b, "fma", items), axes)
     items, axes = _operands(k, node, env)
     if node.op == "%":
         items[1] = _divisor(k, items[1], axes, env)
@@ -130,10 +169,35 @@ def _binary(k: Kernel, node: Binary, env: Env) -> Tile:
 
 
 def _call(k: Kernel, node: Call, env: Env) -> Tile:
+    if node.name == "where" and (found := _masked_at_the_edge(k, node, env)) is not None:
+        return found
     items, axes = _operands(k, node, env)
     if node.name == "cdiv":
         items[1] = _divisor(k, items[1], axes, env)
     return Tile(values.call(k.b, node.name, items, k.fast), axes)
+
+
+def _masked_at_the_edge(k: Kernel, node: Call, env: Env) -> Tile | None:
+    """`where(l <= m, x, number)` in a pass over `l`: x, masked only where the condition does not
+    hold throughout; None for any other choice."""
+    test, x, other = node.arguments
+    labels = k.free(test)
+    if not any(k.online(n) for n in labels) or not isinstance(other, (Number, Unary)):
+        return None
+    sure = holds(k, test, env)
+    number, found = evaluate(k, other, env).item, evaluate(k, x, env)
+    held = {*found.axes, *(n for n in labels if env[n].extent)}
+    axes = tuple(label for label in k.shape(node) if label in held)
+    if sure is None or not axes or isinstance(number, Expr) or not isinstance(found.item, Expr):
+        return None
+    shape = tuple(env[a].extent for a in axes)
+    value = k.b.var(spread(Tile(widened(found.item), found.axes), axes, shape, k.b))
+    if not element(value.get()).is_float:
+        return None
+    with k.b.if_(~sure), k.scope():
+        mask = aligned(evaluate(k, test, env), axes)
+        value.set(values.call(k.b, "where", [mask, value.get(), float(number)]))
+    return Tile(value.get(), axes)
 
 
 def _divisor(k: Kernel, item: Any, axes: tuple[str, ...], env: Env) -> Any:
@@ -188,6 +252,7 @@ def _reduction(k: Kernel, node: Reduction, env: Env) -> Tile:
     axes = term_axes(k, node, env, walk.extent)
     shape = tuple(env[a].extent if a != node.label else walk.extent for a in axes)
     total = k.b.var(k.b.constant(tile(into, shape), identity(node.op, into)), name=node.label)
+    hoist_factors(k, node, {label: r for label, r in env.items() if label != node.label})
     with positions(k.b, walk, k.stages) as place, k.scope():
         inner = {**env, node.label: place}
         if is_product(k, node, inner, kinds):

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from tileir.builder import F32, F64, I32, Builder, Expr
-from tileir.types import Scalar, element_of
+from tileir.types import Scalar, element_of, shape_of
 
 Emitter: TypeAlias = Callable[..., Expr]
 
@@ -74,12 +74,13 @@ def _fma(b: Builder, x: Any, y: Any, z: Any) -> Expr:
 
 
 def _alike(b: Builder, *items: Any) -> list[Expr]:
-    """All as values of one type and shape."""
-    total = next(item for item in items if isinstance(item, Expr))
-    for item in items:
-        total = total + item
-    zero = b.constant(total.type, 0)
-    return [zero + item if item is not total else item for item in items]
+    """Floats as values of one type and shape."""
+    given = [item for item in items if isinstance(item, Expr)]
+    kind = F64 if any(element_of(item.type) is F64 for item in given) else F32
+    shapes = [shape_of(item.type) for item in given]
+    shape = tuple(map(max, zip(*(s for s in shapes if s), strict=True)))
+    found = [item.to(kind) if isinstance(item, Expr) else b.constant(kind, item) for item in items]
+    return [item.broadcast_to(*shape) for item in found] if shape else found
 
 
 def _umulhi(b: Builder, x: Any, y: Any) -> Expr:

@@ -152,7 +152,7 @@ def _alone(found: Definitions, func: Func) -> bool:
 
 
 def _check_member(func: Func, fusion: Fusion) -> None:
-    for primitive in ("block", "map", "num_warps", "num_stages", "atomic", "online"):
+    for primitive in ("block", "map", "num_warps", "num_stages", "atomic", "online", "reverse"):
         if place := func.schedule.place(primitive):
             message = f"{func.name} has no {primitive} of its own: it is fused into {fusion.into}"
             raise wrong(message, place, "TIR1204")
@@ -211,6 +211,10 @@ def _check_map(found: Definitions, own: Group) -> None:
 
 
 def _check_online(own: Group) -> None:
+    for label in own.root.schedule.reverse:
+        if label not in own.root.schedule.blocks:
+            place = own.root.schedule.place("reverse")
+            raise wrong(f"reverse: {label} is not blocked", place, "TIR1204")
     for label in own.root.schedule.online:
         place = own.root.schedule.place("online")
         if label not in own.reductions:

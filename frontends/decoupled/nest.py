@@ -140,6 +140,8 @@ def _blocks(k: Kernel, levels: list[_Level]) -> Generator[dict[str, Expr]]:
     """Which block of each label this program instance computes; those that have none end."""
     found = _digits(k.b, [level for level in levels if level.count > 1])
     beyond = [test for level in reversed(levels) if (test := _join(found, level)) is not None]
+    for label in sorted(found.keys() & k.group.root.schedule.reverse):
+        found[label] = -(-k.sizes[label] // k.block(label)) - 1 - found[label]
     if not beyond:
         yield found
         return

@@ -6,6 +6,8 @@ m' (Milakov and Gimelshein 2018), which turns softmax and what follows it into o
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import attrs
@@ -24,7 +26,7 @@ from tileir.frontends.decoupled.nodes import (
     Reshape,
     Unary,
 )
-from tileir.frontends.decoupled.ranges import positions
+from tileir.frontends.decoupled.ranges import Range, positions
 from tileir.frontends.decoupled.skipping import needed
 from tileir.frontends.decoupled.values import Tile, aligned, spread
 from tileir.types import Scalar, tile
@@ -33,9 +35,40 @@ Place: TypeAlias = tuple[Node, Env]
 """An expression, and the positions at which it stands."""
 
 
+_SLACK = {"exp": 8 * math.log(2), "exp2": 8.0}
+"""How far exponents may pass 0 before a level follows a maximum."""
+
+
+@attrs.frozen(eq=False)
+class _Growth:
+    """What an expression is multiplied by when a maximum grows by `step`: `call(shift * step)`,
+    where `call` is `exp` or `exp2` of it; `names` are the maximum's labels as they are called."""
+
+    call: Call
+    shift: Tile
+    names: dict[str, str]
+
+    def renamed(self, names: dict[str, str]) -> _Growth:
+        """With axes called otherwise."""
+        return _Growth(
+            self.call,
+            self.shift.renamed(names),
+            {a: names.get(n, n) for a, n in self.names.items()},
+        )
+
+    def factor(self, k: Kernel, step: Tile) -> Tile:
+        """The factor for a step of the maximum."""
+        step = step.renamed(self.names)
+        held = tuple(dict.fromkeys((*self.shift.axes, *step.axes)))
+        moved = values.binary(k.b, "*", aligned(self.shift, held), aligned(step, held))
+        return Tile(values.call(k.b, self.call.name, [moved], k.fast), held)
+
+
 @attrs.define(eq=False)
 class _Member:
-    """A reduction of the group: `total` is its variable, `shape` that of its tiles."""
+    """A reduction of the group: `total` is its variable, of tiles with `axes`. Where it `leads`,
+    others grow with it: what it is to them is `total`, a level that may stay behind, and `top` is
+    the maximum then."""
 
     node: Reduction
     env: Env
@@ -44,6 +77,10 @@ class _Member:
     into: Scalar
     leads: bool = False
     total: Any = None
+    top: Any = None
+    slack: tuple[_Growth, float] | None = None
+    growths: tuple[tuple[_Member, _Growth], ...] = ()
+    """The maxima that it depends on, and how."""
     step: Tile | None = None
     """By how much it grew in this step."""
 
@@ -52,18 +89,22 @@ def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
     """The value of a reduction; those that go along with it are remembered. Raises
     CompilationError where one cannot be kept up to date."""
     members = _gathered(k, node, env)
+    for i, member in enumerate(members):
+        rules.hoist_factors(k, member.node, member.env)
+        member.growths = tuple(_growths(k, members, i))
     for member in members:
         shape = tuple(member.env[a].extent for a in member.axes)
-        first = _first(member)
-        constant = k.b.constant(tile(member.into, shape), first)
+        constant = k.b.constant(tile(member.into, shape), _first(member))
         member.total = k.b.var(constant, name=member.node.op)
+        member.slack = _slack(k, member, members)
+        member.top = k.b.var(constant, name="top") if member.slack else None
     end = needed(k, [(member.node, member.env) for member in members])
     walk = attrs.evolve(k.walk(node.label, env, node), end=end)
     with positions(k.b, walk, k.stages) as place, k.scope():
         for member in members:
-            _advance(k, members, member, {**member.env, node.label: place})
+            _advance(k, member, {**member.env, node.label: place})
     for member in members:
-        k.remember(member.key, Tile(member.total.get(), member.axes))
+        k.remember(member.key, _finished(k, member))
     found = k.recall(k.key(node, env))
     assert found is not None
     return found
@@ -129,36 +170,83 @@ def _mentions(k: Kernel, node: Node, env: Env, member: _Member) -> bool:
     return any(_mentions(k, n, env, member) for n in node.operands)
 
 
-def _advance(k: Kernel, members: list[_Member], member: _Member, env: Env) -> None:
+def _advance(k: Kernel, member: _Member, env: Env) -> None:
     """One step of one reduction."""
-    node = member.node
-    shrink = _shrinks(k, members, member, env)
-    old = member.total.get()
+    node, old = member.node, member.total.get()
+    steps = [(growth, leader.step) for leader, growth in member.growths]
+    scaled = _scaled(k, member, old, steps)
     kinds = tuple(k.kind(v) for v in node.values)
-    scaled = old if shrink is None else old * aligned(shrink, member.axes)
     if rules.is_product(k, node, env, kinds):
         new = rules.product(k, node, env, kinds, scaled)
     else:
         found = rules.collapsed(k, node, *rules.term(k, node, env, member.into))
         shape = tuple(env[a].extent for a in member.axes)
-        new = rules.combined(k, node.op, scaled, spread(found, member.axes, shape, k.b))
+        part = spread(found, member.axes, shape, k.b)
+        if member.slack:
+            member.top.set(rules.combined(k, node.op, member.top.get(), part))
+        new = rules.combined(k, node.op, scaled, part)
+    new = _level(k, member, old, new)
     member.total.set(new)
     member.step = Tile(new - old, member.axes) if member.leads else None
     k.remember(member.key, Tile(new, member.axes))
 
 
-def _shrinks(k: Kernel, members: list[_Member], member: _Member, env: Env) -> Tile | None:
-    """What the total so far is multiplied by, since maxima it depends on have grown."""
+def _level(k: Kernel, member: _Member, old: Any, new: Any) -> Any:
+    """What exponents are relative to from here on: the maximum, or the level before where that is
+    so little lower that nothing overflows."""
+    if member.slack is None:
+        return new
+    growth, slack = member.slack
+    moved = values.binary(k.b, "*", growth.shift.item, new - old)
+    return k.b.where(abs(moved) > slack, new, old)  # type: ignore[arg-type]
+
+
+def _slack(k: Kernel, member: _Member, members: list[_Member]) -> tuple[_Growth, float] | None:
+    """How all that depends on a maximum grows with it, and how far its exponents may go, where
+    they may: a level that follows in few steps leaves most totals as they are."""
+    growths = [g for m in members for leader, g in m.growths if leader is member]
+    if not k.fast or not growths or not member.into.is_float:
+        return None
+    first = growths[0]
+    if any(g.call != first.call or g.shift.axes for g in growths):
+        return None
+    return first, _SLACK[first.call.name]
+
+
+def _finished(k: Kernel, member: _Member) -> Tile:
+    """The value of a reduction behind the pass: relative to maxima, not to levels."""
+    if member.slack:
+        return Tile(member.top.get(), member.axes)
+    rest = [
+        (growth, Tile(leader.top.get() - leader.total.get(), leader.axes))
+        for leader, growth in member.growths
+        if leader.slack
+    ]
+    return Tile(_scaled(k, member, member.total.get(), rest), member.axes)
+
+
+def _scaled(k: Kernel, member: _Member, total: Any, steps: list[Any]) -> Any:
+    """A total so far, for maxima that have grown since."""
     found: Tile | None = None
+    for growth, step in steps:
+        factor = growth.factor(k, step)
+        found = factor if found is None else _product(k, found, factor, member.axes)
+    return total if found is None else total * aligned(found, member.axes)
+
+
+def _growths(k: Kernel, members: list[_Member], number: int) -> Iterator[tuple[_Member, _Growth]]:
+    """The maxima that a reduction depends on, and how it grows with them."""
+    member = members[number]
+    env = {**member.env, member.node.label: Range(0)}
     for leader in members:
         if leader is member or not _depends(k, member, env, leader):
             continue
-        if not leader.leads or leader.step is None or member.node.op not in ("rsum", "rdot"):
+        known = leader.leads and any(leader is m for m in members[:number])
+        if not known or member.node.op not in ("rsum", "rdot"):
             raise _refused(member.node, leader)
-        factor = _Scaling(k, leader, member.node).of_values(env)
-        if factor is not None:
-            found = factor if found is None else _product(k, found, factor, member.axes)
-    return found
+        growth = _Scaling(k, leader, member.node).of_values(env)
+        if growth is not None:
+            yield leader, growth
 
 
 def _depends(k: Kernel, member: _Member, env: Env, leader: _Member) -> bool:
@@ -187,13 +275,13 @@ def _refused(node: Node, leader: _Member) -> Exception:
 
 @attrs.frozen
 class _Scaling:
-    """How expressions change when `leader` grows by its step."""
+    """How expressions change when `leader` grows."""
 
     k: Kernel
     leader: _Member
     node: Reduction
 
-    def of_values(self, env: Env) -> Tile | None:
+    def of_values(self, env: Env) -> _Growth | None:
         """The factor that the reduction's term changes by."""
         factors = [self.factor(v, env) for v in self.node.values]
         changed = [f for f in factors if f is not None]
@@ -213,8 +301,8 @@ class _Scaling:
         names = dict(zip(func.labels, node.labels, strict=True))
         return (func.value, inner_env(node, func.labels, env)), names
 
-    def factor(self, node: Node, env: Env) -> Tile | None:
-        """By what `node` is multiplied; None for nothing."""
+    def factor(self, node: Node, env: Env) -> _Growth | None:
+        """What `node` is multiplied by; None for nothing."""
         if self._constant(node, env):
             return None
         behind = self._through(node, env)
@@ -235,7 +323,7 @@ class _Scaling:
             return self._alike([n for n in node.values if not self._constant(n, env)], env, 1)
         raise _refused(node, self.leader)
 
-    def _chosen(self, node: Call, env: Env) -> Tile | None:
+    def _chosen(self, node: Call, env: Env) -> _Growth | None:
         """The factor of a choice between something that changes and 0."""
         condition, *branches = node.arguments
         fixed = [n for n in branches if self._constant(n, env)]
@@ -243,18 +331,14 @@ class _Scaling:
             raise _refused(node, self.leader)
         return self._alike([n for n in branches if n not in fixed], env)
 
-    def _alike(self, nodes: list[Node], env: Env, most: int = 2) -> Tile | None:
+    def _alike(self, nodes: list[Node], env: Env, most: int = 2) -> _Growth | None:
         if len(nodes) > most or (len(nodes) == 2 and nodes[0] != nodes[1]):
             raise _refused(self.node, self.leader)
         return self.factor(nodes[0], env)
 
-    def _grown(self, node: Call, shift: Tile, env: Env) -> Tile:
-        leader, k = self.leader, self.k
-        assert leader.step is not None
-        step = leader.step.renamed({a: _name_of(a, leader.env, env) for a in leader.axes})
-        held = tuple(dict.fromkeys((*shift.axes, *step.axes)))
-        moved = values.binary(k.b, "*", aligned(shift, held), aligned(step, held))
-        return Tile(values.call(k.b, node.name, [moved], k.fast), held)
+    def _grown(self, node: Call, shift: Tile, env: Env) -> _Growth:
+        leader = self.leader
+        return _Growth(node, shift, {a: _name_of(a, leader.env, env) for a in leader.axes})
 
     def shift(self, node: Node, env: Env) -> Tile:
         """The `c` of the `c * step` that `node` grows by."""

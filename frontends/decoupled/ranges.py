@@ -14,11 +14,12 @@ from tileir.builder import Builder, Expr
 @attrs.frozen(eq=False)
 class Range:
     """Positions along a dimension. `extent` is 0 for one, whose `index` is a scalar; `mask` tells
-    those within the tensor, None where all are; none lies behind `last`."""
+    those within the tensor, None where all are; none lies before `first` or behind `last`."""
 
     index: Expr | int
     extent: int = 0
     mask: Expr | None = None
+    first: Expr | int | None = None
     last: Expr | int | None = None
 
 
@@ -66,21 +67,22 @@ def positions(b: Builder, walk: Walk, stages: int | None) -> Generator[Range]:
     with b.for_(0, most, walk.step, **options) as place:
         first = place + walk.start
         if walk.step == 1:
-            yield Range(first, last=first)
+            yield Range(first, first=first, last=first)
         else:
             index = first + b.arange(walk.step)
             exact = not walk.ragged and walk.block % walk.step == 0
             mask = None if exact else _inside(index, walk, limit)
-            yield Range(index, walk.step, mask, first + (walk.step - 1))
+            yield Range(index, walk.step, mask, first, first + (walk.step - 1))
 
 
 def at_once(b: Builder, walk: Walk) -> Range:
     """All positions of a block."""
     if walk.block == 1:
-        return Range(walk.start, last=walk.start)
+        return Range(walk.start, first=walk.start, last=walk.start)
     index = walk.start + b.arange(walk.block)
     last = walk.start + (walk.block - 1)
-    return Range(index, walk.block, index < walk.size if walk.ragged else None, last)
+    mask = index < walk.size if walk.ragged else None
+    return Range(index, walk.block, mask, walk.start, last)
 
 
 def _limit(b: Builder, walk: Walk) -> Expr | int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import lark
 
 from tileir import Location
-from tileir.frontends.decoupled.errors import CompilationError, wrong
+from tileir.frontends.decoupled.errors import wrong
 from tileir.frontends.decoupled.functions import FUNCTIONS
 from tileir.frontends.decoupled.nodes import (
     Access,
@@ -28,6 +27,7 @@ from tileir.frontends.decoupled.nodes import (
     Reshape,
     Unary,
 )
+from tileir.frontends.sources import Source, grammar, parse
 
 _DEEPEST = 100
 """Expressions within expressions."""
@@ -38,58 +38,31 @@ REDUCTIONS = {"rsum": 1, "rmax": 1, "rmin": 1, "rdot": 2}
 
 def read(source: str, file: str) -> list[Declaration | Definition | Directive]:
     """The statements of a kernel definition. Raises CompilationError."""
-    reader = _Reader(file)
-    return [reader.statement(node) for node in _tree(source, file).children]
+    text = Source(source, file, "TIR1201")
+    tree = parse(text, _grammar())
+    _check_depth(text, tree)
+    return [_Reader(text).statement(node) for node in tree.children]
 
 
-@cache
-def _grammar() -> lark.Lark:
-    text = files("tileir.frontends.decoupled").joinpath("grammar.lark").read_text()
-    return lark.Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+_grammar = cache(lambda: grammar("tileir.frontends.decoupled"))
 
 
-def _tree(source: str, file: str) -> Any:
-    try:
-        tree = _grammar().parse(source)
-    except lark.UnexpectedToken as error:
-        raise _unexpected(error, source, file) from None
-    except lark.UnexpectedCharacters as error:
-        place = Location(file, error.line, error.column)
-        raise wrong(f"`{error.char}` is nothing in this language", place) from None
-    _check_depth(tree, file)
-    return tree
-
-
-def _unexpected(error: Any, source: str, file: str) -> CompilationError:
-    if error.token.type != "$END":
-        place = Location(file, error.line, error.column)
-        return wrong(f"`{error.token}` does not belong here", place)
-    lines = source.rstrip().split("\n")
-    place = Location(file, len(lines), len(lines[-1]) + 1)
-    return wrong("the definition ends within a statement", place)
-
-
-def _check_depth(tree: Any, file: str) -> None:
+def _check_depth(source: Source, tree: Any) -> None:
     level, depth = list(tree.children), 0
     while level:
         depth += 1
         if depth > _DEEPEST:
-            meta = next((n.meta for n in level if hasattr(n.meta, "line")), None)
-            place = Location(file, meta.line, meta.column) if meta else None
-            raise wrong(f"expressions nest more than {_DEEPEST} deep", place)
+            deepest = next((n for n in level if hasattr(n.meta, "line")), tree)
+            message = f"expressions nest more than {_DEEPEST} deep"
+            raise wrong(message, source.place(deepest))
         level = [c for n in level for c in n.children if isinstance(c, lark.Tree)]
 
 
 class _Reader:
     """Nodes of trees of the grammar."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
-
-    def place(self, item: Any) -> Location:
-        """Where a tree or token begins."""
-        at = item.meta if isinstance(item, lark.Tree) else item
-        return Location(self.file, at.line, at.column)
+    def __init__(self, source: Source) -> None:
+        self.place = source.place
 
     def statement(self, tree: Any) -> Declaration | Definition | Directive:
         """A statement. Raises CompilationError."""

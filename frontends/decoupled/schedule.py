@@ -46,6 +46,7 @@ class Schedule:
     compiled: str | None = None
     atomic: frozenset[str] = frozenset()
     online: frozenset[str] = frozenset()
+    reverse: frozenset[str] = frozenset()
     precision: str = "ieee"
     math: str = "exact"
     places: Mapping[str, Location] = attrs.field(factory=dict, eq=False)
@@ -162,11 +163,13 @@ def _compile(schedule: Schedule, directive: Directive) -> Schedule:
     return attrs.evolve(schedule, compiled=directive.primitive)
 
 
-def _labels(field: str) -> Callable[[Schedule, Directive], Schedule]:
+def _labels(
+    field: str, what: str = "reduction dimensions"
+) -> Callable[[Schedule, Directive], Schedule]:
     def rule(schedule: Schedule, directive: Directive) -> Schedule:
         names = [a.name for a in directive.arguments if a.number is None and a.name]
         if not names or len(names) != len(directive.arguments):
-            raise _illegal(directive, "takes reduction dimensions")
+            raise _illegal(directive, f"takes {what}")
         return attrs.evolve(schedule, **{field: getattr(schedule, field) | set(names)})
 
     return rule
@@ -187,5 +190,6 @@ _PRIMITIVES: dict[str, Callable[[Schedule, Directive], Schedule]] = {
     "fuse_at": _fuse_at, "num_warps": _number("num_warps", _MOST_WARPS),
     "num_stages": _number("num_stages", 64), "compile": _compile, "compile_to_kernel": _compile,
     "atomic": _labels("atomic"), "online": _labels("online"),
+    "reverse": _labels("reverse", "dimensions"),
     "precision": _word("precision", _PRECISIONS), "math": _word("math", ("exact", "approx")),
 }  # fmt: skip

@@ -79,7 +79,9 @@ def _words(schedule: Schedule) -> list[str]:
     if schedule.order:
         levels = (f"{s.label}:{s.inner}/{s.factor}" if s.inner else s.label for s in schedule.order)
         found.append(f"map({', '.join(levels)})")
-    for name, labels in (("atomic", schedule.atomic), ("online", schedule.online)):
+    for name, labels in (
+        ("atomic", schedule.atomic), ("online", schedule.online), ("reverse", schedule.reverse)
+    ):  # fmt: skip
         found += [f"{name}({', '.join(sorted(labels))})"] if labels else []
     if schedule.precision != "ieee":
         found.append(f"precision({schedule.precision})")

@@ -4,7 +4,7 @@
 
 contributes nothing to a maximum where the condition is false, nor do terms with a factor
 `exp(s[m, l] - ...)` to a sum. If that holds of all reductions of a pass, it ends with the last
-position of `m` at hand.
+position of `m` at hand; and tiles up to there at which the condition holds throughout need no mask.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tileir.frontends.decoupled.nodes import (
     Binary,
     Call,
     Label,
+    Length,
     Node,
     Number,
     Reduction,
@@ -51,20 +52,38 @@ def _resolved(k: Kernel, node: Node, env: Env) -> Place:
     return _resolved(k, node.value, env) if isinstance(node, Reshape) else (node, env)
 
 
+def holds(k: Kernel, test: Node, env: Env) -> Expr | None:
+    """Whether `l <= m` holds at all positions at hand; None where that is not known."""
+    sides = _sides(k, test, env)
+    if sides is None:
+        return None
+    low, high, strict = sides
+    if not isinstance(low.last, Expr) or high.first is None:
+        return None
+    return low.last < high.first if strict else low.last <= high.first
+
+
 def _end(k: Kernel, hidden: Place, probe: Range) -> Expr | int | None:
     """The end of what the condition of `where(l <= m, ..., -inf)` lets through."""
     node, env = hidden
     if not isinstance(node, Call) or node.name != "where" or not _lowest(node.arguments[2]):
         return None
-    test = node.arguments[0]
+    sides = _sides(k, node.arguments[0], env)
+    if sides is None or sides[0] is not probe or sides[1].last is None:
+        return None
+    return sides[1].last + (0 if sides[2] else 1)
+
+
+def _sides(k: Kernel, test: Node, env: Env) -> tuple[Range, Range, bool] | None:
+    """The positions that a test compares, the lower ones first, and whether they may not be equal;
+    None for other tests."""
     if not isinstance(test, Binary) or test.op not in ("<", "<=", ">", ">="):
         return None
-    sides = (test.left, test.right) if test.op in ("<", "<=") else (test.right, test.left)
-    (low, low_env), (high, high_env) = (_resolved(k, side, env) for side in sides)
-    if not isinstance(low, Label) or low_env[low.name] is not probe or not isinstance(high, Label):
+    nodes = (test.left, test.right) if test.op in ("<", "<=") else (test.right, test.left)
+    (low, low_env), (high, high_env) = (_resolved(k, node, env) for node in nodes)
+    if not isinstance(low, Label) or not isinstance(high, Label):
         return None
-    last = high_env[high.name].last
-    return None if last is None else last + (1 if test.op in ("<=", ">=") else 0)
+    return low_env[low.name], high_env[high.name], test.op in ("<", ">")
 
 
 def _lowest(node: Node) -> bool:
@@ -94,10 +113,30 @@ def _falls(k: Kernel, node: Node, env: Env, hidden: Place) -> bool:
     node, env = _resolved(k, node, env)
     if _same(k, (node, env), hidden):
         return True
-    if isinstance(node, Binary) and node.op in "+-":
+    if not isinstance(node, Binary):
+        return False
+    if node.op in ("+", "-"):
         sides = node.operands if node.op == "+" else (node.left,)
         return any(_falls(k, side, env, hidden) for side in sides)
-    return False
+    factors = (
+        [(node.left, node.right)]
+        if node.op == "/"
+        else [(node.left, node.right), (node.right, node.left)]
+    )
+    return node.op in ("*", "/") and any(
+        _falls(k, side, env, hidden) and _positive(other) for side, other in factors
+    )
+
+
+def _positive(node: Node) -> bool:
+    """Whether `node` is a number above 0 whatever the arguments are."""
+    if isinstance(node, Number):
+        return node.value > 0
+    if isinstance(node, Binary) and node.op in ("+", "*", "/"):
+        return all(map(_positive, node.operands))
+    if isinstance(node, Call) and node.name in ("sqrt", "exp", "exp2"):
+        return node.name != "sqrt" or _positive(node.arguments[0])
+    return isinstance(node, Length)
 
 
 def _same(k: Kernel, one: Place, other: Place) -> bool:

@@ -38,6 +38,20 @@ class _Preprocessor(pcpp.Preprocessor):
     def __init__(self) -> None:
         super().__init__()
         self.problems: list[tuple[str, int, str]] = []
+        self._directive = "", 1
+
+    def define(self, tokens: Any) -> Any:
+        """Define a macro: a list of tokens, or a text, which is never empty."""
+        if tokens:
+            return super().define(tokens)
+        return self.on_error(*self._directive, "#define has no name")
+
+    def on_directive_handle(
+        self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
+    ) -> Any:
+        """Remember where the directive is that comes next."""
+        self._directive = directive.source, directive.lineno
+        return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
 
     def on_error(self, file: str, line: int, msg: str) -> None:
         self.problems.append((file, line, msg))

@@ -79,6 +79,15 @@ def test_attention_is_one_kernel_that_goes_over_the_keys_once() -> None:
     }
 
 
+def test_of_causal_attention_the_longest_rows_come_first() -> None:
+    score = "rdot(Q[h, m, k], K[h, k, l], k) * scale"
+    source = d.FLASH.replace(score, f"where(l <= reshape(m, m, 1), {score}, -inf)")
+    key = Tensor(F16, (16, 128, 2048), (2048 * 128, 1, 128))
+    found, schedule = best(source, f16(16, 2048, 128), key, f16(16, 2048, 128), 0.1)
+    assert schedule.reverse == {"m"} and schedule.order[0].label == "m"
+    assert "reverse(m)" in found.schedule
+
+
 def test_rows_that_fit_stay_where_they_are() -> None:
     found, schedule = best(d.SOFTMAX, f32(16384, 4096))
     assert (

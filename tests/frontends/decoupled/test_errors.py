@@ -23,7 +23,7 @@ def caught(source: str, *arguments: Any, **named: Any) -> TileirError:
 @pytest.mark.parametrize(
     ("source", "code", "place", "words"),
     [
-        ("Func f", "TIR1201", (1, 7), "ends within"),
+        ("Func f", "TIR1201", (1, 7), "the end does not belong"),
         ("Func f;\nf[x] = ;", "TIR1201", (2, 8), "`;` does not belong"),
         ("Func f;\nf[x] = $;", "TIR1201", (2, 8), "`$` is nothing"),
         ("Func f; Var x;\nf[x] = " + "exp(" * 300 + "1" + ")" * 300 + ";", "TIR1201", None, "100"),
@@ -105,6 +105,8 @@ def test_algorithms(source: str, code: str, place: Any, words: str) -> None:
         ("g.fuse_at(g, x);", "fused into itself"),
         ("f.atomic(k);", "where block cuts it"),
         ("f.atomic(2);", "takes reduction dimensions"),
+        ("f.reverse(3);", "takes dimensions"),
+        ("f.reverse(x);", "x is not blocked"),
         ("f.online(y);", "nothing is reduced over y"),
         ("f.block(k:2); f.online(k);", "cut into blocks"),
         ("f.precision(f64);", "takes one of ieee"),

@@ -1,78 +1,15 @@
-"""Every listing of the thesis gives what numpy does, whatever its schedule; odd sizes included."""
+"""What the thesis says of its listings: how many kernels and program instances there are, what goes
+through memory, and in which order blocks come. What they compute is in `listings`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tileir.frontends.decoupled import parse
 
 from . import definitions as d
-
-CASES: list[tuple[str, str, str, tuple[dict[str, int], ...]]] = [
-    ("3.1", d.ADD, "", ({"x": 2, "y": 512}, {"x": 3, "y": 517})),
-    ("3.3", d.SOFTMAX, "", ({"x": 8, "y": 128}, {"x": 7, "y": 131})),
-    ("3.4", d.RMS_NORM, "", ({"x": 2, "y": 5},)),
-
-        ("3.4 tensorized", d.RMS_NORM,
-     "rms_norm_out.block(x:2); rms_norm_out.tensorize(x:0, y:32, k:0);",
-     ({"x": 5, "y": 65},)),
-    ("3.5", d.RELU, "", ({"x": 3, "y": 5},)),
-    ("3.8", d.RELU, "relu_out.block(x:16, y:64);", ({"x": 17, "y": 65},)),
-    ("3.9", d.RELU, "relu_out.tensorize(x:64, y:0);", ({"x": 128, "y": 32}, {"x": 67, "y": 33})),
-    ("3.10", d.RELU, "relu_out.block(x:4, y:128); relu_out.tensorize(x:0, y:16);",
-     ({"x": 8, "y": 128}, {"x": 5, "y": 131})),
-    ("3.11", d.RELU, "relu_out.block(x:8, y:16); relu_out.map(x:xi/4, y, xi);",
-     ({"x": 32, "y": 32}, {"x": 41, "y": 17})),
-    ("3.12", d.SWISH, "", ({"x": 3, "y": 5},)),
-    ("3.13", d.SWISH, "tmp.fuse_at(swish_out, y);", ({"x": 3, "y": 5},)),
-    ("3.14", d.SWISH, "tmp.fuse_at(swish_out, x);", ({"x": 3, "y": 5},)),
-    ("3.15", d.SWISH, "swish_out.tensorize(y:0); tmp.fuse_at(swish_out, x);",
-     ({"x": 3, "y": 16}, {"x": 2, "y": 13})),
-    ("3.16", d.RELU, "relu_out.num_warps(8); relu_out.num_stages(4);", ({"x": 3, "y": 5},)),
-    ("3.17", d.SUM, "", ({"x": 3, "k": 7},)),
-    ("3.19", d.SUM, "sum_out.tensorize(k:16);", ({"x": 3, "k": 64}, {"x": 2, "k": 37})),
-    ("3.20", d.SUM, "sum_out.block(k:32);", ({"x": 3, "k": 64}, {"x": 2, "k": 75})),
-    ("4.1", d.GEGLU, "", ({"x": 2, "y": 1024}, {"x": 3, "y": 517})),
-    ("4.2", d.FUSED_SOFTMAX, "", ({"x": 8, "y": 512}, {"x": 5, "y": 600})),
-    ("4.3", d.TWO_PRODUCTS, "",
-     ({"m": 32, "n": 128, "k": 32, "l": 32}, {"m": 17, "n": 65, "k": 33, "l": 20})),
-    ("4.4", d.ATTENTION, "",
-     ({"m": 32, "n": 64, "k": 64, "l": 64}, {"m": 17, "n": 65, "k": 19, "l": 33})),
-    ("DyT", d.DYT, "dyt.block(x:2, y:32); dyt.tensorize(x:0, y:0);", ({"x": 5, "y": 65},)),
-    ("SwiGLU", d.SWIGLU, "swiglu.block(y:64); swiglu.tensorize(y:0);", ({"x": 3, "y": 65},)),
-    ("TVD", d.TVD, "tvd.block(x:2); tvd.tensorize(x:0, y:32);", ({"x": 5, "y": 65},)),
-    ("KL", d.KL, "kl.block(x:2); kl.tensorize(x:0, y:32);", ({"x": 5, "y": 65},)),
-
-        ("matmul", d.MATMUL,
-     "matmul.block(m:16, n:32); matmul.tensorize(m:0, n:0, k:16); matmul.map(n:ni/2, m, ni);",
-     ({"m": 32, "n": 64, "k": 32}, {"m": 17, "n": 70, "k": 21})),
-    ("mmsigmoid", d.MMSIGMOID, "mmsigmoid.block(m:16, n:16); mmsigmoid.tensorize(m:0, n:0, k:16);",
-     ({"m": 17, "n": 20, "k": 21},)),
-    ("2mm inner", d.INNER_2MM, "_2mm.block(m:16, n:32); _2mm.tensorize(m:0, n:0, k:0, l:16);",
-     ({"m": 17, "n": 33, "k": 19, "l": 40},)),
-    ("flash", d.FLASH, d.FLASH_SCHEDULE, ({"h": 2, "m": 17, "n": 16, "k": 16, "l": 50},)),
-]  # fmt: skip
-ALL = pytest.mark.parametrize(
-    ("source", "schedule", "sizes"),
-    [pytest.param(c[1], c[2], s, id=f"{c[0]}-{i}") for c in CASES for i, s in enumerate(c[3])],
-)
-
-
-@ALL
-def test_in_the_interpreter(source: str, schedule: str, sizes: dict[str, int]) -> None:
-    parse(source).scheduled(schedule).function().test(**sizes)()
-
-
-@pytest.mark.parametrize("on", ["simt", "cpu"])
-@pytest.mark.parametrize(
-    ("source", "schedule", "sizes"),
-    [pytest.param(c[1], c[2], c[3][-1], id=c[0]) for c in CASES],
-)
-def test_where_it_is_lowered(source: str, schedule: str, sizes: dict[str, int], on: str) -> None:
-    parse(source).scheduled(schedule).function().test(on, **sizes)()
 
 
 def launches(source: str, schedule: str = "", **sizes: int) -> list[int]:
@@ -129,6 +66,13 @@ def test_blocks_and_their_order() -> None:
     assert numbers(f"{unit} out.map(y:yi/2, x:xi/2, yi, xi);") == [
         [0, 2, 8, 10], [1, 3, 9, 11], [4, 6, 12, 14], [5, 7, 13, 15],
     ]  # fmt: skip
+
+
+def test_blocks_from_the_last_to_the_first() -> None:
+    unit = "out.block(x:1, y:1); out.compile();"
+    assert numbers(f"{unit} out.map(x, y); out.reverse(x);")[1] == [8, 9, 10, 11]
+    split = numbers(f"{unit} out.map(y:yi/3, x, yi); out.reverse(x, y);", 2, 4)
+    assert [row[::-1] for row in split[::-1]] == numbers(f"{unit} out.map(y:yi/3, x, yi);", 2, 4)
 
 
 def test_splits_that_do_not_divide_leave_instances_without_work() -> None:

@@ -132,6 +132,52 @@ def test_causal_attention_ends_where_nothing_more_is_seen(on: str) -> None:
         assert ends_early(function, *given)
 
 
+LAZY = """
+Func out, top, total, p, s; In Q, K, V; Var m, n; RVar k, l;
+s[m, l] = {score};
+top[m] = rmax(s[m, l], l);
+p[m, l] = exp2(s[m, l] * (1.5 / sqrt(len(k))) - reshape(top[m] * (1.5 / sqrt(len(k))), m, 1));
+total[m] = rsum(p[m, l], l);
+out[m, n] = {value};
+out.block(m:16); out.tensorize(m:0, n:0, k:0, l:16); out.online(l); out.math(approx);
+s.fuse_at(p, l); top.fuse_at(out, m); p.fuse_at(out, l); total.fuse_at(out, m); out.compile();
+"""
+SCORE = "rdot(Q[m, k], K[k, l], k)"
+VALUES = (
+    "rdot(p[m, l], V[l, n], l) / reshape(total[m], m, 1)",
+    "rdot(p[m, l], V[l, n], l) - reshape(total[m], m, 1)",
+    "rdot(p[m, l], V[l, n], l) + reshape(top[m] * total[m], m, 1)",
+)
+
+
+@pytest.mark.parametrize("score", [SCORE, f"where(l <= reshape(m, m, 1), {SCORE}, -inf)"])
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("step", [0.01, 3.0])
+@ON
+def test_levels_that_stay_behind_maxima_change_no_results(
+    on: str, step: float, value: str, score: str
+) -> None:
+    """Scores that grow with every block, by less and by more than a level may stay behind."""
+    q, k, v = normal(40, 16), normal(16, 64), normal(64, 16)
+    k = k + q[:1].T * (np.arange(64, dtype=np.float32) // 16 * step)
+    function = parse(LAZY.format(score=score, value=value)).function()
+    assert loops(function, q, k, v) == 1
+    assert ends_early(function, q, k, v) == ("where" in score)
+    found, expected = function(q, k, v, on=on), function.reference(q, k, v)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
+
+
+def test_levels_follow_maxima_seldom_and_masks_are_made_at_the_edge() -> None:
+    source = LAZY.format(score=f"where(l <= reshape(m, m, 1), {SCORE}, -inf)", value=VALUES[0])
+    given = normal(40, 16), normal(16, 64), normal(64, 16)
+    (kernel,) = parse(source).function().plan(*given).module.functions.values()
+    names = [op.mnemonic for op in kernel.ops]
+    assert names.count("select") == 2 and "fma" in names and names.count("cond_br") == 2
+    loads = [op for label, block in kernel.blocks.items() for op in block.ops
+             if op.mnemonic == "load" and label != "entry"]  # fmt: skip
+    assert len(loads) == 2  # of K and V, not of Q
+
+
 def ends_early(function: Any, *given: Any) -> bool:
     (kernel,) = function.plan(*given).module.functions.values()
     return any(op.mnemonic == "smin" for op in kernel.ops)

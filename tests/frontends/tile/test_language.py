@@ -109,6 +109,15 @@ def test_pooling_takes_what_there_is():
     assert (run(POOL, x) == wide.reshape(2, 4, 2, 3).max(2)).all()
 
 
+def test_what_no_point_has_is_a_number_with_a_type():
+    text = """function (A[M, N]) -> (T, U) {
+      S[] = +(A[0, 0] * A[0, 1]), i < 1, j < 1; T = (S < S ? 1.0 : S);
+      P[i: M] = =(A[i, 1]); U = (P == P ? P : 2.0);
+    }"""
+    t, u = run(text, ints(2, 1))
+    assert t == 0 and t.dtype == np.float32 and (u == 0).all()
+
+
 def test_a_condition_on_two_indices_gives_running_sums():
     x = ints(50)
     text = "function (I[N]) -> (O) { O[i: N] = +(I[k]), i - k < N; }"

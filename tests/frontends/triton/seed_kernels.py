@@ -104,6 +104,34 @@ def kernel_230423_01(
 
 
 @triton.jit
+def kernel_230423_03a(  # same as kernel_230423_01
+    x_ptr,
+    y_ptr,
+    n,
+    BLOCK_SIZE_N: tl.constexpr,
+):
+    idx = tl.program_id(0)
+    offsets = idx * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(y_ptr + offsets, x, mask=mask)
+
+
+@triton.jit
+def kernel_230423_03b(  # same as kernel_230423_01
+    x_ptr,
+    y_ptr,
+    n,
+    BLOCK_SIZE_N: tl.constexpr,
+):
+    idx = tl.program_id(0)
+    offsets = idx * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(y_ptr + offsets, x, mask=mask)
+
+
+@triton.jit
 def kernel_230424_01(
     x_ptr,
     y_ptr,
@@ -138,7 +166,36 @@ def kernel_230424_02(
 
 
 @triton.jit
+def kernel_230423_04(
+    x_ptr,
+    y_ptr,
+    N: tl.constexpr,  # static shape
+    BLOCK_SIZE_N: tl.constexpr,
+):
+    idx = tl.program_id(0)
+    offsets = idx * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    mask = offsets < N
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(y_ptr + offsets, x, mask=mask)
+
+
+@triton.jit
 def kernel_230423_05(
+    x_ptr,
+    y_ptr,
+    n,
+    BLOCK_SIZE_N: tl.constexpr,
+):
+    tiles = (n + BLOCK_SIZE_N - 1) // BLOCK_SIZE_N
+    for i in range(tiles):
+        offsets = i * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+        mask = offsets < n
+        x = tl.load(x_ptr + offsets, mask=mask)
+        tl.store(y_ptr + offsets, x, mask=mask)
+
+
+@triton.jit
+def kernel_230423_06(  # same as kernel_230423_05
     x_ptr,
     y_ptr,
     n,
@@ -300,3 +357,29 @@ def conv2d(
     # Write the output block
     tl.store(output_ptr + h_idx[:, None] * (W - KW + 1) + w_idx[None, :], \
         out, mask=h_output_mask[:, None] & w_output_mask[None, :])  # fmt: skip
+
+
+@triton.jit
+def masked_matmul(
+    a_ptr, b_ptr, c_ptr, M, N, K,
+    BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr, BLOCK_SIZE_K: tl.constexpr,
+):  # fmt: skip
+    """Seed 004 prints the loads and the product; what is around them is made up."""
+    columns = tl.cdiv(N, BLOCK_SIZE_N)
+    offs_m = tl.program_id(0) // columns * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
+    offs_n = tl.program_id(0) % columns * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    offs_k = tl.arange(0, BLOCK_SIZE_K)
+    a_ptrs = a_ptr + (offs_m % M)[:, None] * K + offs_k[None, :]
+    b_ptrs = b_ptr + offs_k[:, None] * N + (offs_n % N)[None, :]
+    accumulator = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=tl.float32)
+    for k in range(0, tl.cdiv(K, BLOCK_SIZE_K)):  # noqa: PIE808
+        # If it is out of bounds, set it to 0.
+        a = tl.load(a_ptrs, mask=offs_k[None, :] < K - k * BLOCK_SIZE_K, other=0.0)
+        b = tl.load(b_ptrs, mask=offs_k[:, None] < K - k * BLOCK_SIZE_K, other=0.0)
+        # We accumulate along the K dimension.
+        accumulator = tl.dot(a, b, accumulator)
+        a_ptrs += BLOCK_SIZE_K
+        b_ptrs += BLOCK_SIZE_K * N
+    inside = (offs_m[:, None] < M) & (offs_n[None, :] < N)
+    c_ptrs = c_ptr + offs_m[:, None] * N + offs_n[None, :]
+    tl.store(c_ptrs, accumulator.to(tl.float16), mask=inside)

@@ -188,6 +188,13 @@ def test_what_is_no_number_is_an_error_at_its_place() -> None:
     assert (caught.value.line, caught.value.column) == (1, 34)
 
 
+@pytest.mark.parametrize("directive", ["#define", "# define /* N */"])
+def test_a_macro_without_a_name_is_an_error_at_its_line(directive: str) -> None:
+    with pytest.raises(TileirError, match="#define has no name") as caught:
+        parse(f"#if 0\n#define\n#endif\n{directive}\nkernel void k(int* x) {{ *x = 1; }}", "k.c")
+    assert (caught.value.location.file, caught.value.line) == ("k.c", 4)
+
+
 def test_a_program_without_kernels_says_so() -> None:
     with pytest.raises(TileirError, match="there are: none") as caught:
         parse("#define N 4\n").module()
