@@ -82,7 +82,7 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     late = cast(Function, delay(cast(Function, overlap(multiplying).ir), turns=wanted.turns).ir)
     late = cast(Function, late_waits(simplify_cfg(dce(peephole(late)))).ir)
     late = cast(Function, early_loads(late).ir)
-    functions = {f.name: unsigned(f) for f in (loading, late, starting)}
+    functions = {f.name: f for f in (unsigned(loading), unsigned(late), starting)}
     others = {n: f for n, f in linked.functions.items() if n != name}
     return Front(
         linked.evolve(functions={**others, **functions}, stage="roles"), tuple(remarks), True

@@ -25,7 +25,7 @@ from tileir.backend.simt.warpgroups import (
     sum_places,
     swizzled,
 )
-from tileir.backend.simt.yard import Crewman, Group, WaitingError, Yard
+from tileir.backend.simt.yard import Group, WaitingError, Yard
 from tileir.types import F16, F32, I32, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -52,7 +52,8 @@ class BesideThreads:
     made: Any
     dtype: Any
     yard: Yard
-    crewman: Crewman
+    crewman: Any = None
+    """What is under way, a `Crewman`, of kernels that have something run beside their threads."""
 
     # Which threads --------------------------------------------------------------------------
 

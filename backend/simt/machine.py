@@ -271,7 +271,7 @@ class _Execution(Lowering):
             if not last.successors:
                 return
             edge = last.successors[self._taken(last)]
-            if self._is_back(block.label, edge.label):
+            if thread.crewman is not None and self._is_back(block.label, edge.label):
                 thread.crewman.turn_back()
             incoming = [self.fragment(a) for a in edge.arguments]
             block = self.function.blocks[edge.label]
