@@ -12,7 +12,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -32,7 +32,7 @@ from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.mma import Matrices
 from tileir.backend.simt.numbers import Numbers
 from tileir.backend.simt.roles import beside, join_roles, run_beside, start_role
-from tileir.backend.simt.yard import WaitingError
+from tileir.backend.simt.yard import Crewman, WaitingError
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Global, Module
@@ -259,7 +259,10 @@ class _Execution(Lowering):
 
     def steps(self) -> Iterator[WaitingError | None]:
         """Run op by op; what an op waits for comes before it."""
-        block, thread = self.function.entry, cast(SimtThread, self.thread)
+        block = self.function.entry
+        crewman: Crewman | None = getattr(
+            self.thread, "crewman", None
+        )  # of what runs beside others
         while True:
             for op in block.ops[:-1]:
                 while (found := self._tried(op)) is None:
@@ -271,8 +274,8 @@ class _Execution(Lowering):
             if not last.successors:
                 return
             edge = last.successors[self._taken(last)]
-            if self._is_back(block.label, edge.label):
-                thread.crewman.turn_back()
+            if crewman is not None and self._is_back(block.label, edge.label):
+                crewman.turn_back()
             incoming = [self.fragment(a) for a in edge.arguments]
             block = self.function.blocks[edge.label]
             self.values.update(zip(block.parameters, incoming, strict=True))
