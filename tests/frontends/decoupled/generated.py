@@ -140,4 +140,6 @@ def _schedule(draw: Any, labels: tuple[str, ...], first: tuple[str, ...], text: 
         lines.append(f"f.map({mapped[0]}:i/2, {', '.join([*mapped[1:], 'i'])});")
     if draw(st.booleans()):
         lines.append(f"f.num_warps({draw(st.sampled_from([1, 2, 4]))});")
+    if blocks and draw(st.booleans()):
+        lines.append(f"f.reverse({draw(st.sampled_from(list(blocks)))});")
     return lines
