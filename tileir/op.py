@@ -322,7 +322,8 @@ OPS: dict[str, type[Op]] = {}
 
 FAMILIES = (
     "arith", "floats", "compare", "cast", "control", "shape", "memory", "math", "reduce", "dot",
-    "atomic", "program", "predicate", "descriptor", "debug", "gpu", "hopper", "cluster", "groups",
+    "atomic", "program", "predicate", "descriptor", "debug", "gpu", "hopper", "roles", "cluster",
+    "groups",
 )  # fmt: skip
 """Modules of `tileir.ops`, the most used first."""
 
