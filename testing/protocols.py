@@ -52,6 +52,11 @@ PIPELINES = {
     "turns": f"{_FRONT},persist,roles{{slots=2}},delay",
     "split": f"{_FRONT},persist,split{{ranks=2}},roles{{slots=2}},overlap",
     "pingpong": f"{_FRONT},persist,roles{{slots=3,warps=4}},overlap,pingpong",
+    "multicast": f"{_FRONT},cluster{{ranks=2}},roles{{slots=2}},overlap,multicast",
+    "multicast by four": f"{_FRONT},cluster{{ranks=4}},roles{{slots=3}},overlap,multicast",
+    "multicast in turns": (
+        f"{_FRONT},cluster{{ranks=2}},roles{{slots=3,warps=4}},overlap,pingpong,multicast"
+    ),
 }
 
 
@@ -156,7 +161,7 @@ def cases() -> Iterator[Case]:
     for name, pipeline in PIPELINES.items():
         if name not in ("delay", "turns"):
             yield product(name, pipeline)
-        if name not in ("overlap", "pingpong", "split"):
+        if name not in ("overlap", "pingpong", "split") and "multicast" not in name:
             yield softmax(name, pipeline)
 
 

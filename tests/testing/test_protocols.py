@@ -24,6 +24,7 @@ from tileir.testing.protocols import (
         (product("pingpong", PIPELINES["pingpong"]), []),
         (product("beside threads", PIPELINES["persist"], ODD, (0, 2, 2)), []),
         (product("split", PIPELINES["split"], (130, 72, 72)), []),
+        (product("multicast", PIPELINES["multicast"], (130, 72, 72)), []),
         (
             product("roles", PIPELINES["roles"]),
             # Nothing was copied out of the buffer before it is written first.
@@ -43,7 +44,9 @@ def test_what_is_left_out_of_a_product(case: Case, needless: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    [softmax(n, PIPELINES[n]) for n in ("delay", "turns")] + [slopes("late-waits", LATE)],
+    [softmax(n, PIPELINES[n]) for n in ("delay", "turns")]
+    + [product(n, PIPELINES[n]) for n in ("multicast by four", "multicast in turns")]
+    + [slopes("late-waits", LATE)],
     ids=lambda c: c.name,
 )
 def test_in_any_order(case: Case) -> None:
