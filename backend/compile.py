@@ -165,8 +165,10 @@ def _started(module: Module, name: str, machine: Target, options: Options, room:
         options.stages or 0, warps, room, options.persistent is not False, bool(options.pingpong),
         unmapped=options.unmapped, turns=options.turns is not False,
     )  # fmt: skip
-    split = options.split or module.functions[name].attributes.get("split", 1)
-    return with_roles(module, name, attrs.evolve(wanted, split=int(cast(int, split))))
+    said = module.functions[name].attributes
+    split = cast(int, options.split or said.get("split", 1))
+    multicast = cast(int, options.multicast or said.get("multicast", 1))
+    return with_roles(module, name, attrs.evolve(wanted, split=split, multicast=multicast))
 
 
 def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:

@@ -61,8 +61,9 @@ class Metadata:
     where they are asked for at launch) and the parameters.
 
     `axes`: how many extents of the grid the program looks at; any other extent only repeats it.
-    `cluster`: blocks that work for one program instance together. `registers`, `spills` and
-    `stack`, in bytes but for the first, are of a thread and known once the code is assembled.
+    `cluster`: blocks that are there together, for one program instance or for neighbouring ones.
+    `registers`, `spills` and `stack`, in bytes but for the first, are of a thread and known once
+    the code is assembled.
     """
 
     kernel: str

@@ -31,6 +31,9 @@ class Options:
     `split`: blocks of a cluster that share the depth of such a kernel's products, where its loop
     does nothing but add; 1 for none, None for what its attribute `split` says, 0 for what the
     launcher expects to be quickest, which knows the sizes.
+    `multicast`: blocks of a cluster that work for neighbouring instances of such a kernel, where
+    blocks work for many, and load for each other what all need; 1 for none, None for what its
+    attribute `multicast` says.
     `watch_waits`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel with
     an error, for kernels that are being made.
     `lines`: the machine code says which line of the program each instruction comes from, for
@@ -49,6 +52,7 @@ class Options:
     turns: bool | None = None
     unmapped: tuple[int, ...] = ()
     split: int | None = None
+    multicast: int | None = None
     watch_waits: bool = False
     lines: bool = False
     permit: tuple[str, ...] = ()

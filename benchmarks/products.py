@@ -58,7 +58,7 @@ as these products want them."""
 class Tile(NamedTuple):
     """Extents of a tile, warps that multiply (0 to choose), slots (0: as many as fit), whether
     blocks work for many tiles, whether two warpgroups take them in turns, and blocks of a cluster
-    that share a tile's depth (0: left to the launcher)."""
+    that share a tile's depth (0: left to the launcher), or load for each other."""
 
     m: int
     n: int
@@ -68,11 +68,13 @@ class Tile(NamedTuple):
     persistent: bool = True
     pingpong: bool = False
     split: int = 1
+    multicast: int = 1
 
     def __str__(self) -> str:
         way = " turns" if self.pingpong else "" if self.persistent else " once"
         shared = {0: " as launched", 1: ""}.get(self.split, f" by {self.split}")
-        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}{shared}"
+        cast = "" if self.multicast == 1 else f" multicast {self.multicast}"
+        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}{shared}{cast}"
 
 
 TILES = (
@@ -93,6 +95,8 @@ TILES = (
     *(Tile(128, 64, 64, persistent=False, split=s) for s in (2, 4)),
     *(Tile(128, 128, 64, persistent=False, split=s) for s in (2, 4)), Tile(64, 64, 64, split=4),
     Tile(64, 64, 64, split=0), Tile(128, 128, 64, split=0),
+    *(Tile(128, n, 64, multicast=r) for n in (256, 192, 128) for r in (2, 4)),
+    *(Tile(m, n, 64, pingpong=True, multicast=2) for m, n in ((128, 128), (128, 160), (64, 256))),
 )  # fmt: skip
 
 ODD = (
@@ -166,6 +170,7 @@ def options_of(tile: Tile) -> Options:
     return Options(
         num_warps=tile.warps or None, stages=tile.slots or None, roles=True,
         persistent=tile.persistent, pingpong=tile.pingpong, split=tile.split,
+        multicast=tile.multicast,
     )  # fmt: skip
 
 
@@ -397,6 +402,7 @@ def main() -> int:
     parser.add_argument("--kinds", default="f16")
     parser.add_argument("--ways", default="NN")
     parser.add_argument("--tiles", type=int, default=len(TILES), help="only so many tile shapes")
+    parser.add_argument("--only", default="", help="tiles whose names have one of these, by commas")
     parser.add_argument("--seconds", type=float, default=500)
     parser.add_argument("--watch", action="store_true")
     options = parser.parse_args()
@@ -408,7 +414,8 @@ def main() -> int:
         for way in options.ways.split(","):
             problem = Problem(kind, way == "NT" or kind in OTHERS)
             tiles = ODD if options.groups == "odd" else tiles_of(kind)
-            kernels = compiled(problem, tiles[: options.tiles], options.watch)
+            named = [t for t in tiles if any(x in str(t) for x in options.only.split(","))]
+            kernels = compiled(problem, named[: options.tiles], options.watch)
             count += len(kernels)
             kernels = checked(problem, kernels)
             count -= len(kernels)

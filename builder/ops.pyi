@@ -1109,12 +1109,15 @@ class DerivedOps:
         index: Item,
         held: Item | None = None,
         *,
+        cluster: bool = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
         """Every warp arrives once at barrier `index`, after all its lanes came here; what they
-        did before, those see that wait for the phase. Nothing happens where `held` is false."""
+        did before, those see that wait for the phase. Nothing happens where `held` is false.
+        With `cluster` it does so at that barrier of every block of the cluster, and other
+        blocks know no more than that it has read what it read: their copies may write there."""
 
     def gpu_mbarrier_expect(
         self,
@@ -1304,6 +1307,8 @@ class DerivedOps:
         index: Item,
         indices: Sequence[Item] | Item = ...,
         *,
+        multicast: int = ...,
+        axis: int = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,

@@ -322,7 +322,8 @@ OPS: dict[str, type[Op]] = {}
 
 FAMILIES = (
     "arith", "floats", "compare", "cast", "control", "shape", "memory", "math", "reduce", "dot",
-    "atomic", "program", "predicate", "descriptor", "debug", "gpu", "hopper", "cluster", "groups",
+    "atomic", "program", "predicate", "descriptor", "debug", "gpu", "hopper", "roles", "cluster",
+    "groups",
 )  # fmt: skip
 """Modules of `tileir.ops`, the most used first."""
 
@@ -331,8 +332,7 @@ _C = TypeVar("_C", bound=type[Op])
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
 def family(cls: _C) -> _C:
-    """Class decorator of a base that several ops share: its fields come before theirs. It has no
-    mnemonic and is not registered."""
+    """Class decorator of a base of several ops, whose fields come first: it is not registered."""
     return framed(cls)
 
 

@@ -53,9 +53,12 @@ def page() -> str:
     return "\n".join([_HEAD, *_sets(), *map(_family, families()), ""])
 
 
+_OF_THE_COMPILER = frozenset({"gpu", "hopper", "roles", "cluster", "groups"})
+
+
 def families() -> Iterator[str]:
     """Names of the families that have a page, in reading order; the compiler's own have none."""
-    return (name for name in FAMILIES if name not in ("gpu", "hopper", "cluster", "groups"))
+    return (name for name in FAMILIES if name not in _OF_THE_COMPILER)
 
 
 def example(op: type[Op]) -> Example | None:

@@ -104,6 +104,16 @@ class Driver:
         kind = getattr(self.cuda.CUfunction_attribute, _CLUSTER_ATTRIBUTE)
         self.check(self.cuda.cuFuncSetAttribute(function, kind, 1), "cuFuncSetAttribute")
 
+    def clusters(self, function: Any, size: int, threads: int, shared: int) -> int:
+        """Clusters of `size` blocks of `threads` that `function` has room for at once: not all
+        multiprocessors lie beside others."""
+        config = self.cuda.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = size, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+        config.sharedMemBytes = shared
+        found = self.cuda.cuOccupancyMaxActiveClusters(function, config)
+        return self.check(found, "cuOccupancyMaxActiveClusters")
+
     def launch(
         self, function: Any, grid: Sequence[int], threads: int, shared: int, stream: int,
         values: Sequence[Any],

@@ -147,7 +147,13 @@ class Kernel:
         """Blocks, or clusters of them, that work at once, where each works for many program
         instances."""
         if self._blocks is None:
-            self._blocks = max(1, cuda.multiprocessors() // self.compiled.plan.cluster[0])
+            plan, processors = self.compiled.plan, cuda.multiprocessors()
+            size = plan.cluster[0]
+            self._blocks = max(1, processors // size)
+            if size > 1:
+                shared = plan.shared if plan.dynamic else 0
+                held = cuda.clusters(self.function(cuda), size, plan.threads, shared)
+                self._blocks = max(1, min(self._blocks, held))
         return self._blocks
 
     def map(self, cuda: Driver, values: MapValues) -> Any:

@@ -31,7 +31,9 @@ def arranged(
     maps = plan.resolved((*numbers, *extents))
     if maps is None:
         return None
-    return Arranged((min(blocks, prod(grid)), 1, 1) if extents else tuple(grid), extents, maps)
+    if not extents:
+        return Arranged(tuple(grid), (), maps)
+    return Arranged((min(blocks, -(-prod(grid) // plan.persistent)), 1, 1), extents, maps)
 
 
 def as_number(value: Any) -> int:

@@ -1,12 +1,16 @@
 """What the blocks of a cluster do with each other (PTX ISA, "barrier.cluster", "mapa",
-"ld.shared::cluster")."""
+"ld.shared::cluster", "cp.async.bulk.tensor").
+
+An arrival at barriers of other blocks is of the scope of its own, as CUTLASS has it: with that of
+the cluster it would wait, every time, for all that the thread did to global memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tileir.backend.llvm.hopper import Handle, LlvmHopper
-from tileir.types import Element
+from tileir.types import I1, I32, Element
 
 
 class LlvmClusters(LlvmHopper):
@@ -65,6 +69,31 @@ class LlvmClusters(LlvmHopper):
         )
         operands = [self._at(offset), ("r", "i32", rank)]
         self.together(text, [*operands, ("b", "i1", when)] if guard and when else operands)
+
+    def arrive_everywhere(self, offset: Handle, when: Handle | None) -> None:
+        self.warp_barrier()
+        lane = self.lane()
+        held = self.compare("ult", I32, lane, str(self.cluster))
+        if when is not None:
+            held = self.binary("and", I1, when, held)
+        text = (
+            "{ .reg .b32 there; @$2 mapa.shared::cluster.u32 there, $0, $1; "
+            "@$2 mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+        )
+        self.together(text, [self._at(offset), ("r", "i32", lane), ("b", "i1", held)])
+
+    def tma_multicast(
+        self, map: Handle, offset: Handle, barrier: Handle, indices: Sequence[Handle],
+        chosen: Handle | None,
+    ) -> None:  # fmt: skip
+        at, names = self._coordinates(indices, 4)
+        text = (
+            f"cp.async.bulk.tensor.{len(indices)}d.shared::cluster.global.tile"
+            f".mbarrier::complete_tx::bytes.multicast::cluster [$0], [$1, {names}], [$2], $3;"
+        )
+        everyone = ("h", "i16", str((1 << self.cluster) - 1))
+        operands = [self._at(offset), ("l", "ptr", map), self._at(barrier), everyone, *at]
+        self._chosen(text, operands, chosen)
 
     def remote_wait(self, offset: Handle, parity: Handle) -> None:
         self.wait_at(offset, parity, ".acquire.cluster")

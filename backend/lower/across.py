@@ -51,6 +51,18 @@ class Across(Protocol):
         what it has seen, those see that come behind `remote_wait`."""
         ...
 
+    def arrive_everywhere(self, offset: Handle, when: Handle | None) -> None:
+        """As `mbarrier_arrive`, at the barrier at `offset` of every block. Copies that threads of
+        those begin behind a wait for the phase come after what the warp has read, and no more."""
+        ...
+
+    def tma_multicast(
+        self, map: Handle, offset: Handle, barrier: Handle, indices: Sequence[Handle],
+        chosen: Handle | None,
+    ) -> None:  # fmt: skip
+        """As `tma_load`, to `offset` of every block; the bytes count at the barrier of each."""
+        ...
+
     def remote_wait(self, offset: Handle, parity: Handle) -> None:
         """Wait until the phase of that parity has ended, and come after what all did that arrived,
         in any block."""

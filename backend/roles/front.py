@@ -6,11 +6,14 @@ from typing import cast
 
 import attrs
 
+from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.pipeline.uniform_steps import uniform_steps
 from tileir.backend.prepare import whole
+from tileir.backend.roles.cluster import clustered
 from tileir.backend.roles.delay import delay
 from tileir.backend.roles.early import early_loads
 from tileir.backend.roles.late import late_waits
+from tileir.backend.roles.multicast import multicast
 from tileir.backend.roles.overlap import overlap
 from tileir.backend.roles.persist import persistent
 from tileir.backend.roles.pingpong import buffer_bytes, pingpong
@@ -23,6 +26,7 @@ from tileir.backend.roles.whole_panels import whole_panels
 from tileir.backend.tma.descriptors import through_descriptors
 from tileir.backend.tma.plan import UNMAPPED
 from tileir.backend.tma.wrapped import unwrap
+from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
 from tileir.ops.dot import Dot, DotScaled
 from tileir.passes.cse import cse
@@ -38,6 +42,21 @@ _PRODUCTS = (Dot, DotScaled)
 def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     """`module` with kernel `name` as roles, where its dots allow it. Raises LinkError and
     PassError."""
+    if wanted.multicast < 2:
+        return _perhaps_in_turns(module, name, wanted)
+    found = _perhaps_in_turns(module, name, wanted)
+    clusters = _many(wanted) and ATTRIBUTE in found.module.functions[name].attributes
+    if not found.made or not clusters:
+        return found
+    outcome = multicast(found.module)
+    if not outcome.remarks:
+        return attrs.evolve(found, module=cast(Module, outcome.ir))
+    plain = _perhaps_in_turns(module, name, attrs.evolve(wanted, multicast=1))
+    return attrs.evolve(plain, remarks=(*plain.remarks, *outcome.remarks))
+
+
+def _perhaps_in_turns(module: Module, name: str, wanted: Wanted) -> Front:
+    """The same without what blocks do for each other; by two groups of warps, where asked for."""
     if not wanted.pingpong or not wanted.persistent or wanted.split > 1:
         return _with_roles(module, name, wanted)
     wanted = attrs.evolve(wanted, warps=wanted.warps or 4)
@@ -61,9 +80,8 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     found = through_descriptors(swap(unwrap(moved)))
     function = cast(Function, found.ir)
     function = whole_panels(function)
-    if wanted.persistent:
-        function = persistent(function)
     remarks = list(found.remarks)
+    function = _instances(function, wanted, remarks)
     if wanted.split > 1:
         parted = divided(function, wanted.split)
         if isinstance(parted, str):
@@ -87,6 +105,21 @@ def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     return Front(
         linked.evolve(functions={**others, **functions}, stage="roles"), tuple(remarks), True
     )
+
+
+def _instances(function: Function, wanted: Wanted, remarks: list[Diagnostic]) -> Function:
+    """The kernel whose blocks, or clusters of them, work for many instances, if they shall."""
+    if wanted.multicast > 1:
+        why = "its depth is shared" if wanted.split > 1 else "a block works for one instance"
+        made = clustered(function, wanted.multicast) if _many(wanted) else why
+        if isinstance(made, Function):
+            return made
+        remarks.append(remark("TIR0655", f"no multicast: {made}", function.location))
+    return persistent(function) if wanted.persistent else function
+
+
+def _many(wanted: Wanted) -> bool:
+    return wanted.persistent and wanted.split < 2
 
 
 def _with_plain_dots(function: Function) -> Function:

@@ -20,7 +20,8 @@ from tileir.types import I32
 from tileir.values import Operand, Value, constant
 
 PERSISTENT = "persistent"
-"""The attribute of a kernel whose last parameters are the extents of its grid of instances."""
+"""The attribute of a kernel whose last parameters are the extents of its grid of instances: how
+many of them a block, or a cluster, takes at once."""
 
 
 @pass_("persist")
@@ -76,14 +77,20 @@ def persist(function: Function) -> Function:
 
 def persistent(function: Function) -> Function:
     """The same for a kernel."""
-    return _Looping(function).function()
+    return Looping(function).function()
 
 
-class _Looping:
+class Looping:
+    """A kernel's loop over instances, `together` of which come to a block, or a cluster of them, at
+    once."""
+
+    together = 1
+
     def __init__(self, function: Function) -> None:
         self.old = function
         self.extents = [Value(I32, f"grid.{axis}") for axis in range(3)]
-        self.instance, self.step = Value(I32, "instance"), Value(I32, "step")
+        self.counter, self.step = Value(I32, "instance"), Value(I32, "step")
+        self.instance = self.counter
         self.labels: dict[str, str] = {}
         for name in ("instances", "instance", "next", "finished"):
             taken = {*function.blocks, *self.labels.values()}
@@ -99,28 +106,37 @@ class _Looping:
         for extent in self.extents[1:]:
             total.append(Mul(number, extent))
             number = total[-1].results[0]
+        bound = self.bound(number, total)
         entry = old.entry.label
         twice, steps = _first_step(first.result, count.result)
         start = Branch(Successor(labels["instances"], (first.result, steps[-1].results[0])))
         blocks = {entry: Block(entry, (), (*early, first, count, *total, *steps, start))}
-        test = ICmp(self.instance, number, predicate_=IntegerPredicate.SLT)
+        test = ICmp(self.counter, bound, predicate_=IntegerPredicate.SLT)
         choose = CondBranch(
             test.results[0], Successor(labels["instance"]), Successor(labels["finished"])
         )
         blocks[labels["instances"]] = Block(
-            labels["instances"], (self.instance, self.step), (test, choose)
+            labels["instances"], (self.counter, self.step), (test, choose)
         )
         for label, block in old.blocks.items():
-            ops = late if label == entry else block.ops
+            ops = (*self.taken(), *late) if label == entry else block.ops
             name = labels["instance"] if label == entry else label
             blocks[name] = self._body(attrs.evolve(block, label=name, ops=ops))
-        more, step = Add(self.instance, self.step), Sub(twice, self.step)
+        more, step = Add(self.counter, self.step), Sub(twice, self.step)
         again = Branch(Successor(labels["instances"], (more.result, step.result)))
         blocks[labels["next"]] = Block(labels["next"], (), (more, step, again))
         blocks[labels["finished"]] = Block(labels["finished"], (), (Return(),))
         parameters = (*old.parameters, *(Parameter(v) for v in self.extents))
-        attributes = {**old.attributes, PERSISTENT: 1}
+        attributes = {**old.attributes, PERSISTENT: self.together}
         return old.evolve(parameters=parameters, blocks=blocks, attributes=attributes)
+
+    def bound(self, count: Operand, ops: list[Op]) -> Operand:
+        """What instances are counted to, of which there are `count`; `ops` come to the entry."""
+        return count
+
+    def taken(self) -> list[Op]:
+        """Which instance is this block's, of those that it comes to at once."""
+        return []
 
     def _parted(self) -> tuple[list[Op], tuple[Op, ...]]:
         """The entry's ops that the host can compute, with the descriptors made of them and what is

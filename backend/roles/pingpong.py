@@ -13,7 +13,8 @@ from tileir.backend.roles.turns import in_turns
 from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.gpu import LocalStore, SharedAlloc
-from tileir.ops.hopper import MBarrierAlloc, Role, Wgmma
+from tileir.ops.hopper import MBarrierAlloc, Wgmma
+from tileir.ops.roles import Role
 from tileir.passmanager.registry import Outcome, pass_, remark
 from tileir.types import Pointer
 from tileir.values import Operand, Value

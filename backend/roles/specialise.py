@@ -26,8 +26,9 @@ from tileir.ops.control import Return
 from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import SharedAlloc
-from tileir.ops.hopper import Join, Role, TensorMap
+from tileir.ops.hopper import TensorMap
 from tileir.ops.program import Assume
+from tileir.ops.roles import Join, Role
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import Outcome, pass_, remark
 from tileir.types import shape_of

@@ -21,6 +21,8 @@ class Wanted:
     pingpong: bool = False
     split: int = attrs.field(default=1, kw_only=True)
     """Blocks of a cluster that share the depth of products."""
+    multicast: int = attrs.field(default=1, kw_only=True)
+    """Blocks of a cluster that load for each other."""
     turns: bool = attrs.field(default=True, kw_only=True)
     """Whether warpgroups begin chained products in turns."""
     unmapped: tuple[int, ...] = ()

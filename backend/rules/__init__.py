@@ -12,7 +12,8 @@ from tileir.op import OPS
 
 FAMILIES = (
     "arith", "floats", "compare", "cast", "math", "shape", "memory", "reduce", "control", "program",
-    "atomic", "dot", "gpu", "hopper", "rearrange", "debug", "predicate", "cluster", "groups",
+    "atomic", "dot", "gpu", "hopper", "rearrange", "debug", "predicate", "cluster", "roles",
+    "groups",
 )  # fmt: skip
 """The rule files."""
 

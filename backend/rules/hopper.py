@@ -1,4 +1,4 @@
-"""Ops of sm_90: barriers that count, copies by tensor maps, products by warpgroups, roles."""
+"""Ops of sm_90: barriers that count, copies by tensor maps, products by warpgroups."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def _mbarrier_expect(lowering: Lowering, op: Any) -> list[Fragment]:
 def _mbarrier_arrive(lowering: Lowering, op: Any) -> list[Fragment]:
     where = barrier_of(lowering, op, op.barrier, op.index)
     held = None if op.held is None else lowering.scalar(op.held)
-    lowering.thread.mbarrier_arrive(where, held)
+    if op.cluster:
+        lowering.thread.arrive_everywhere(where, held)
+    else:
+        lowering.thread.mbarrier_arrive(where, held)
     return []
 
 
@@ -134,26 +137,40 @@ def _slot(lowering: Lowering, op: Any, buffer: Any, slot: Any) -> tuple[SharedTi
 def _tma_load(lowering: Lowering, op: Any) -> list[Fragment]:
     barrier = barrier_of(lowering, op, op.barrier, op.index)
     map_, chosen = lowering.scalar(op.descriptor), lowering.chosen()
-    if _held(lowering, op) != 1:
-        raise lowering.refuse(op, "a slot must be of the extents of the block")
-    for offset, indices in _boxes(lowering, op):
-        lowering.thread.tma_load(map_, offset, barrier, indices, chosen)
+    if _held(lowering, op) != op.multicast:
+        times_ = f"{op.multicast} times " if op.multicast > 1 else ""
+        raise lowering.refuse(op, f"a slot must be of {times_}the extents of the block")
+    if op.multicast == 1:
+        for offset, indices in _boxes(lowering, op):
+            lowering.thread.tma_load(map_, offset, barrier, indices, chosen)
+        return []
+    if op.multicast != lowering.thread.cluster:
+        raise lowering.refuse(op, f"the cluster has {lowering.thread.cluster} blocks")
+    rank = lowering.thread.cluster_rank()
+    for offset, indices in _parts(lowering, op, rank):
+        lowering.thread.tma_multicast(map_, offset, barrier, indices, chosen)
     return []
 
 
 def _tma_store(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, map_, chosen = lowering.thread, lowering.scalar(op.descriptor), _leader(lowering, op)
-    block: Tile = op.descriptor.type.block
-    row = panel_of(block.shape, block.element.bytes, _map_of(lowering, op).swizzle)
-    size = block.size // block.shape[-1] * row * block.element.bytes
     for number in _blocks(lowering, op, _held(lowering, op)):
-        for offset, indices in _boxes(lowering, op):
-            moved = added(thread, [indices[op.axis], times(thread, number, block.shape[op.axis])])
-            at = [*indices[: op.axis], moved, *indices[op.axis + 1 :]]
-            there = added(thread, [offset, times(thread, number, size)])
-            thread.tma_store(map_, there, at, chosen)
+        for offset, indices in _parts(lowering, op, number):
+            thread.tma_store(map_, offset, indices, chosen)
     thread.tma_commit(chosen)
     return []
+
+
+def _parts(lowering: Lowering, op: Any, number: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """As `_boxes`, for block `number` of those that a slot holds, one behind the other along the
+    op's axis."""
+    thread, block = lowering.thread, op.descriptor.type.block
+    row = panel_of(block.shape, block.element.bytes, _map_of(lowering, op).swizzle)
+    size = block.size // block.shape[-1] * row * block.element.bytes
+    for offset, indices in _boxes(lowering, op):
+        moved = added(thread, [indices[op.axis], times(thread, number, block.shape[op.axis])])
+        at = [*indices[: op.axis], moved, *indices[op.axis + 1 :]]
+        yield added(thread, [offset, times(thread, number, size)]), at
 
 
 def _held(lowering: Lowering, op: Any) -> int:
@@ -309,19 +326,6 @@ def _order(lowering: Lowering, op: Any) -> list[Fragment]:
     return []
 
 
-# Roles --------------------------------------------------------------------------------------
-
-
-def _role(lowering: Lowering, op: Any) -> list[Fragment]:
-    lowering.thread.role(lowering, op)
-    return []
-
-
-def _join(lowering: Lowering, op: Any) -> list[Fragment]:
-    lowering.thread.join()
-    return []
-
-
 def _check(lowering: Lowering, op: Any) -> list[Fragment]:
     thread = lowering.thread
     wrong = thread.binary("xor", I1, lowering.scalar(op.condition), thread.constant(I1, 1))
@@ -347,7 +351,5 @@ RULES: dict[str, Rule] = {
     "gpu.wgmma": _wgmma,
     "gpu.wgmma_wait": _wgmma_wait,
     "gpu.order": _order,
-    "gpu.role": _role,
-    "gpu.join": _join,
     "gpu.check": _check,
 }

@@ -25,7 +25,7 @@ from tileir.backend.simt.warpgroups import (
     sum_places,
     swizzled,
 )
-from tileir.backend.simt.yard import Group, WaitingError, Yard
+from tileir.backend.simt.yard import Barrier, Group, WaitingError, Yard
 from tileir.types import F16, F32, I32, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -171,28 +171,29 @@ class BesideThreads:
         if not self._doing(chosen):
             return
         at, view = self._box(map, self._agreed(offset)), self.crewman.view
-        found = self._barrier(barrier)
         start = [self._agreed(i) for i in indices]
-        self._to_write(at)
+        view.begin_copy(at)
+        self.memory.touched.check_write(at, 0)
+        self._fly(self.memory, at, self._barrier(barrier), lambda: map.read(self.memory, start))
+
+    def _fly(self, memory: Any, at: Array, found: Barrier, read: Callable[[], Array]) -> None:
+        """A copy begins to write bytes of a block, whose barrier counts them."""
+        memory.check_still(at)
+        memory.expect(at, True)
+        memory.shared[at] = 0xCD
+        memory.written[at] = False
 
         def land() -> None:
-            self.memory.expect(at, False)
-            self.memory.shared[at] = map.read(self.memory, start)
-            self.memory.written[at] = True
-            view.landed(found.agent, found.phase + 1, at)
+            memory.expect(at, False)
+            memory.shared[at] = read()
+            memory.written[at] = True
+            self.crewman.view.order.wrote(
+                found.agent, found.phase + 1, memory.order.base + at, threads=False
+            )
             found.bytes -= len(at)
             found.settle()
 
         self.yard.fly(land)
-
-    def _to_write(self, at: Array) -> None:
-        """A copy begins to write."""
-        self.crewman.view.begin_copy(at)
-        self.memory.touched.check_write(at, 0)
-        self.memory.check_still(at)
-        self.memory.expect(at, True)
-        self.memory.shared[at] = 0xCD
-        self.memory.written[at] = False
 
     def tma_store(self, map: Tensor, offset: Any, indices: Sequence[Any], chosen: Any) -> None:
         for thread in self._leaders(chosen):

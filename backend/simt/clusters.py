@@ -57,6 +57,11 @@ class AcrossBlocks:
     """The memory of every block of the cluster, by rank."""
     fiber: Any = None
     roles: list[Any]
+    warp_barrier: Callable[[], None]
+    _agreed: Callable[[Any], int]
+    _doing: Callable[[Any], bool]
+    _box: Callable[[Any, int], Array]
+    _fly: Callable[..., None]
     _arrived: tuple[int, int] | None = None
     """The phase in which the block arrived and has not waited for, and since when its threads have
     not met."""
@@ -143,6 +148,42 @@ class AcrossBlocks:
             self._check_begun(found)
             self.crewman.view.publish(found.coming)
             found.arrive(1)
+
+    def arrive_everywhere(self, offset: Any, when: Any) -> None:
+        self.warp_barrier()
+        if when is not None and not self._agreed(when):
+            return
+        at, warps = self._agreed(offset), self.threads // 32
+        for rank in range(self.cluster):
+            found = self.yard.barrier(rank * self._peer(rank).shared_bytes + at)
+            self._check_begun(found)
+            found.epochs[self.crewman.view.agent] = self.memory.clock.epoch
+            self.crewman.view.publish(found.coming)
+            found.arrive(warps)
+
+    def tma_multicast(
+        self, map: Any, offset: Any, barrier: Any, indices: Sequence[Any], chosen: Any
+    ) -> None:
+        if not self._doing(chosen):
+            return
+        at, counted = self._box(map, self._agreed(offset)), self._agreed(barrier)
+        start = [self._agreed(i) for i in indices]
+        for rank in range(self.cluster):
+            memory = self._peer(rank)
+            base = rank * memory.shared_bytes
+            found = self.yard.barrier(base + counted)
+            self._check_begun(found)
+            self.crewman.view.begin_copy_at(base + at)
+            self._fly(memory, at, found, self._arriving(map, start, rank))
+
+    def _arriving(self, map: Any, start: Sequence[int], rank: int) -> Callable[[], Array]:
+        """What a copy brings to block `rank`, which must not be at its end by then."""
+
+        def read() -> Array:
+            self._peer(rank)
+            return map.read(self.memory, start)
+
+        return read
 
     def _check_begun(self, found: Barrier) -> None:
         """Raise RaceError where the arrival need not come after the barrier's beginning."""

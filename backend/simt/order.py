@@ -183,12 +183,12 @@ class View:
 
     def begin_copy(self, at: Array) -> None:
         """A copy begins to write. Raises RaceError."""
-        self.order.check_write(self, self.base + at, f"a copy that {self.name} begins")
-        self.order.check_fenced(self.base + at, "a copy writes")
+        self.begin_copy_at(self.base + at)
 
-    def landed(self, agent: int, clock: int, at: Array) -> None:
-        """A copy for which `agent` stands has written."""
-        self.order.wrote(agent, clock, self.base + at, threads=False)
+    def begin_copy_at(self, at: Array) -> None:
+        """A copy begins to write bytes of any block. Raises RaceError."""
+        self.order.check_write(self, at, f"a copy that {self.name} begins")
+        self.order.check_fenced(at, "a copy writes")
 
     def begin_reading(self, at: Array, what: str) -> None:
         """A unit beside the threads begins to read, which is `what` it does. Raises RaceError."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import gcd
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -65,14 +65,15 @@ class MapValues:
 @attrs.frozen
 class HostPlan:
     """`steps` compute numbers from the arguments; where one of `guards` is 0 or a map cannot be
-    encoded, the kernel must not be launched. `persistent`: a block works for many program
-    instances; the grid's extents are the last arguments."""
+    encoded, the kernel must not be launched. `persistent`, if not 0: a block, or a cluster of
+    them, works for many program instances, so many at once; the grid's extents are the last
+    arguments."""
 
     arguments: int
     steps: tuple[Step, ...]
     guards: tuple[Operand, ...]
     maps: tuple[MapRecipe, ...]
-    persistent: bool = False
+    persistent: int = 0
 
     @staticmethod
     def of(kernel: Function) -> HostPlan | None:
@@ -208,7 +209,7 @@ class _Reading:
                     self.names[value] = f"v{len(self.steps)}"
                     self.steps.append(Step.of(op, operands, index))
         recipes = tuple(map(self._recipe, maps))
-        persistent = bool(self.kernel.attributes.get("persistent"))
+        persistent = cast(int, self.kernel.attributes.get("persistent", 0))
         count = len(self.kernel.parameters)
         return HostPlan(count, tuple(self.steps), tuple(guards), recipes, persistent)
 

@@ -37,10 +37,13 @@ def use_of(done: Staged, machine: Target, work: Work) -> Use:
     kernel = last.functions[done.kernel]
     sent = [op.value.type for f in functions for op in _named(f, "gpu.remote_scatter")]
     remote = float(sum(kind.size * kind.element.bytes for kind in sent))
-    plain = attrs.evolve(plain, cluster=ranks(last, kernel), remote=remote)
+    together = kernel.attributes.get("persistent", 0)
+    assert isinstance(together, int)
+    sharing = ranks(last, kernel) // max(together, 1)
+    plain = attrs.evolve(plain, cluster=sharing, remote=remote)
     roles = _named(kernel, "gpu.role")
     if roles:
-        return _by_roles(plain, roles, work, bool(kernel.attributes.get("persistent")))
+        return _by_roles(plain, roles, work, together > 0)
     read = sum(_held(op.results[0]) for f in functions for op in _named(f, "gpu.local_load"))
     fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, work.steps)
     return attrs.evolve(plain, fragments=fragments)

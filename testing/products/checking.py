@@ -21,8 +21,8 @@ SIMT = "roles-simt"
 _FRONT = ("cse", "licm", "uniform-steps", "unwrap", "descriptors")
 _LATER = ("late-waits", "early-loads")
 PRODUCTS = (
-    "unwrap", "swap", "descriptors", "whole-panels", "persist", "split", "roles", "overlap",
-    "delay", *_LATER, "own-rows", "pingpong", SIMT,
+    "unwrap", "swap", "descriptors", "whole-panels", "persist", "split", "cluster", "roles",
+    "overlap", "delay", *_LATER, "own-rows", "pingpong", "multicast", SIMT,
 )  # fmt: skip
 
 
@@ -35,18 +35,24 @@ def pipeline_of(name: str, seed: int) -> str:
     passes = [*_FRONT]
     if name == "whole-panels":
         return ",".join([*passes, name])
-    if name in ("persist", "pingpong") or seed % 2:
+    if name in ("cluster", "multicast"):
+        passes.append(f"cluster{{ranks={_ranks(seed)}}}")
+    elif name in ("persist", "pingpong") or seed % 2:
         passes.append("persist")
     if name == "split" or (name in ("roles", "overlap") and seed % 3 == 2):
         passes.append(f"split{{ranks={_ranks(seed)}}}")
-    if name not in ("persist", "split"):
-        warps = ",warps=4" if name == "pingpong" else ""
+    turns = name == "multicast" and seed % 3 == 0
+    if name not in ("persist", "split", "cluster"):
+        warps = ",warps=4" if name == "pingpong" or turns else ""
         passes.append(f"roles{{slots={_slots(seed)}{warps}}}")
-    if name == "overlap" or (name in ("delay", "pingpong") and seed % 4 < 2):
+    last = ("pingpong", "multicast")
+    if name == "overlap" or (name in ("delay", *last) and seed % 4 < 2):
         passes.append("overlap")
-    if name == "delay" or (name == "pingpong" and seed % 8 < 4):
+    if name == "delay" or (name in last and seed % 8 < 4):
         passes.append("delay")
-    return ",".join([*passes, name] if name in ("pingpong", *_LATER) else passes)
+    if turns:
+        passes.append("pingpong")
+    return ",".join([*passes, name] if name in (*last, *_LATER) else passes)
 
 
 def _slots(seed: int) -> int:
@@ -126,6 +132,7 @@ def _on_threads(made: Program, seed: int, name: str) -> tuple[bool, str | None, 
         options["persistent"] = False
     options["pingpong"] = seed % 3 == 0
     options["split"] = _ranks(seed) if seed % 3 == 1 else None
+    options["multicast"] = _ranks(seed // 2) if seed % 4 == 0 else None
     try:
         SimtExecutor().launch(made.module, made.kernel, made.grid, arguments, **options)
     except Exception as error:

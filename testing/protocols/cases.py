@@ -32,6 +32,11 @@ PIPELINES = {
     "turns": f"{_FRONT},persist,roles{{slots=6}},delay",
     "split": f"{_FRONT},persist,split{{ranks=2}},roles{{slots=2}},overlap",
     "pingpong": f"{_FRONT},persist,roles{{slots=3,warps=4}},overlap,pingpong",
+    "multicast": f"{_FRONT},cluster{{ranks=2}},roles{{slots=2}},overlap,multicast",
+    "multicast by four": f"{_FRONT},cluster{{ranks=4}},roles{{slots=3}},overlap,multicast",
+    "multicast in turns": (
+        f"{_FRONT},cluster{{ranks=2}},roles{{slots=3,warps=4}},overlap,pingpong,multicast"
+    ),
 }
 
 
@@ -79,11 +84,12 @@ def cases() -> Iterator[Case]:
     for name, pipeline in PIPELINES.items():
         if name not in ("delay", "turns"):
             yield product(name, pipeline)
-        if name not in ("overlap", "pingpong", "split"):
+        if name not in ("overlap", "pingpong", "split") and "multicast" not in name:
             yield softmax(name, pipeline, 128 if name == "turns" else 64)
     yield product("compiled", Wanted(), (136, 264, 72), tile=(128, 64, 32))
     yield product("compiled split", Wanted(slots=2, split=4), (130, 72, 392))
     yield product("compiled pingpong", Wanted(pingpong=True))
+    yield product("compiled multicast", Wanted(multicast=2))
     yield softmax("compiled", Wanted(), 128)
     yield slopes("compiled", Wanted(slots=2))
     yield generated("two results", Wanted(slots=2), TWO_RESULTS)

@@ -48,6 +48,42 @@ def test_products(name: str, ranks: int, persistent: bool) -> None:
         assert np.allclose(exact, wanted, near, near * np.abs(wanted).max()), shape
 
 
+@pytest.mark.parametrize("pingpong", [False, True])
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("name", KINDS)
+def test_multicast(name: str, ranks: int, pingpong: bool) -> None:
+    module = KINDS[name][0]
+    for shape in ((64, 64, 4096), (72, 136, 32), (130, 64, 16), (1640, 2056, 512), (40, 24, 1040)):
+        given, found, wanted = arguments(name, shape)
+        made = GpuExecutor().launch(
+            module, None, tiles(module, shape), given, multicast=ranks, pingpong=pingpong,
+            watch_waits=True,
+        )  # fmt: skip
+        assert made.plan.cluster == (ranks, 1, 1)
+        exact = found.astype(np.float64)
+        near = 0.0 if name not in ("halves", "f16", "e4m3") else 2e-3
+        assert np.allclose(exact, wanted, near, near * np.abs(wanted).max()), shape
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_multicast_of_large_tiles(ranks: int) -> None:
+    """Neighbours share columns, rows, or nothing where a group of rows ends; in many rounds."""
+    from tileir.builder import F16, F32
+    from tileir.testing.kernels import matmul
+
+    module, (m, n, k) = matmul(128, 256, 64, F16, F32, F32), (3000, 5000, 1000)
+    rng = np.random.default_rng(3)
+    x, y = rng.integers(-2, 3, (m, k)), rng.integers(-2, 3, (k, n))
+    factors = [v.astype(np.float16).reshape(-1) for v in (x, y)]
+    wanted = x.astype(np.float32) @ y.astype(np.float32)
+    for _ in range(5):
+        found = np.full((m, n), np.nan, np.float32)
+        given = [*factors, found.reshape(-1), m, n, k]
+        count = -(-m // 128) * -(-n // 256)
+        GpuExecutor().launch(module, None, count, given, multicast=ranks, watch_waits=True)
+        assert np.array_equal(found, wanted)
+
+
 def test_runs_are_the_same_bits() -> None:
     module, (m, n, k) = KINDS["f16"][0], (640, 640, 8192)
     rng = np.random.default_rng(1)

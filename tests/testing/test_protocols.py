@@ -28,6 +28,7 @@ from tileir.testing.protocols.needless import reason, reasons
         product("pingpong", PIPELINES["pingpong"]),
         product("beside threads", PIPELINES["persist"], ODD, (0, 2, 2)),
         product("split", PIPELINES["split"], (130, 72, 72)),
+        product("multicast", PIPELINES["multicast"], (130, 72, 72)),
         product("roles", PIPELINES["roles"]),
         generated("two results", Wanted(slots=2), TWO_RESULTS),
     ],
@@ -47,6 +48,8 @@ def test_what_is_left_out_of_a_product(case: Case) -> None:
     [
         softmax("delay", PIPELINES["delay"], 64),
         softmax("turns", PIPELINES["turns"], 128),
+        product("multicast by four", PIPELINES["multicast by four"]),
+        product("multicast in turns", PIPELINES["multicast in turns"]),
         slopes("late-waits", LATE),
     ],
     ids=lambda case: case.name,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from tileir.ir import Function, Module
+from tileir.op import Op
 
 ATTRIBUTE = "cluster"
 """Of a kernel: how many blocks work for one program instance."""
@@ -29,4 +32,11 @@ def ranks(module: Module, kernel: Function) -> int:
 
 def ranked(function: Function) -> bool:
     """Whether an op of `function` knows of ranks."""
-    return any(op.mnemonic in RANKED for op in function.ops)
+    return any(op.mnemonic in RANKED or _reaches(op) for op in function.ops)
+
+
+def _reaches(op: Op) -> bool:
+    """Whether a copy or an arrival is for all blocks of the cluster."""
+    if op.mnemonic == "gpu.tma_load":
+        return cast(Any, op).multicast > 1
+    return op.mnemonic == "gpu.mbarrier_arrive" and cast(Any, op).cluster

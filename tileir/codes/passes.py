@@ -64,4 +64,10 @@ CODES: dict[str, tuple[str, str]] = {
         "loop does more than to count and to add, or what is written needs rows that another "
         "block has.",
     ),
+    "TIR0655": (
+        "blocks of a cluster do not load for each other",
+        "The message says why: the kernel writes before its products are done, or what a block "
+        "loads, and how often, follows from the program instance, or no two instances may need "
+        "the same.",
+    ),
 }

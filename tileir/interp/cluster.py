@@ -6,6 +6,7 @@ same op allotted there.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import attrs
@@ -150,6 +151,22 @@ class ClusterMixin(HopperMixin):
             part = slice(rank * rows, (rank + 1) * rows)
             undef = None if value.undef is None else value.undef[part]
             self._put(op, self._of(op, buffer, rank), slot, value.data[part], undef)
+
+    def _everywhere(self, op: Any, mine: Tensor) -> list[Tensor]:
+        return [self._of(op, mine, rank) for rank in range(self.ranks)]
+
+    def _share(
+        self, op: Any, indices: tuple[Tensor, ...], buffer: Tensor, slot: Tensor
+    ) -> tuple[slice, tuple[Tensor, ...]]:
+        extents = op.descriptor.type.block.shape
+        rows, step, rank = prod(extents[:-1]), extents[op.axis], self.instance % self.ranks
+        found, _ = self._slot(op, buffer, slot)
+        if op.multicast != self.ranks or found.data.shape[1] != rows * self.ranks:
+            message = f"{self.ranks} blocks of {rows} rows for {found.data.shape[1]} of a slot"
+            raise fail("TIR0521", op, message, self)
+        first = Tensor(indices[op.axis].data + np.int32(rank * step), indices[op.axis].undef)
+        moved = (*indices[: op.axis], first, *indices[op.axis + 1 :])
+        return slice(rank * rows, rank * rows + rows), moved
 
     def remote_arrive(self, op: Any, barrier: Tensor, index: Tensor) -> None:
         """One arrival at the barrier of every rank."""

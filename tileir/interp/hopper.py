@@ -116,7 +116,8 @@ class HopperMixin(SharedMixin):
             if warps is None:
                 message = "how many warps arrive is not known: the kernel has no num_warps"
                 raise fail("TIR0515", op, message, self)
-            self._arrive(op, self._barrier(op, barrier, index), warps)
+            for where in self._everywhere(op, barrier) if op.cluster else (barrier,):
+                self._arrive(op, self._barrier(op, where, index), warps)
 
     def mbarrier_wait(self, op: Any, barrier: Tensor, index: Tensor, parity: Tensor) -> None:
         """Nothing, once the phase of that parity has ended."""
@@ -143,21 +144,46 @@ class HopperMixin(SharedMixin):
         self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,
         barrier: tuple[Tensor, Tensor], indices: tuple[Tensor, ...],
     ) -> None:  # fmt: skip
-        """A copy into a slot, which holds nothing until it lands."""
-        found, number = self._slot(op, buffer, slot)
+        """A copy into a slot, which holds nothing until it lands; with others of a cluster, into
+        one of each block."""
+        if op.multicast == 1:
+            self._copy(op, descriptor, (buffer, slot), barrier, (slice(None), indices))
+            return
+        part = self._share(op, indices, buffer, slot)
+        whole, (at, index) = self._everywhere(op, buffer), barrier
+        for there, where in zip(whole, self._everywhere(op, at), strict=True):
+            self._copy(op, descriptor, (there, slot), (where, index), part)
+
+    def _copy(
+        self, op: Any, descriptor: DescriptorValue, into: tuple[Tensor, Tensor],
+        barrier: tuple[Tensor, Tensor], part: tuple[slice, tuple[Tensor, ...]],
+    ) -> None:  # fmt: skip
+        """A copy into rows of a slot of one block."""
+        rows, indices = part
+        found, number = self._slot(op, *into)
         counted = self._barrier(op, *barrier)
-        shape = found.data.shape[1:]
+        shape = found.data[number, rows].shape
         size = dtype_of(op.buffer.type.pointee).itemsize * int(np.prod(shape))
-        found.undef[number] = True
+        found.undef[number, rows] = True
 
         def land() -> None:
             data, undef = self._block_of(op, descriptor, indices)
-            rows = undef if undef is None else undef.reshape(shape)
-            self._write_slot(buffer, (number,), data.reshape(shape), rows)
+            lost = undef if undef is None else undef.reshape(shape)
+            self._write_slot(into[0], (number, rows), data.reshape(shape), lost)
             counted.bytes -= size
             counted.settle()
 
         self._begin(op, land)
+
+    def _everywhere(self, op: Any, mine: Tensor) -> list[Tensor]:
+        """What is `mine`, as every block of the cluster has it."""
+        return [mine]
+
+    def _share(
+        self, op: Any, indices: tuple[Tensor, ...], buffer: Tensor, slot: Tensor
+    ) -> tuple[slice, tuple[Tensor, ...]]:
+        """The rows of a slot that this block copies for its cluster, and where they start."""
+        raise fail("TIR0521", op, "the kernel has no cluster", self)
 
     def tma_store(
         self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,

@@ -1,5 +1,5 @@
 """Ops that the backend makes for sm_90: copies by tensor maps, barriers in shared memory that
-count arrivals and bytes, matrix products that run beside the threads, and roles of warps.
+count arrivals and bytes, and matrix products that run beside the threads.
 
 They print and parse like any other op, and are outside the stability promise. Buffers are those
 of `gpu.shared_alloc`, with panels as wide as their swizzle (PTX ISA, "Tensor Swizzling Modes").
@@ -19,14 +19,13 @@ from tileir.field import (
     optional,
     pairs,
     result_type,
-    symbol,
     variadic,
 )
 from tileir.op import Op, op
 from tileir.ops.descriptor import BASE, EXTENT, D, Padding
 from tileir.ops.dot import FACTORS
 from tileir.ops.gpu import BUFFER, check_buffer
-from tileir.signature import ANYTHING, POINTERS, Bindings, Each, Exactly, Var, elements
+from tileir.signature import POINTERS, Bindings, Each, Exactly, Var, elements
 from tileir.types import F16, F32, I1, I32, I64, AddressSpace, Tile, Type, pointer, shape_of
 from tileir.values import Operand
 
@@ -122,7 +121,9 @@ class MBarrierExpect(Op):
 @op("gpu.mbarrier_arrive")
 class MBarrierArrive(Op):
     """Every warp arrives once at barrier `index`, after all its lanes came here; what they did
-    before, those see that wait for the phase. Nothing happens where `held` is false.
+    before, those see that wait for the phase. Nothing happens where `held` is false. With
+    `cluster` it does so at that barrier of every block of the cluster, and other blocks know no
+    more than that it has read what it read: their copies may write there.
 
     `gpu.mbarrier_arrive %b, %i, %w`, given `i64 addrspace(3)* %b, i32 %i, i1 %w`
     """
@@ -130,6 +131,7 @@ class MBarrierArrive(Op):
     barrier: Operand = operand(BARRIER)
     index: Operand = operand(INDEX)
     held: Operand | None = optional(Exactly(I1))
+    cluster: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
 
@@ -161,6 +163,10 @@ class TmaLoad(Op):
     slot of `buffer`: rows are all dimensions but the last. Its bytes, padding included, count at
     barrier `index`. One thread does it.
 
+    `multicast` blocks of a cluster, if not 1, copy so many times the rows together: each a block,
+    that of rank r starting r extents further along `axis`, to where these rows belong in the slot
+    of every block of the cluster, and its bytes count there, at the same barrier of each.
+
     `gpu.tma_load %d, %b, %s, %f, %i, %x, %y`, given `tensor_desc<f16<64, 32>> %d, f16 addrspace(3)* %b, i32 %s, i64 addrspace(3)* %f, i32 %i, i32 %x, i32 %y`
     """  # noqa: E501 - an example is one line
 
@@ -170,11 +176,16 @@ class TmaLoad(Op):
     barrier: Operand = operand(BARRIER)
     index: Operand = operand(INDEX)
     indices: tuple[Operand, ...] = variadic(INDEX)
+    multicast: int = attribute(INT, default=1)
+    axis: int = attribute(INT, default=0)
     effects_ = Effects.READ | Effects.WRITE
     predicable = False
 
     def verify(self) -> None:
         _check_block(self)
+        _check_axis(self)
+        if self.multicast < 1:
+            raise self.fail("TIR0106", "multicast must be 1 or more", "multicast")
 
     def evaluate(
         self, machine: Any, descriptor: Any, buffer: Any, slot: Any, barrier: Any, index: Any,
@@ -204,9 +215,7 @@ class TmaStore(Op):
 
     def verify(self) -> None:
         _check_block(self)
-        if not 0 <= self.axis < len(self.indices):
-            message = f"axis must be in 0 to {len(self.indices) - 1}"
-            raise self.fail("TIR0106", message, "axis")
+        _check_axis(self)
 
     def evaluate(
         self, machine: Any, descriptor: Any, buffer: Any, slot: Any, indices: tuple[Any, ...]
@@ -324,54 +333,6 @@ class Order(Op):
         return None
 
 
-@op("gpu.role")
-class Role(Op):
-    """Warps from `first` on, `warps` of them, run function `callee` with `arguments`; the others
-    go on at once. They have `registers` each, 0 for as many as the kernel's threads. The next
-    `gpu.join` waits for all roles. Only a kernel starts roles, and every warp of it is free then.
-
-    `gpu.role @f, %x {first = 4, warps = 4, registers = 232}`
-    """
-
-    callee: str = symbol()
-    arguments: tuple[Operand, ...] = variadic(ANYTHING)
-    first: int = attribute(INT, default=0)
-    warps: int = attribute(INT)
-    registers: int = attribute(INT, default=0)
-    effects_ = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE | Effects.TRAP
-    predicable = False
-
-    def verify(self) -> None:
-        if self.first < 0 or self.warps < 1:
-            raise self.fail("TIR0106", "first must be 0 or more and warps 1 or more", "warps")
-        allowed = self.registers in range(24, 257, 8) and not (self.first % 4 or self.warps % 4)
-        if self.registers and not allowed:
-            message = "registers must be a multiple of 8 in 24 to 256, for whole warpgroups"
-            raise self.fail("TIR0106", message, "registers")
-
-    @property
-    def types(self) -> tuple[Type, ...]:
-        """The function gives nothing back."""
-        return ()
-
-    def evaluate(self, machine: Any, arguments: tuple[Any, ...]) -> Any:
-        return machine.start_role(self, arguments)
-
-
-@op("gpu.join")
-class Join(Op):
-    """Wait for the roles that were started.
-
-    `gpu.join`
-    """
-
-    effects_ = Effects.WRITE | Effects.SYNC
-    predicable = False
-
-    def evaluate(self, machine: Any) -> Any:
-        return machine.join_roles(self)
-
-
 @op("gpu.check")
 class Check(Op):
     """End the kernel with an error where `condition` is false.
@@ -397,3 +358,12 @@ def _check_block(self: Any) -> None:
     held = self.buffer.type.pointee
     if held is not block.element:
         raise self.fail("TIR0101", f"the buffer holds {held}, not {block.element}", "buffer")
+
+
+def _check_axis(self: Any) -> None:
+    """A dimension of the block along which rows of one follow those of another."""
+    if not 0 <= self.axis < len(self.indices):
+        message = f"axis must be in 0 to {len(self.indices) - 1}"
+        raise self.fail("TIR0106", message, "axis")
+    if any(extent > 1 for extent in self.descriptor.type.block.shape[: self.axis]):
+        raise self.fail("TIR0106", "extents of dimensions before axis must be 1", "axis")

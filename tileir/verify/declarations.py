@@ -77,7 +77,7 @@ def _bad_alignment(alignment: int) -> bool:
     return alignment < 0 or alignment & (alignment - 1) != 0
 
 
-_POSITIVE = ("num_warps", "num_ctas", "num_stages", "max_registers", "split")
+_POSITIVE = ("num_warps", "num_ctas", "num_stages", "max_registers", "split", "multicast")
 
 
 def _check_settings(function: Function) -> Iterator[Diagnostic]:

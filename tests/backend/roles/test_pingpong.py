@@ -10,7 +10,7 @@ from tileir.backend.executor import SimtExecutor
 from tileir.backend.tuning.declared import compiler_space
 from tileir.builder import F16, F32
 from tileir.ir import Module
-from tileir.ops.hopper import Role
+from tileir.ops.roles import Role
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul
 

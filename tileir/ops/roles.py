@@ -1,0 +1,63 @@
+"""Roles of warps (sm_90): functions that some warps of a kernel run beside the others.
+
+They print and parse like any other op, and are outside the stability promise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.effects import Effects
+from tileir.field import INT, attribute, symbol, variadic
+from tileir.op import Op, op
+from tileir.signature import ANYTHING
+from tileir.types import Type
+from tileir.values import Operand
+
+
+@op("gpu.role")
+class Role(Op):
+    """Warps from `first` on, `warps` of them, run function `callee` with `arguments`; the others
+    go on at once. They have `registers` each, 0 for as many as the kernel's threads. The next
+    `gpu.join` waits for all roles. Only a kernel starts roles, and every warp of it is free then.
+
+    `gpu.role @f, %x {first = 4, warps = 4, registers = 232}`
+    """
+
+    callee: str = symbol()
+    arguments: tuple[Operand, ...] = variadic(ANYTHING)
+    first: int = attribute(INT, default=0)
+    warps: int = attribute(INT)
+    registers: int = attribute(INT, default=0)
+    effects_ = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE | Effects.TRAP
+    predicable = False
+
+    def verify(self) -> None:
+        if self.first < 0 or self.warps < 1:
+            raise self.fail("TIR0106", "first must be 0 or more and warps 1 or more", "warps")
+        allowed = self.registers in range(24, 257, 8) and not (self.first % 4 or self.warps % 4)
+        if self.registers and not allowed:
+            message = "registers must be a multiple of 8 in 24 to 256, for whole warpgroups"
+            raise self.fail("TIR0106", message, "registers")
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The function gives nothing back."""
+        return ()
+
+    def evaluate(self, machine: Any, arguments: tuple[Any, ...]) -> Any:
+        return machine.start_role(self, arguments)
+
+
+@op("gpu.join")
+class Join(Op):
+    """Wait for the roles that were started.
+
+    `gpu.join`
+    """
+
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.join_roles(self)
