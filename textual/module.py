@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, NoReturn
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError, TileirError
 from tileir.ir import VERSION, Function, Global, Linkage, Module, Visibility
 from tileir.textual.attributes import read_dict, read_string, symbol_name
@@ -61,18 +58,6 @@ def check_text(text: str, file: str) -> None:
         at = Location(file, line, start - text.rfind("\n", 0, start), written=False)
         message = f"the character U+{ord(wrong[0]):04X} is no text"
         raise ParseError(Diagnostic("TIR0021", message, at))
-
-
-@contextmanager
-def collector_paused() -> Generator[None]:
-    """Reading makes many objects and no garbage cycles worth a collection."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class ModuleReader:
@@ -324,7 +309,7 @@ def shifted(error: TileirError, lines: int) -> TileirError:
 
     def move(d: Diagnostic) -> Diagnostic:
         at = d.location
-        place = None if at is None else attrs.evolve(at, line=at.line + lines)
-        return attrs.evolve(d, location=place, notes=tuple(map(move, d.notes)))
+        place = None if at is None else records.evolve(at, line=at.line + lines)
+        return records.evolve(d, location=place, notes=tuple(map(move, d.notes)))
 
     return type(error)(*map(move, error.diagnostics))
