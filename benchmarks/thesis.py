@@ -218,12 +218,13 @@ def line(case: Case, schedules: dict[str, str], compiled: bool) -> dict[str, Any
     mine = {n: t for n, t in times.items() if n.startswith("tileir")}
     peers = {n: t for n, t in times.items() if not n.startswith("tileir") and n != BUILT}
     best, auto = min(mine.values(), default=float("nan")), mine.get("tileir auto", float("nan"))
+    peer = min(peers, key=lambda n: peers[n], default="none")
     return {
         "name": case.name, "sizes": case.sizes, "microseconds": times, "wrong": bad,
-        "schedules": schedules, "ratio": min(peers.values()) / best,
-        "ratio_auto": min(peers.values()) / auto, "auto_of_best": auto / best,
+        "schedules": schedules, "ratio": peers.get(peer, float("nan")) / best,
+        "ratio_auto": peers.get(peer, float("nan")) / auto, "auto_of_best": auto / best,
         "best": min(mine, key=lambda n: mine[n], default="none"),
-        "peer": min(peers, key=lambda n: peers[n]),
+        "peer": peer,
         **({"built_of_best": times[BUILT] / best} if BUILT in times else {}),
     }  # fmt: skip
 

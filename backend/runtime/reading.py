@@ -184,7 +184,7 @@ def _typed(typestr: str, size: int) -> str:
 def _dlpack(value: Any, name: str) -> Array:
     try:
         found = exported(value)
-    except (BufferError, RuntimeError, ValueError) as error:
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise refused(f"argument {name} does not give its memory away: {error}") from error
     if not found.on_gpu:
         raise refused(f"argument {name} is memory of the host (DLPack device {found.device_type})")

@@ -15,9 +15,10 @@ and the whole no less than the arrays take from memory, once. Rates are publishe
 of dense arithmetic; `_LAUNCH` and the latencies are fits: products of 2048x2048xK on one H200
 took 8 us and 10.3 us more per 1024 of K, of which 9.3 us are the peak rate's.
 
-The numbers rank candidates; as times they are rough: of 22 shapes of f16 products by warpgroups
-with up to 17 tile shapes each (benchmarks/products.py, one H200) the mean error is 12 %, and the
-favourite takes 1.02 times as long as the best on average, 1.17 times at most.
+The numbers rank candidates; as times they are rough: of 24 shapes of f16 products by warpgroups,
+each with both orders of the second factor and up to 41 tile shapes (benchmarks/products.py, one
+H200), the mean error is 15 %, and the favourite takes 1.02 times as long as the best on average,
+1.15 times at most.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ and of several."""
 _MAPPED = 1.2
 """How much more of the L2's bandwidth copies by tensor maps get than those of threads."""
 
-_MEETING, _REMOTE = 1.2e-6, 32.0
-"""Seconds in which blocks of a cluster meet, where they begin and where they exchange sums, and
-bytes that they send each other a cycle and processor; neither is fitted."""
+_MEETING, _REMOTE = 3e-6, 32.0
+"""Seconds in which blocks of a cluster meet, where they begin and where they exchange sums, a fit;
+and bytes that they send each other a cycle and processor."""
 
 _SPILL = 0.02
 """Part of the time that a word of registers beyond the limit adds per thread, and at most 4."""
