@@ -119,7 +119,7 @@ def _judged(
     """The tests for a change, as many as fit into the time for one, and how long they may take:
     three times what they need without a change, and 20 seconds."""
     if change.tests:
-        return change.tests, 120.0
+        return change.tests, options.seconds
     names: list[str] = []
     needed = 0.0
     for suite in chosen(change, judges(change.file, options.root), known):

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-import attrs
-
-
-@attrs.frozen
-class Bug:
-    """In `file`, `old` (which occurs once) is replaced by `new`; `name` says what breaks, `tests`
-    are those that should notice, the tests of the file's area where there are none."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...] = ()
-
+from tileir.testing.mutation.bug import Bug, planted
+from tileir.testing.mutation.bugs_of_roles import BUGS_OF_ROLES
 
 _FILES = ("tests/passes/test_files.py",)
 _LAWS = ("tests/passes/test_laws.py",)
@@ -25,12 +13,8 @@ _OPS = ("tests/ops/test_undef.py", "tests/ops/test_exhaustive.py")
 _INTERP = ("tests/interp/test_memory.py", "tests/interp/test_promises.py")
 
 
-def _in(file: str, tests: tuple[str, ...], *bugs: tuple[str, str, str]) -> tuple[Bug, ...]:
-    return tuple(Bug(name, file, old, new, tests) for name, old, new in bugs)
-
-
 _PASSES = (
-    *_in("tileir/passes/cse.py", _FILES,
+    *planted("tileir/passes/cse.py", _FILES,
         ("sub is taken to commute", "    if op.commutative:\n", "    if len(op.inputs) == 2:\n"),
         ("a load is reused over a store",
          "            key = (*key, self.state)\n", "            key = (*key, 0)\n"),
@@ -43,7 +27,7 @@ _PASSES = (
          "while self.added and False:"),
         ("attributes are no part of the key", "    key = op.key()\n", "    key = op.key()[:4]\n"),
     ),
-    *_in("tileir/passes/dce.py", _FILES,
+    *planted("tileir/passes/dce.py", _FILES,
         ("stores are dead", "(Effects.WRITE | Effects.SYNC |", "(Effects.SYNC |"),
         ("prints are dead", " | Effects.OUTSIDE).value", ").value"),
         ("volatile reads are dead", "Effects.WRITE | Effects.SYNC | ", "Effects.WRITE | "),
@@ -54,7 +38,7 @@ _PASSES = (
         ("arguments of parameters are not followed",
          "            marking.extend(passed.get(operand, ()))\n", "            pass\n"),
     ),
-    *_in("tileir/passes/licm.py", _FILES,
+    *planted("tileir/passes/licm.py", _FILES,
         ("what may trap moves from where it might not run",
          "        if label not in self.certain[loop.header]:\n            return False\n", ""),
         ("reads move over writes", "return writer is None", "return True"),
@@ -64,7 +48,7 @@ _PASSES = (
          "any(tree.dominates(b, end) for end in ends)"),
         ("the option is not looked at", "deep = self.max_depth and", "deep = False and"),
     ),
-    *_in("tileir/analysis/aliases.py", _FILES,
+    *planted("tileir/analysis/aliases.py", _FILES,
         ("two parameters never meet", "return first is not second and any(alone)",
          "return first is not second"),
         ("one parameter does not meet itself", "return first is not second and any(alone)",
@@ -75,7 +59,7 @@ _PASSES = (
          "(Effects.SYNC | Effects.OUTSIDE).value", "Effects.OUTSIDE.value"),
         ("memory is constant in functions too", "not function.kernel or opaque", "opaque"),
     ),
-    *_in("tileir/passes/ahead.py", _LOOPS,
+    *planted("tileir/passes/ahead.py", _LOOPS,
         ("loads run past the end", "        if valid is not None:\n", "        if False:\n"),
         ("the mask of a load is forgotten",
          "                mask = _where(mask, made.mask, ops)\n", "                pass\n"),
@@ -90,7 +74,7 @@ _PASSES = (
         ("a writing loop takes part",
          "if aliases(self.function).may_change(writer, op):", "if False:"),
     ),
-    *_in("tileir/passes/pipeline.py", _LOOPS,
+    *planted("tileir/passes/pipeline.py", _LOOPS,
         ("volatile loads run ahead", "isinstance(op, Load) and not op.volatile and",
          "isinstance(op, Load) and"),
         ("predicated loads run ahead",
@@ -98,7 +82,7 @@ _PASSES = (
         ("the loop's own number of stages is ignored",
          "wanted = stages if asked is None else asked", "wanted = stages"),
     ),
-    *_in("tileir/passes/lower_predicates.py", _FILES,
+    *planted("tileir/passes/lower_predicates.py", _FILES,
         ("arms of psi win in the wrong order",
          "            arms.reverse()\n", "            pass\n"),
         ("a divisor of lanes that do not count stays 0",
@@ -113,7 +97,7 @@ _PASSES = (
         ("claims are made where the predicate is false", "constant(mask.type, True)",
          "constant(mask.type, False)"),
     ),
-    *_in("tileir/passes/simplify_cfg.py", _FILES,
+    *planted("tileir/passes/simplify_cfg.py", _FILES,
         ("a constant condition takes the other way",
          "target = then if op.condition.bits else otherwise",
          "target = otherwise if op.condition.bits else then"),
@@ -126,13 +110,13 @@ _PASSES = (
          "if before and len(terminator"),
         ("loop options are threaded away", "op.stages is None and op.unroll is None", "True"),
     ),
-    *_in("tileir/passes/inline.py", _FILES,
+    *planted("tileir/passes/inline.py", _FILES,
         ("noinline is ignored", "callee.inline is not Inline.NEVER", "True"),
         ("predicated calls always run", "len(callee.blocks) == 1 and op.predicate is None",
          "len(callee.blocks) == 1"),
         ("combiners are dropped", 'if form in ("combiner", "symbol")', 'if form in ("symbol",)'),
     ),
-    *_in("tileir/passes/peephole.py", _FILES,
+    *planted("tileir/passes/peephole.py", _FILES,
         ("orders of transpositions compose the wrong way round",
          "tuple(inner.order[d] for d in op.order)", "tuple(op.order[d] for d in inner.order)"),
         ("movers that move differently sink", "first.attributes == second.attributes", "True"),
@@ -141,7 +125,7 @@ _PASSES = (
          "load.mask is not select.inputs[0] or", "False or"),
         ("extent 2 counts as 1", "[op.axis] != 1", "[op.axis] > 2"),
     ),
-    *_in("tileir/passes/diagonal.py", _FILES,
+    *planted("tileir/passes/diagonal.py", _FILES,
         ("counters with other starts are a diagonal", "and first[1] == second[1]", ""),
         ("any comparison makes a diagonal", 'not in (("eq", 0), ("ne", 1))', "not in ()"),
         ("what stands beside counts for nothing",
@@ -152,7 +136,7 @@ _PASSES = (
 )  # fmt: skip
 
 _ALGEBRA = (
-    *_in("tileir/passes/laws/integers.py", _LAWS,
+    *planted("tileir/passes/laws/integers.py", _LAWS,
         ("x - (x - y) is -y", "sub(x, sub(x, y)) = y", "sub(x, sub(x, y)) = neg(y)"),
         ("shifts add up over the width",
          "bits(bound[\"D\"]) < width", "bits(bound[\"D\"]) <= width"),
@@ -167,7 +151,7 @@ _ALGEBRA = (
          "sext(zext(x)) = zext(x)", "zext(sext(x)) = sext(x)"),
         ("min of 0 and x is x", "umin(x, 0) = 0", "umin(x, 0) = x"),
     ),
-    *_in("tileir/passes/laws/floats.py", _LAWS,
+    *planted("tileir/passes/laws/floats.py", _LAWS,
         ("x + 0 is x", 'Law("fadd(x, -0.0) = x")', 'Law("fadd(x, 0.0) = x")'),
         ("0 - x is -x", 'Law("fsub(-0.0, x) = fneg(x)")', 'Law("fsub(0.0, x) = fneg(x)")'),
         ("any divisor has a reciprocal", "abs(math.frexp(number)[0]) != 0.5", "False"),
@@ -178,7 +162,7 @@ _ALGEBRA = (
 )  # fmt: skip
 
 _CORE = (
-    *_in("tileir/verify/structure.py", _VERIFY,
+    *planted("tileir/verify/structure.py", _VERIFY,
         ("a block may end in any op",
          "if not block.ops or not block.ops[-1].is_terminator:", "if not block.ops:"),
         ("edges may pass too few arguments",
@@ -187,14 +171,14 @@ _CORE = (
         ("two edges may disagree", "if twin.arguments != edge.arguments:", "if False:"),
         ("returns may be short", "if len(found) != len(function.results):", "if False:"),
     ),
-    *_in("tileir/machine/integers.py", _OPS,
+    *planted("tileir/machine/integers.py", _OPS,
         ("true of i1 is 1", "return -data.view(np.int8) if", "return data.view(np.int8) if"),
         ("sums at the edge of nsw are undefined",
          "(exact < low) | (exact > high)", "(exact <= low) | (exact > high)"),
         ("nuw is nsw",
          '(unsigned, 0, (1 << bits) - 1, "nuw")', '(signed, 0, (1 << bits) - 1, "nuw")'),
     ),
-    *_in("tileir/interp/memory.py", _INTERP,
+    *planted("tileir/interp/memory.py", _INTERP,
         ("one element past the end is inside",
          "if int(np.maximum.reduce(offsets, axis=None)) >= len(view):",
          "if int(np.maximum.reduce(offsets, axis=None)) > len(view):"),
@@ -202,14 +186,14 @@ _CORE = (
          "denied = region.denied_write if write else region.denied_read",
          "denied = region.denied_read"),
     ),
-    *_in("tileir/passes/fold.py", _FILES,
+    *planted("tileir/passes/fold.py", _FILES,
         ("what traps is folded away",
          "    except (InterpretError, NotImplementedError):\n        return None",
          "    except (InterpretError, NotImplementedError):\n        answer = _arguments(op)[0]"),
         ("the first element stands for all",
          "    if (defined != defined[0]).any():\n        return None\n", ""),
     ),
-    *_in("tileir/rewrite.py", _FILES,
+    *planted("tileir/rewrite.py", _FILES,
         ("uses keep reading what was replaced", "op = old.remap(env) if env else old", "op = old"),
     ),
 )  # fmt: skip
@@ -220,7 +204,7 @@ _SYNC = (
     "tests/backend/test_sync.py",
 )
 _BARRIERS = (
-    *_in("backend/memory/hazards.py", _SYNC,
+    *planted("backend/memory/hazards.py", _SYNC,
         ("no barrier before overwriting shared bytes",
          "mine[0] < other[1] and other[0] < mine[1]", "False"),
         ("what is stored is forgotten at once",
@@ -236,7 +220,7 @@ _BARRIERS = (
         ("a warp that met has met all", "if entry.met and known is Scope.WARP", "if entry.met"),
         ("releases come at once", "if releases(op) and since", "if False and since"),
     ),
-    *_in("backend/memory/meeting.py", _SYNC,
+    *planted("backend/memory/meeting.py", _SYNC,
         ("who shares a warp shares a thread", "if (low == high).all():",
          "if (low // LANES == high // LANES).all():"),
         ("distances do not count", "return a_high <= b_low or b_high <= a_low", "return True"),
@@ -244,4 +228,4 @@ _BARRIERS = (
     ),
 )  # fmt: skip
 
-BUGS: tuple[Bug, ...] = (*_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS)
+BUGS: tuple[Bug, ...] = (*_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS, *BUGS_OF_ROLES)

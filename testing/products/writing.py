@@ -18,6 +18,8 @@ LEAD = 64
 ROOM = 24 * 1024
 """Elements of a matrix's buffer."""
 _CLAMP = 4
+_FURTHER = 8
+"""Rows that a store may write behind the last one of the factors."""
 FAMILIES, _CHAIN, _TILES = 6, 3, 5
 """Kinds of kernels, the one whose first product is a factor of the second, and the one whose
 instances write several tiles."""
@@ -124,7 +126,9 @@ def axes(
     lead: Any = w[inner] if how < 2 else w[f"ld{name}"] if how < 5 else LEAD
     one = (1, None, None, w["one"])[traits["promises"][2] % 4]
     wraps = [name != "z" and traits["wrap"][d] % 4 == 2 for d in range(2)]
-    r = Axis(w[first[0]], first[1], lead if upright else one, name == "x" and wraps[0])
+    further = name == "z" and upright and w.traits["output"][1] % 6 == 5
+    end = w[first[0]] + _FURTHER if further else w[first[0]]
+    r = Axis(end, first[1], lead if upright else one, name == "x" and wraps[0])
     c = Axis(w[second[0]], second[1], one if upright else lead, name == "y" and wraps[1])
     if name in "xy" and traits["made"]["xy".index(name)] % 6 in (3, 4):
         r, c = (
