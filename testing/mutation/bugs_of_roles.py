@@ -26,8 +26,6 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
          "return (right - left - one,)", "return (right - left,)"),
         ("the host's part of an address is lost",
          "return Description(address.base, host,", "return Description(address.base, NOTHING,"),
-        ("distances that differ are one",
-         "step = gcd(*moving.values())", "step = max(moving.values())"),
     ),
     *planted("backend/roles/persist.py", _judges("persist"),
         ("a round goes back one instance too far",

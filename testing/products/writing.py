@@ -96,8 +96,10 @@ def source(w: Writing, name: str, rows: Axis, columns: Axis) -> Source:
         how = POINTERS
     if traits["grid"][0] % 4 == 1 and not (place in (0, 1) and given(traits, name)):
         base = base + w["batch"] * (ROOM // 2)
-    if how != DESCRIPTOR and name == "x" and traits["shift"][0] % 6 == 3:
+    if how != DESCRIPTOR and name == "x" and traits["shift"][0] % 6 in (1, 2, 3):
         base = base + 1024
+    if how != DESCRIPTOR and name == "x" and traits["shift"][1] % 4 == 3:
+        base = base + w.b.program_id(axis=0) * 24
     if how == DESCRIPTOR and not given(traits, name):
         base = _made(w, base, rows, columns)
     masked = 0 if place < 0 else traits["masks"][place]
