@@ -82,6 +82,14 @@ _FAVOURED: Mapping[str, tuple[tuple[str, Digits], ...]] = {
         ("output", (0, 0, 0)),
         ("choice", (0, 0, 0)),
     ),
+    "overlap": (
+        ("family", (0, 0, 0)),
+        ("element", (0, 0, 0)),
+        ("prologue", (0, 0, 0)),
+        ("made", (0, 0, 0)),
+        ("choice", (0, 0, 0)),
+        ("begin", (0, 0, 0)),
+    ),
     "delay": (
         ("family", (3, 1, 1)),
         ("element", (0, 0, 0)),
