@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tileir.testing.mutation.bug import Bug, planted
 
+_FILES = ("tests/passes/test_files.py",)
 _PROGRAMS = "tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{}]"
 
 
@@ -68,13 +69,10 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
     ),
     *planted("backend/roles/overlap.py", _judges("overlap", "roles-simt"),
         ("the slot of this round is given back",
-         "arrival.evolve(index=value, held=begun)", "arrival.evolve(held=begun)"),
+         "arrival.evolve(index=late[arrival], held=begun)", "arrival.evolve(held=begun)"),
         ("the last slots are kept", "(whole, *arrivals, Branch(", "(whole, Branch("),
         ("the first round gives back a slot",
          "first = (constant(I1, 0),", "first = (constant(I1, 1),"),
-        ("registers are filled while a product reads them",
-         "place = _before if isinstance(chain.product.a.type, Tile) else _behind",
-         "place = _behind"),
     ),
     *planted("backend/roles/delaying.py", _judges("delay", "roles-simt"),
         ("a product is waited for with the one before",
@@ -90,12 +88,14 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
          "if isinstance(op, MBarrierArrive) and not self._behind(op.operands):",
          "if isinstance(op, MBarrierArrive):"),
     ),
+    *planted("backend/roles/early.py", _FILES,
+        ("loads pass stores", "changing = (Effects.WRITE |", "changing = (Effects.OUTSIDE |"),
+    ),
     *planted("backend/roles/early.py", _judges("early-loads"),
         ("a round that does not come is loaded",
          "mask = self.mask(op, env, valid, ops)", "mask = self.mask(op, env, None, ops)"),
-        ("loads pass stores", "changing = (Effects.WRITE |", "changing = (Effects.OUTSIDE |"),
     ),
-    *planted("backend/roles/own_rows.py", _judges("own-rows"),
+    *planted("backend/roles/own_rows.py", ("tests/backend/roles/test_own_rows.py", *_FILES),
         ("warpgroups own what others wrote",
          "return bool((at[:, 0] // rows % groups == threads // (LANES * WARPS)).all())",
          "return True"),

@@ -13,10 +13,11 @@ from tileir.interp import interpret
 from tileir.ir import Module
 from tileir.passmanager import run as optimise
 from tileir.testing.executors import Found, interpreter, violation
+from tileir.testing.products.traits import ALL
 from tileir.testing.program import Program
 from tileir.types import Descriptor
 
-SIMT = "roles-simt"
+SIMT = ALL
 """The whole backend, on the machine of threads."""
 _FRONT = ("cse", "licm", "uniform-steps", "unwrap", "descriptors")
 _LATER = ("late-waits", "early-loads")

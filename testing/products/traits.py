@@ -20,6 +20,8 @@ NAMES = (
     "promises",
 )  # fmt: skip
 """What a statement can be about; testing/products/kernels.py says what the digits choose."""
+ALL = "roles-simt"
+"""All passes together, on the machine of threads."""
 DIGITS = 48
 """Digits are 0 to 47: every choice of 2, 3, 4, 6, 8, 12 or 16 things is as likely as another."""
 
@@ -80,6 +82,14 @@ _FAVOURED: Mapping[str, tuple[tuple[str, Digits], ...]] = {
         ("output", (0, 0, 0)),
         ("choice", (0, 0, 0)),
     ),
+    "overlap": (
+        ("family", (0, 0, 0)),
+        ("element", (0, 0, 0)),
+        ("prologue", (0, 0, 0)),
+        ("made", (0, 0, 0)),
+        ("choice", (0, 0, 0)),
+        ("begin", (0, 0, 0)),
+    ),
     "delay": (
         ("family", (3, 1, 1)),
         ("element", (0, 0, 0)),
@@ -99,8 +109,13 @@ def drawn(seed: int, name: str = "") -> list[Statement]:
     kinds = [kind for kind in range(len(NAMES)) if chance.random() < share]
     found = {NAMES[kind]: _digits(chance) for kind in kinds}
     if chance.random() < 0.8:
-        found.update(_FAVOURED.get(name, ()))
+        found.update(_favoured(name, chance))
     return [(NAMES.index(trait), *digits) for trait, digits in found.items()]
+
+
+def _favoured(name: str, chance: random.Random) -> tuple[tuple[str, Digits], ...]:
+    """What a pass has work in; for all passes together, what one of them has."""
+    return _FAVOURED[chance.choice(sorted(_FAVOURED))] if name == ALL else _FAVOURED.get(name, ())
 
 
 def _digits(chance: random.Random) -> Digits:
