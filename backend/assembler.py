@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.ptxas import assembled_by, ptxas
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
@@ -24,7 +23,7 @@ _PTX_INPUT = 2
 """NVJITLINK_INPUT_PTX (nvJitLink API, nvJitLinkInputType)."""
 
 
-@attrs.frozen
+@records.frozen
 class Assembled:
     """Machine code, and what it needs per thread (`registers`, spilled bytes) and per block
     (`shared` bytes, static)."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.backend.collector import collector_paused
 from tileir.backend.compiled import STAGES, Compiled
 from tileir.backend.concerned import (
@@ -77,7 +76,7 @@ def _compiled(module: Module, machine: Target, options: Options, kernel: str | N
     )
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Staged:
     """A kernel before code is written: the module after every stage, the plan of its shared
     memory, and the warps of a block."""
@@ -116,7 +115,7 @@ def _through_stages(
 ) -> Staged:
     notes = list(started.remarks)
     if started.made:
-        options = attrs.evolve(options, num_warps=None)
+        options = records.evolve(options, num_warps=None)
     prepared = prepare(started.module, name)
     check_permitted(prepared.functions[name], options.permit)
     crew = Crew.of(prepared, prepared.functions[name])
@@ -168,7 +167,7 @@ def _started(module: Module, name: str, machine: Target, options: Options, room:
     said = module.functions[name].attributes
     split = cast(int, options.split or said.get("split", 1))
     multicast = cast(int, options.multicast or said.get("multicast", 1))
-    return with_roles(module, name, attrs.evolve(wanted, split=split, multicast=multicast))
+    return with_roles(module, name, records.evolve(wanted, split=split, multicast=multicast))
 
 
 def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import attrs
-
+from tileir import records
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
@@ -28,7 +27,7 @@ STAGES = (
 """The stages at which a compiled module can be looked at."""
 
 
-@attrs.frozen(slots=False, eq=False)
+@records.frozen(slots=False, eq=False)
 class Compiled:
     """A kernel, compiled: LLVM IR as generated and `optimized`, PTX, and on demand the cubin.
 
@@ -44,7 +43,7 @@ class Compiled:
     """What passes remarked as they ran."""
     limited: bool = False
     """Whether the limit of registers was chosen here, and goes where it would spill."""
-    options: Options = attrs.field(factory=Options)
+    options: Options = records.field(factory=Options)
     code: Assembled | None = None
     """Machine code, where it was made before."""
     remarked: tuple[Diagnostic, ...] | None = None
@@ -73,7 +72,7 @@ class Compiled:
             return None
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
-        options = attrs.evolve(self.options, roles=False)
+        options = records.evolve(self.options, roles=False)
         return compile(source, self.plan.target, options, self.plan.kernel)
 
     def suited(self, units: tuple[int, ...]) -> Compiled | None:
@@ -94,7 +93,7 @@ class Compiled:
             return None
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
-        options = attrs.evolve(self.options, unmapped=units)
+        options = records.evolve(self.options, unmapped=units)
         found = compile(source, self.plan.target, options, self.plan.kernel)
         return None if found.host is None else found
 
@@ -105,7 +104,7 @@ class Compiled:
             source = self.stages["input"]
             from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
-            options = attrs.evolve(self.options, split=ranks)
+            options = records.evolve(self.options, split=ranks)
             found = compile(source, self.plan.target, options, self.plan.kernel)
             self._divided[ranks] = found if found.plan.cluster[0] == ranks else None
         return self._divided[ranks]
@@ -152,6 +151,6 @@ class Compiled:
     def metadata(self) -> Metadata:
         """The plan, with what a thread uses as assembled. Raises `CompileError` as `cubin`."""
         found = self.assembled
-        return attrs.evolve(
+        return records.evolve(
             self.plan, registers=found.registers, spills=found.spills, stack=found.stack
         )

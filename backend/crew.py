@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.backend.concerned import own_rows
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
@@ -25,7 +24,7 @@ _LINE = 1024
 """Bytes that the room of a role begins at a multiple of: what any buffer asks for."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Crew:
     """Functions that a kernel starts as roles, by name, and the warps of each."""
 
@@ -73,7 +72,7 @@ class Crew:
             raise CompileError(Diagnostic("TIR0708", message, kernel.location))
         if end > Plan.of(placed).size:
             placed = placed.evolve(attributes={**placed.attributes, "shared": end})
-        return placed, attrs.evolve(self, functions=made)
+        return placed, records.evolve(self, functions=made)
 
     def synchronised(self) -> Crew:
         """Barriers where warps of one role have to meet."""
@@ -94,7 +93,7 @@ class Crew:
 
     def _each(self, change: Any) -> Crew:
         made = {name: change(f, self.warps[name]) for name, f in self.functions.items()}
-        return attrs.evolve(self, functions=made)
+        return records.evolve(self, functions=made)
 
 
 def _laid_out(function: Function, warps: int) -> Function:
@@ -105,7 +104,7 @@ def _laid_out(function: Function, warps: int) -> Function:
 def _moved(function: Function, first: int, end: int) -> Function:
     """`function` with its rooms from byte `first` on."""
     blocks = {
-        label: attrs.evolve(block, ops=tuple(_with_room(op, first) for op in block.ops))
+        label: records.evolve(block, ops=tuple(_with_room(op, first) for op in block.ops))
         for label, block in function.blocks.items()
     }
     made = function.with_blocks(blocks)

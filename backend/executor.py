@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.compile import Compiled, Options, Staged, staged
 from tileir.backend.driver.device import driver
 from tileir.backend.driver.gpu import gpu, gpu_target
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tileir.backend.tma.plan import HostPlan
 
 
-@attrs.frozen
+@records.frozen
 class GpuExecutor:
     """The GPU, as the executor `gpu`."""
 
@@ -114,7 +114,7 @@ def _measures(array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], tuple[int, 
     return array.shape, tuple(s // array.itemsize for s in array.strides)
 
 
-@attrs.frozen
+@records.frozen
 class SimtExecutor:
     """All threads of a block in numpy, as the executor `simt`: the lowering, without a GPU."""
 
@@ -226,7 +226,7 @@ def ordered(module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str,
     return [arguments[name] for name in names]
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Copy:
     """The memory of an array of the host, on the GPU at `address`."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.field import FieldKind
 from tileir.layout import Vector
 from tileir.op import Op
@@ -14,15 +13,15 @@ from tileir.types import Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
-@attrs.define
+@records.define
 class Lanes:
     """Makes the scalar ops for elements of tiles that ops in `definitions` compute. `ops` is what
     was made, in order; `leaves` are the scalars it starts from."""
 
     definitions: Mapping[Value, Op]
-    ops: list[Op] = attrs.field(factory=list)
-    leaves: list[Value] = attrs.field(factory=list)
-    _known: dict[tuple[Operand, Vector], Operand | None] = attrs.field(factory=dict)
+    ops: list[Op] = records.field(factory=list)
+    leaves: list[Value] = records.field(factory=list)
+    _known: dict[tuple[Operand, Vector], Operand | None] = records.field(factory=dict)
 
     def at(self, operand: Operand, index: Vector) -> Operand | None:
         """The element of `operand` at `index`; None where it takes more than arithmetic. A scalar
@@ -66,7 +65,7 @@ class Lanes:
                 changes[field.name] = element_of(old)
             elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS):
                 return None
-        made = attrs.evolve(op, **changes, results=())
+        made = records.evolve(op, **changes, results=())
         self.ops.append(made)
         return made.results[op.results.index(operand)]
 

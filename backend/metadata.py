@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.analysis.effects import effects
 from tileir.backend.llvm.text import kernel_name
@@ -19,7 +18,7 @@ from tileir.types import F4E2M1, I4, Descriptor, Pointer
 _HOST = re.compile(r"host\.([a-z_]+)(\d+)")
 
 
-@attrs.frozen
+@records.frozen
 class Argument:
     """A parameter of the kernel.
 
@@ -46,7 +45,7 @@ class Argument:
         return ("i8*", *("i64",) * (2 * rank))
 
 
-@attrs.frozen
+@records.frozen
 class HostStep:
     """Something that the host does before the launch: `kind` says what ("guard", "tensor_map",
     ...), `value` how. In text it is the module's metadata `host.guard0 = ...`."""
@@ -55,7 +54,7 @@ class HostStep:
     value: AttributeValue
 
 
-@attrs.frozen
+@records.frozen
 class Metadata:
     """The kernel's name, the target, warps per block, bytes of shared memory per block (`dynamic`
     where they are asked for at launch) and the parameters.
@@ -104,7 +103,7 @@ class Metadata:
 
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold, in the order of the fields."""
-        return attrs.asdict(self)
+        return records.asdict(self)
 
     @staticmethod
     def from_json(found: Mapping[str, Any]) -> Metadata:
@@ -152,7 +151,7 @@ def arguments_of(function: Function, prepared: Function) -> tuple[Argument, ...]
         )  # fmt: skip
         if isinstance(kind, (Pointer, Descriptor)):
             seen = found.of(values[0]) | found.elsewhere
-            plain = attrs.evolve(
+            plain = records.evolve(
                 plain, reads=seen.read, writes=seen.written, atomics=seen.atomic,
                 escapes=seen.escapes,
             )  # fmt: skip

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.errors import CompileError, Diagnostic
 
 
-@attrs.frozen
+@records.frozen
 class Options:
     """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
     to 3. `stages`: slots of the buffers of a pipelined loop that does not say itself, 1 for no
@@ -63,7 +62,7 @@ class Options:
         """Options from a mapping too. Raises `CompileError` (TIR0716) for one that there is not."""
         if isinstance(given, Options):
             return given
-        known = {field.name for field in attrs.fields(Options)}
+        known = {field.name for field in records.fields(Options)}
         for name in given or ():
             if name not in known:
                 message = f"no option {name}; there are {', '.join(sorted(known))}"
@@ -72,7 +71,7 @@ class Options:
 
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold."""
-        return attrs.asdict(self)
+        return records.asdict(self)
 
 
 def _hashable(value: Any) -> Any:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.backend.target import Target, target as target_named
 from tileir.types import (
     BF16,
@@ -45,7 +44,7 @@ class How(Enum):
     NONE = "no"
 
 
-@attrs.frozen
+@records.frozen
 class Support:
     """How an op on a type runs on a target, and by what where it has no instruction."""
 
@@ -56,16 +55,16 @@ class Support:
         return self.how is not How.NONE
 
 
-@attrs.frozen
+@records.frozen
 class Limit:
     """Ops on elements that have an instruction only where `native` says so of a target."""
 
     ops: frozenset[str]
     elements: frozenset[Element]
     by: str
-    native: Ask = attrs.field(default=lambda _: False)
+    native: Ask = records.field(default=lambda _: False)
     how: How = How.EMULATED
-    attributes: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    attributes: Mapping[str, frozenset[str]] = records.field(factory=dict)
     """Values of attributes that it is about; others are not limited."""
 
 

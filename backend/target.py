@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import attrs
-
+from tileir import records
 from tileir.errors import CompileError, Diagnostic
 from tileir.types import BF16, F16, F32, Element
 
 
-@attrs.frozen
+@records.frozen
 class Target:
     """One GPU architecture: what it can do, and the PTX version its code is written in.
 
@@ -90,19 +89,19 @@ TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
         _AMPERE,
-        attrs.evolve(
+        records.evolve(
             _AMPERE, name="sm_86", shared_bytes=101376, shared_per_processor=102400,
             threads_per_processor=1536, blocks_per_processor=16,
         ),
-        attrs.evolve(
+        records.evolve(
             _AMPERE, name="sm_89", ptx=81, shared_bytes=101376, shared_per_processor=102400,
             threads_per_processor=1536, blocks_per_processor=24, f8_conversion=True,
             mma=_HOPPER.mma,
         ),
         _HOPPER,
-        attrs.evolve(_HOPPER, name="sm_90a", ptx=84, wgmma=True),
-        attrs.evolve(_HOPPER, name="sm_100", ptx=86),
-        attrs.evolve(
+        records.evolve(_HOPPER, name="sm_90a", ptx=84, wgmma=True),
+        records.evolve(_HOPPER, name="sm_100", ptx=86),
+        records.evolve(
             _HOPPER, name="sm_120", ptx=87, shared_bytes=101376, shared_per_processor=102400,
             threads_per_processor=1536, blocks_per_processor=24,
         ),

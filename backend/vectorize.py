@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.alignment import Alignment
 from tileir.analysis.ranges import Ranges, ranges
 from tileir.analysis.uses import definitions, uses
@@ -93,7 +92,7 @@ def vectorize(function: Function, *, threads: int = 0) -> Outcome:
     return Outcome(function.with_blocks(blocks), tuple(work.remarks), {"stretches": work.count})
 
 
-@attrs.frozen
+@records.frozen
 class _Stretch:
     """Ops `start` to `stop` of a block, the ops that find out whether the tile is whole, and the
     masks that then hold everywhere."""
@@ -105,22 +104,22 @@ class _Stretch:
     masks: frozenset[Operand]
 
 
-@attrs.define
+@records.define
 class _Vectorizer:
     """One run over a function."""
 
     function: Function
     threads: int
     count: int = 0
-    remarks: list[Diagnostic] = attrs.field(factory=list)
-    contiguity: Contiguity = attrs.field(init=False)
-    made: Mapping[Value, Op] = attrs.field(init=False)
-    bounds: Ranges = attrs.field(init=False)
-    labels: set[str] = attrs.field(init=False)
-    reduced: set[tuple[int, ...]] = attrs.field(init=False)
+    remarks: list[Diagnostic] = records.field(factory=list)
+    contiguity: Contiguity = records.field(init=False)
+    made: Mapping[Value, Op] = records.field(init=False)
+    bounds: Ranges = records.field(init=False)
+    labels: set[str] = records.field(init=False)
+    reduced: set[tuple[int, ...]] = records.field(init=False)
     """Shapes of tiles that are reduced, which fewer threads may hold."""
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self.contiguity = Contiguity.of(self.function)
         self.made, self.bounds = definitions(self.function), ranges(self.function)
         self.labels = set(self.function.blocks)
@@ -141,7 +140,7 @@ class _Vectorizer:
                 yield label, Block(label, parameters, (*head, *found.test, test))
                 yield from paths
                 label, parameters, done = rest, following.parameters, found.stop
-        yield label, attrs.evolve(block, label=label, parameters=parameters, ops=block.ops[done:])
+        yield label, records.evolve(block, label=label, parameters=parameters, ops=block.ops[done:])
 
     def _gains(self, op: Op) -> bool:
         """Whether an access would be wider without its mask."""

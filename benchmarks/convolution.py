@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import torch
 
 import tileir.backend
+from tileir import records
 from tileir.backend.driver.launch import Kernel
 from tileir.textual import parse
 
@@ -29,7 +29,7 @@ BLOCK = (16, 32)
 LAUNCHES = 30
 
 
-@attrs.frozen
+@records.frozen
 class Shape:
     """What a kernel of the folder computes."""
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.cpu.compile import compile as compile_kernel
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.ir import Module
@@ -31,7 +31,7 @@ from tileir.ir import Module
 Array = np.ndarray[Any, Any]
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Task:
     """A kernel and what it is beside: `ours` and `theirs` fill the output and return it."""
 

@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import memory_kernels as ours
 import memory_peers as peers
 import torch
@@ -34,6 +33,7 @@ import triton
 
 import tileir
 import tileir.backend
+from tileir import records
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
 from tileir.builder import BF16, F32
@@ -48,7 +48,7 @@ SOFTMAXES = ((583, 931), (1823, 781), (4096, 1024), (16384, 512), (2048, 32768),
 ELEMENTS = {torch.float32: F32, torch.bfloat16: BF16}
 
 
-@attrs.frozen
+@records.frozen
 class Config:
     """How one instance of ours works: `size` rows or elements, `warps` per instance, at most
     `registers` a thread; rows read and written with `policy`, and where `width` is not 0 by loops
@@ -66,7 +66,7 @@ class Config:
         return f"{self.size} w{self.warps}{limit}{policy}{f' in {self.width}' * bool(self.width)}"
 
 
-@attrs.frozen
+@records.frozen
 class Row:
     """One line of the table. `ours` gives the module and grid of a configuration, `triton` calls
     that fill the output given (output, inputs), `plain` is torch on inputs."""

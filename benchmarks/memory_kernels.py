@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder import F32, Builder, arg, pointer
 from tileir.ir import Module
 
@@ -80,7 +79,7 @@ def dyt(rows: int, columns: int, block: int, width: int) -> Module:
 # Row by row --------------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@records.frozen
 class Policy:
     """Which of the lines that rows come from and go to the caches give up first: `normal`, `first`
     for what nobody needs again, `last`."""
@@ -92,7 +91,7 @@ class Policy:
 USUAL = Policy()
 
 
-@attrs.frozen
+@records.frozen
 class Rows:
     """The rows of one program instance: `place` of their elements, `column` numbers, `row`
     numbers, `mask` where the last rows are missing."""

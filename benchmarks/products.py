@@ -26,10 +26,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import attrs
 import torch
 
 import tileir.backend
+from tileir import records
 from tileir.backend import Options
 from tileir.backend.compile import staged
 from tileir.backend.driver.launch import Kernel
@@ -142,7 +142,7 @@ def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile,
 
     def one(tile: Tile) -> Any:
         module = program(problem, tile)
-        options = attrs.evolve(options_of(tile), watch_waits=watch)
+        options = records.evolve(options_of(tile), watch_waits=watch)
         begun = time.perf_counter()
         try:
             found = tileir.backend.compile(module, "sm_90a", options)

@@ -6,16 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import attrs
 import torch
 import torch.nn.functional as nn
+
+from tileir import records
 
 HALF, SINGLE = torch.float16, torch.float32
 DEVICE = "cuda"
 """Where inputs are made: `meta` for their shapes alone."""
 
 
-@attrs.frozen
+@records.frozen
 class Case:
     """One line: `inputs` make tensors, then numbers; `schedule` is by hand, '' for none."""
 

@@ -28,10 +28,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import attrs
 import products
 import torch
 
+from tileir import records
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
 from tileir.backend.runtime.cache import Cache
@@ -47,17 +47,17 @@ GROUPS = {
 Call: TypeAlias = Callable[..., Any]
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Variant:
     """One of our kernels: its module, grid, what it is launched with of a case's data, options."""
 
     module: Callable[[], Module]
     grid: tuple[int, ...]
     arguments: Callable[..., list[Any]]
-    options: dict[str, Any] = attrs.Factory(dict)
+    options: dict[str, Any] = records.field(factory=dict)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Case:
     """One line: `data()` are fresh random inputs, the output last; `expected` the output of them,
     up to `off` of its largest number. `peers` are functions of the data; `wanted` the ratio asked

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.builder.mistakes import mistake
 from tileir.builder.wrapped import Wrapped
 from tileir.field import READING, SEVERAL, Field, FieldKind
@@ -29,14 +28,14 @@ TYPES = (Scalar, Pointer, Tile, Descriptor, Opaque)
 """The classes of types an argument may have."""
 
 
-@attrs.frozen
+@records.frozen
 class Number:
     """A Python number whose type is to be found."""
 
     number: int | float | bool
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Plan:
     """How calls of one builder method become ops of `kind`."""
 
@@ -93,7 +92,7 @@ class Plan:
                 raise self.misuse(f"is given {name} twice")
             given[field.name] = argument
         for field in self.kind.schema:
-            if field.name not in given and field.default is attrs.NOTHING:
+            if field.name not in given and field.default is records.NOTHING:
                 raise self.misuse(f"needs {keyword_of(field)}")
         return given
 
@@ -141,7 +140,9 @@ def plan_of(kind: type[Op]) -> Plan:
     its fields, everything also by keyword."""
     positional = tuple(f for f in kind.schema if f.kind is not FieldKind.ATTRIBUTE)
     simple = all(f.kind is FieldKind.OPERAND for f in positional)
-    required = any(f.default is attrs.NOTHING for f in kind.schema if f.kind is FieldKind.ATTRIBUTE)
+    required = any(
+        f.default is records.NOTHING for f in kind.schema if f.kind is FieldKind.ATTRIBUTE
+    )
     return Plan(
         kind,
         positional,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
+from tileir import records
 from tileir.builder.mistakes import mistake
 from tileir.builder.promotion import convert, operand_of
 from tileir.builder.ssa import OpenBlock
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from tileir.builder.expr import Expr
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class BlockRef:
     """A block of the function being built; calling it with arguments makes a branch target."""
 
@@ -31,7 +30,7 @@ class BlockRef:
         return Target(self, arguments)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Target:
     """Where a branch goes: a block, and one argument per parameter."""
 

@@ -6,8 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.builder.arguments import Plan, plan_of
 from tileir.builder.expr import Expr
 from tileir.builder.functions import Argument, OpenFunction, parameters_of
@@ -177,7 +176,7 @@ class Core:
         self.claim(header.name)
         place = self.here()
         made = parameters_of(parameters, place)
-        function = OpenFunction(attrs.evolve(header, parameters=made, location=place))
+        function = OpenFunction(records.evolve(header, parameters=made, location=place))
         before = self.insertion
         self._open.append(function)
         entry = function.new_block("entry")

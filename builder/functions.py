@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
+from tileir import records
 from tileir.builder.arguments import TYPES
 from tileir.builder.mistakes import mistake
 from tileir.builder.ssa import Edge, Ending, Graph, OpenBlock, reachable
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
     from tileir.builder.control import If
 
 
-@attrs.frozen
+@records.frozen
 class Argument:
     """Type of a parameter, and what the caller promises about it."""
 
     type: Type
-    attributes: ParameterAttributes = attrs.field(factory=ParameterAttributes)
+    attributes: ParameterAttributes = records.field(factory=ParameterAttributes)
 
 
 def arg(
@@ -43,7 +42,7 @@ def arg(
     return Argument(type, promises)
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Loop:
     """A loop around the insertion point: where `break_` and `continue_` go."""
 
@@ -51,19 +50,19 @@ class Loop:
     again: OpenBlock | None
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class OpenFunction:
     """A function under construction."""
 
     header: Function
-    graph: Graph = attrs.Factory(Graph)
+    graph: Graph = records.field(factory=Graph)
     block: OpenBlock | None = None
-    loops: list[Loop] = attrs.field(factory=list[Loop])
+    loops: list[Loop] = records.field(factory=list[Loop])
     pending: If | None = None
     """An `if_` that an `else_` may still follow."""
     abandoned: bool = False
     """Whether an exception left one of its loops or branches half built."""
-    _labels: dict[str, int] = attrs.field(factory=dict[str, int])
+    _labels: dict[str, int] = records.field(factory=dict[str, int])
 
     def new_block(self, stem: str, parameters: tuple[Value, ...] = ()) -> OpenBlock:
         """A block labelled `stem`, with a number where that is taken."""

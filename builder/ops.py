@@ -15,8 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.builder.arguments import Plan, plan_of
 from tileir.builder.expr import Expr
 from tileir.builder.mistakes import blamed, mistake
@@ -125,7 +124,7 @@ def signature(plan: Plan) -> inspect.Signature:
         is_attribute = field.kind is FieldKind.ATTRIBUTE
         ahead = ahead and not is_attribute
         form = inspect.Parameter.POSITIONAL_OR_KEYWORD if ahead else inspect.Parameter.KEYWORD_ONLY
-        default = inspect.Parameter.empty if field.default is attrs.NOTHING else field.default
+        default = inspect.Parameter.empty if field.default is records.NOTHING else field.default
         made.append(inspect.Parameter(name, form, default=default))
     return inspect.Signature(made)
 

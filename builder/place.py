@@ -7,19 +7,18 @@ import sys
 from itertools import islice
 from types import CodeType, FrameType
 
-import attrs
-
+from tileir import records
 from tileir.errors import Location
 
 _INSIDE = ("tileir.builder", "contextlib")
 """Modules whose frames are never the caller's."""
 
 
-@attrs.frozen
+@records.frozen
 class Places:
     """Finds the caller's location; remembers it per instruction, so a repeat costs a look-up."""
 
-    _known: dict[tuple[int, int], tuple[CodeType, Location]] = attrs.field(
+    _known: dict[tuple[int, int], tuple[CodeType, Location]] = records.field(
         factory=dict[tuple[int, int], tuple[CodeType, Location]]
     )
 

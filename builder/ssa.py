@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.errors import Location
 from tileir.ir import Block
 from tileir.op import Op, Successor
@@ -20,7 +19,7 @@ from tileir.types import Type
 from tileir.values import Operand, Undef, Value
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Variable:
     """A mutable name of one type in the program being built."""
 
@@ -28,7 +27,7 @@ class Variable:
     name: str | None = None
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Edge:
     """A branch from `source` to `target`; `arguments` are those for its declared parameters."""
 
@@ -37,7 +36,7 @@ class Edge:
     arguments: tuple[Operand, ...] = ()
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Ending:
     """A terminator whose successors are not known in full yet.
 
@@ -50,29 +49,29 @@ class Ending:
     location: Location | None
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class OpenBlock:
     """A block under construction."""
 
     label: str
     parameters: tuple[Value, ...] = ()
-    ops: list[Op] = attrs.field(factory=list[Op])
+    ops: list[Op] = records.field(factory=list[Op])
     end: Ending | None = None
-    entering: list[Edge] = attrs.field(factory=list[Edge])
+    entering: list[Edge] = records.field(factory=list[Edge])
     sealed: bool = False
-    definitions: dict[Variable, Operand] = attrs.field(factory=dict[Variable, Operand])
-    phis: list[Phi] = attrs.field(factory=lambda: list[Phi]())
+    definitions: dict[Variable, Operand] = records.field(factory=dict[Variable, Operand])
+    phis: list[Phi] = records.field(factory=lambda: list[Phi]())
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Phi:
     """A block parameter made for a variable; one argument per entering edge, in order."""
 
     value: Value
     block: OpenBlock
     variable: Variable
-    arguments: list[Operand] = attrs.field(factory=list[Operand])
-    users: list[Phi] = attrs.field(factory=lambda: list[Phi]())
+    arguments: list[Operand] = records.field(factory=list[Operand])
+    users: list[Phi] = records.field(factory=lambda: list[Phi]())
 
 
 class Graph:

@@ -10,8 +10,7 @@ import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
-import attrs
-
+from tileir import records
 from tileir.builder.arguments import keyword_of
 from tileir.builder.ops import method_name
 from tileir.effects import Effects
@@ -104,7 +103,7 @@ def _annotation(field: Field) -> str:
 
 
 def _default(field: Field) -> str:
-    if field.default is attrs.NOTHING:
+    if field.default is records.NOTHING:
         return ""
     return " = ..." if field.default is not None else " = None"
 

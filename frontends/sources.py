@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
-import attrs
 import lark
 
-from tileir import Location
+from tileir import Location, records
 from tileir.errors import BuildError, Diagnostic, TileirError
 
 
@@ -26,7 +25,7 @@ class Wrong(Exception):  # noqa: N818 - never seen outside
         self.code, self.message = code, message
 
 
-@attrs.frozen
+@records.frozen
 class Source:
     """A text, the name of its file, and the code of errors of its syntax."""
 

@@ -3,8 +3,7 @@ of its own in every buffer, so that instances never meet."""
 
 from __future__ import annotations
 
-import attrs
-
+from tileir import records
 from tileir.ops.arith import Add, Mul
 from tileir.ops.atomic import AtomicKind, AtomicRMW
 from tileir.ops.memory import Load, Store
@@ -23,7 +22,7 @@ COUNTERS = 8
 """Elements of the buffer that all instances add to."""
 
 
-@attrs.frozen
+@records.frozen
 class Base:
     """A buffer seen by a program instance: the pointer parameter and the instance's number."""
 

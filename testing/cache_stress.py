@@ -24,9 +24,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.compile import compile as compile_module
 from tileir.backend.compiled import Compiled
 from tileir.backend.options import Options
@@ -39,7 +39,7 @@ from tileir.ir import Module
 _SIZE = 1000
 
 
-@attrs.frozen
+@records.frozen
 class Plan:
     """What is run: the numbers of the command line, and the folder."""
 
@@ -52,7 +52,7 @@ class Plan:
     target: str = "sm_90a"
 
 
-@attrs.define
+@records.define
 class Report:
     """What happened: compilations begun, processes killed, and everything that was wrong."""
 
@@ -60,7 +60,7 @@ class Report:
     killed: int = 0
     checked: int = 0
     seconds: float = 0.0
-    wrong: list[str] = attrs.field(factory=list[str])
+    wrong: list[str] = records.field(factory=list[str])
 
     def __str__(self) -> str:
         text = (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.op import Successor
 from tileir.ops.arith import Add
 from tileir.ops.compare import ICmp, IntegerPredicate
@@ -16,7 +15,7 @@ from tileir.types import I1, I32
 from tileir.values import Operand, Value, constant
 
 
-@attrs.frozen
+@records.frozen
 class Loop:
     """An open loop: `carried` are the header's parameters after the counter."""
 
@@ -26,7 +25,7 @@ class Loop:
     outer: int
 
 
-@attrs.frozen
+@records.frozen
 class Choice:
     """An open branch whose body may replace `kept` with newer values of their types."""
 

@@ -15,8 +15,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.effects import EXACT, ROUNDED
 from tileir.ir import Block, Function, Module, Parameter, ParameterAttributes
 from tileir.ops.control import Return
@@ -114,7 +113,7 @@ _WRITTEN = "stcw"
 _FACTORS = "hg"
 
 
-@attrs.frozen
+@records.frozen
 class Freedom:
     """What values of a program may be: have undefined lanes, be float sums in any order."""
 
@@ -122,14 +121,17 @@ class Freedom:
     inexact: bool = True
 
 
-@attrs.define
+_PLAIN = Freedom()
+
+
+@records.define
 class _Program:
     """A program being decoded."""
 
     writer: Writer
     inputs: dict[str, Base]
     instance: Value
-    frames: list[Frame] = attrs.field(factory=list)
+    frames: list[Frame] = records.field(factory=list)
 
     def open(self, opener: Callable[..., Frame], a: int, b: int, c: int) -> None:
         """Open a loop or branch, where not too many are."""
@@ -148,7 +150,7 @@ def kinds() -> int:
     return len(names())
 
 
-def decode(statements: Iterable[Statement], freedom: Freedom = Freedom()) -> Program:
+def decode(statements: Iterable[Statement], freedom: Freedom = _PLAIN) -> Program:
     """The program that `statements` stand for. Never fails; every number is legal."""
     writer = Writer(undef=freedom.undef, inexact=freedom.inexact)
     instance = writer.emit(ProgramId(axis=0)).result

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.backend.layouts.assignment import with_layout
 from tileir.field import FieldKind
@@ -30,12 +29,12 @@ def detour(module: Module, seed: int) -> Module:
     return module.evolve(functions={**module.functions, kernel.name: made})
 
 
-@attrs.define
+@records.define
 class _Detours:
     chance: random.Random
     num_warps: int
-    ops: list[Op] = attrs.field(factory=list)
-    env: dict[Value, Operand] = attrs.field(factory=dict)
+    ops: list[Op] = records.field(factory=list)
+    env: dict[Value, Operand] = records.field(factory=dict)
 
     def function(self, function: Function) -> Function:
         order = cfg(function).order
@@ -45,7 +44,7 @@ class _Detours:
         self.ops = []
         for op in block.ops:
             self._write(op.remap(self.env))
-        return attrs.evolve(block, ops=tuple(self.ops))
+        return records.evolve(block, ops=tuple(self.ops))
 
     def _write(self, op: Op) -> None:
         home = _home(op)

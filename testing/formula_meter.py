@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.tuning.cost import Estimate
 from tileir.backend.tuning.meter import Artifact, Device, Survey
 from tileir.backend.tuning.problem import Job
@@ -20,7 +20,7 @@ from tileir.errors import CompileError, Diagnostic
 Formula = Callable[[Mapping[str, Any]], float]
 
 
-@attrs.frozen
+@records.frozen
 class FormulaMeter:
     """`seconds(choices)` are what a candidate takes, `model(choices)` what is expected of it.
     `faults`: candidates, as they are written, that go wrong: `refuse` and `error` while they are
@@ -29,7 +29,7 @@ class FormulaMeter:
 
     seconds: Formula
     model: Formula | None = None
-    faults: Mapping[str, str] = attrs.field(factory=dict)
+    faults: Mapping[str, str] = records.field(factory=dict)
     pause: float = 0.0
     alone: bool = False
     isolated: bool = False
@@ -82,7 +82,7 @@ def _choices(job: Job) -> dict[str, Any]:
     return {**job.choices, **job.options, **job.attributes}
 
 
-@attrs.frozen
+@records.frozen
 class FormulaSession:
     """Looks at the formula instead of a clock."""
 

@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-import attrs
-
+from tileir import records
 from tileir.errors import TileirError
 from tileir.textual import parse, print_module
 
@@ -30,7 +29,7 @@ _WORDS = (
 )  # fmt: skip
 
 
-@attrs.frozen
+@records.frozen
 class Escape:
     """A text on which a reader failed otherwise than it may, and how."""
 
@@ -55,7 +54,7 @@ def try_text(text: str, limit: float = 1.0) -> Escape | None:
     return Escape(text, reason) if reason is not None else None
 
 
-@attrs.frozen
+@records.frozen
 class Reading:
     """What the reader made of a text; `reason` says what it may not do, as in `try_text`."""
 

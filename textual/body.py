@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.op import Op
 from tileir.textual.fast import LABEL_LINE, LINE, FastReader
@@ -22,7 +21,7 @@ LABEL = re.compile(rf'[ \t]*(?:"([^"\n]*)"|({NAME}))[ \t]*:')
 _PHI = re.compile(rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b")
 
 
-@attrs.define
+@records.define
 class Phi:
     """A block parameter as written: what it defines, and the value for each predecessor."""
 
@@ -31,15 +30,15 @@ class Phi:
     location: Location
 
 
-@attrs.define
+@records.define
 class RawBlock:
     """A block as written, before edges get their arguments."""
 
     label: str
     location: Location
     comments: tuple[str, ...]
-    phis: list[Phi] = attrs.Factory(list)
-    ops: list[Op] = attrs.Factory(list)
+    phis: list[Phi] = records.field(factory=list)
+    ops: list[Op] = records.field(factory=list)
 
 
 class BodyReader:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.errors import Location, ParseError, TileirError
 from tileir.field import SEVERAL, Field, FieldKind, Successor
 from tileir.op import Op, lookup
@@ -39,7 +38,7 @@ _LITERAL = re.compile(
 _NOTHING: dict[str, Any] = {}
 
 
-@attrs.frozen(slots=True)
+@records.frozen
 class _Shape:
     """What is known of a line from its mnemonic and type alone."""
 
@@ -59,7 +58,9 @@ class _Shape:
     """Attributes without default."""
     names: tuple[tuple[int, Field], ...] = ()
     """Those slots that hold symbols and labels, with their places."""
-    literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = attrs.Factory(dict)
+    literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = records.field(
+        factory=dict
+    )
     """By the types of the values among the operands: those of the others."""
 
 
@@ -270,7 +271,7 @@ class FastReader:
         optional = kinds.count(FieldKind.OPTIONAL)
         several = sum(kind in SEVERAL for kind in kinds)
         singles = (FieldKind.OPERAND, FieldKind.OPTIONAL)
-        needed = [f.spelling for f in cls.schema if f.default is attrs.NOTHING and f.attribute]
+        needed = [f.spelling for f in cls.schema if f.default is records.NOTHING and f.attribute]
         return _Shape(
             cls, types, fields, slots, stated_at,
             plain=alone and all(f.kind in singles for f in slots),

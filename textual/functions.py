@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, Location
 from tileir.field import FieldKind, Successor
 from tileir.ir import (
@@ -238,4 +237,4 @@ def _filled(raw: dict[str, RawBlock], label: str, op: Op) -> Op:
         if target is not None and target.phis:
             given: list[Operand] = [p.incoming[label] for p in target.phis if label in p.incoming]
             changes[field.name] = Successor(edge.label, given)
-    return attrs.evolve(op, **changes) if changes else op
+    return records.evolve(op, **changes) if changes else op

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import NoReturn
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError
 
 NAME = r"[A-Za-z0-9_.$-]+"
@@ -34,7 +33,7 @@ class ErrorLimitError(ParseError):
     """Ends the reading of a text that has `MAX_ERRORS` errors."""
 
 
-@attrs.frozen(slots=True)
+@records.frozen
 class Token:
     """One token: its kind (a group of the lexer's expression), text and offset."""
 

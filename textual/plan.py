@@ -8,8 +8,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.field import ROOM, SEVERAL, Field, FieldKind
 from tileir.op import Op
 from tileir.textual.attributes import format_label, format_symbol, format_value
@@ -18,7 +17,7 @@ from tileir.types import Type
 from tileir.values import Operand, Value
 
 
-@attrs.frozen(slots=True)
+@records.frozen
 class Plan:
     """What printing an op of one class needs to know."""
 

@@ -6,8 +6,7 @@ import re
 from itertools import islice
 from typing import Final
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion
 from tileir.textual.types import read_types
@@ -26,7 +25,7 @@ _MOST_NAMES = 500
 """How many names a suggestion is looked for among."""
 
 
-@attrs.frozen(slots=True)
+@records.frozen
 class _Definition:
     """Where a line defines a name: the name, the types stated, and its index among the results."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-import attrs
+from tileir import records
 
 
 class Severity(Enum):
@@ -16,7 +16,7 @@ class Severity(Enum):
     NOTE = "note"
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Location:
     """A place in a file: 1-based line and column.
 
@@ -33,7 +33,7 @@ class Location:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@attrs.frozen
+@records.frozen
 class Diagnostic:
     """One finding: code (`TIR0101`), message, place, and notes pointing at related places.
 
@@ -51,7 +51,9 @@ class Diagnostic:
 
     def at(self, location: Location | None) -> Diagnostic:
         """The same finding at `location`, unless it already has a place."""
-        return self if self.location or location is None else attrs.evolve(self, location=location)
+        return (
+            self if self.location or location is None else records.evolve(self, location=location)
+        )
 
     def __str__(self) -> str:
         place = f"{self.location}: " if self.location else ""

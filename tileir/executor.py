@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, Protocol, cast, runtime_checkable
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Module
 
@@ -45,7 +44,7 @@ class Executor(Protocol):
         ...
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Call:
     """What a call of a frontend's kernel launches: `kernel` of `module`, with `values` for its
     parameters by name, in their order. `meta` are all arguments and options by name, for a grid
@@ -59,11 +58,11 @@ class Call:
     kernel: str
     values: Mapping[str, Any]
     meta: Mapping[str, Any]
-    options: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Mapping[str, Any] = records.field(factory=dict)
     plain: frozenset[str] = frozenset()
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Done:
     """A call that was carried out, and what it gives."""
 

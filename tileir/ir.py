@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.errors import Location
 from tileir.op import Op, Successor
 from tileir.types import AddressSpace, Type
@@ -47,7 +46,7 @@ class Inline(Enum):
     NEVER = "noinline"
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class ParameterAttributes:
     """Promises about a function parameter; 0 and False promise nothing.
 
@@ -63,7 +62,7 @@ class ParameterAttributes:
     noalias: bool = False
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Parameter:
     """A function parameter: the value it defines and what is promised of it."""
 
@@ -80,7 +79,7 @@ class Parameter:
         return self.value.name
 
 
-@attrs.frozen(eq=False, slots=True, weakref_slot=False)
+@records.frozen(eq=False, weakref_slot=False)
 class Block:
     """Straight-line ops ending in a terminator.
 
@@ -88,8 +87,8 @@ class Block:
     """
 
     label: str
-    parameters: tuple[Value, ...] = attrs.field(default=(), converter=tuple)
-    ops: tuple[Op, ...] = attrs.field(default=(), converter=tuple)
+    parameters: tuple[Value, ...] = records.field(default=(), converter=tuple)
+    ops: tuple[Op, ...] = records.field(default=(), converter=tuple)
     comments: tuple[str, ...] = ()
     location: Location | None = None
 
@@ -103,7 +102,7 @@ class Block:
         return self.ops[-1].successors if self.ops else ()
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Function:
     """A kernel or device function: header, and blocks by label, the entry first.
 
@@ -112,15 +111,15 @@ class Function:
     """
 
     name: str
-    parameters: tuple[Parameter, ...] = attrs.field(default=(), converter=tuple)
-    results: tuple[Type, ...] = attrs.field(default=(), converter=tuple)
-    blocks: Mapping[str, Block] = attrs.field(factory=dict)
+    parameters: tuple[Parameter, ...] = records.field(default=(), converter=tuple)
+    results: tuple[Type, ...] = records.field(default=(), converter=tuple)
+    blocks: Mapping[str, Block] = records.field(factory=dict)
     kernel: bool = False
     visibility: Visibility = Visibility.PUBLIC
     linkage: Linkage = Linkage.EXTERNAL
     inline: Inline = Inline.AUTO
     alignment: int = 0
-    attributes: Mapping[str, AttributeValue] = attrs.field(factory=dict)
+    attributes: Mapping[str, AttributeValue] = records.field(factory=dict)
     comments: tuple[str, ...] = ()
     location: Location | None = None
 
@@ -140,17 +139,17 @@ class Function:
 
     def evolve(self, **changes: Any) -> Function:
         """A copy with fields changed."""
-        return attrs.evolve(self, **changes)
+        return records.evolve(self, **changes)
 
     def with_blocks(self, blocks: Mapping[str, Block]) -> Function:
         """A copy with `blocks`; itself when they are the same objects in the same order."""
         same = len(blocks) == len(self.blocks) and all(
             a is b for a, b in zip(blocks.values(), self.blocks.values(), strict=True)
         )
-        return self if same else attrs.evolve(self, blocks=dict(blocks))
+        return self if same else records.evolve(self, blocks=dict(blocks))
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Global:
     """A global array of `count` elements of `element` in address space `space`.
 
@@ -169,12 +168,12 @@ class Global:
     external: bool = False
     comments: tuple[str, ...] = ()
     location: Location | None = None
-    space: int = attrs.field(kw_only=True)
-    """Its address space: the constant one where it is `constant` and nothing else is said."""
+    space: int = records.field(default=-1, kw_only=True)
+    """Its address space: the usual one where nothing is said."""
 
-    @space.default  # pyright: ignore
-    def _usual_space(self) -> int:
-        return usual_space(self.constant)
+    def __post_init__(self) -> None:
+        if self.space < 0:
+            object.__setattr__(self, "space", usual_space(self.constant))
 
 
 def usual_space(constant: bool) -> AddressSpace:
@@ -182,7 +181,7 @@ def usual_space(constant: bool) -> AddressSpace:
     return AddressSpace.CONSTANT if constant else AddressSpace.GLOBAL
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Module:
     """A unit of compilation: functions and globals by name, metadata, and its version.
 
@@ -191,9 +190,9 @@ class Module:
     stability promise.
     """
 
-    functions: Mapping[str, Function] = attrs.field(factory=dict)
-    globals: Mapping[str, Global] = attrs.field(factory=dict)
-    metadata: Mapping[str, AttributeValue] = attrs.field(factory=dict)
+    functions: Mapping[str, Function] = records.field(factory=dict)
+    globals: Mapping[str, Global] = records.field(factory=dict)
+    metadata: Mapping[str, AttributeValue] = records.field(factory=dict)
     version: tuple[int, int] = VERSION
     stage: str | None = None
     source: str | None = None
@@ -205,14 +204,14 @@ class Module:
 
     def evolve(self, **changes: Any) -> Module:
         """A copy with fields changed."""
-        return attrs.evolve(self, **changes)
+        return records.evolve(self, **changes)
 
     def with_functions(self, functions: Mapping[str, Function]) -> Module:
         """A copy with `functions`; itself when they are the same objects in the same order."""
         same = len(functions) == len(self.functions) and all(
             a is b for a, b in zip(functions.values(), self.functions.values(), strict=True)
         )
-        return self if same else attrs.evolve(self, functions=dict(functions))
+        return self if same else records.evolve(self, functions=dict(functions))
 
     def kernel(self, name: str | None = None) -> Function:
         """The kernel called `name`, or the only one. Raises KeyError."""

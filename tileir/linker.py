@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TypeVar
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, LinkError, Location
 from tileir.ir import AttributeValue, Function, Global, Linkage, Module, Visibility
 from tileir.linking import called, fingerprint, rename_symbols, type_of
@@ -162,7 +161,7 @@ def _aligned(chosen: Global, other: Global) -> Global:
     external = chosen.external and other.external
     if (alignment, external) == (chosen.alignment, chosen.external):
         return chosen
-    return attrs.evolve(chosen, alignment=alignment, external=external)
+    return records.evolve(chosen, alignment=alignment, external=external)
 
 
 def _kind_clashes(

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import attrs
-
+from tileir import records
 from tileir.errors import TileirError
 from tileir.ir import Module
 
 
-@attrs.frozen
+@records.frozen
 class Candidate:
     """A kernel of a module, with the grid it is launched on; `options` as for
     `Executor.launch`."""
@@ -23,7 +22,7 @@ class Candidate:
     module: Module
     kernel: str | None
     grid: tuple[int, ...]
-    options: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Mapping[str, Any] = records.field(factory=dict)
 
 
 @runtime_checkable

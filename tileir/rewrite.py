@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.errors import Diagnostic, PassError
 from tileir.ir import Block, Function
@@ -34,7 +33,7 @@ MAX_CHAIN = 256
 """Rewrites in a row that one op may go through; more means that two rules undo each other."""
 
 
-@attrs.frozen
+@records.frozen
 class Replace:
     """`values` stand for the results of an op; `ops` are put in its place."""
 
@@ -84,7 +83,7 @@ class Walk:
             else:
                 changed = True
                 self._settle(op, answer, 1)
-        return attrs.evolve(block, ops=kept) if changed else block
+        return records.evolve(block, ops=kept) if changed else block
 
     def _settle(self, op: Op, answer: Answer, depth: int) -> None:
         """Emit what a rule answered for `op`."""

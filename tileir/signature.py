@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from typing import Protocol, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.types import (
     BF16,
     F4E2M1,
@@ -45,7 +44,7 @@ Bindings: TypeAlias = MutableMapping[str, Type]
 """What each type variable of a signature stands for."""
 
 
-@attrs.frozen
+@records.frozen
 class Elements:
     """A named set of element types."""
 
@@ -98,7 +97,7 @@ class Pattern(Protocol):
         ...
 
 
-@attrs.frozen
+@records.frozen
 class Var:
     """A scalar or tile type with an element of `allowed`; every occurrence is one type.
 
@@ -125,7 +124,7 @@ class Var:
         return f"{self.allowed.name} {form}"
 
 
-@attrs.frozen
+@records.frozen
 class Shaped:
     """`element` at the shape (and layout) of variable `like`.
 
@@ -163,7 +162,7 @@ class Shaped:
         return f"{what} at the shape of {self.like.name}"
 
 
-@attrs.frozen
+@records.frozen
 class ElementOf:
     """The scalar element type of variable `like`."""
 
@@ -181,7 +180,7 @@ class ElementOf:
         return f"element of {self.like.name}"
 
 
-@attrs.frozen
+@records.frozen
 class PointeeOf:
     """What variable `like`, a pointer or tile of pointers, points to: same shape."""
 
@@ -201,7 +200,7 @@ class PointeeOf:
         return f"pointee of {self.like.name}"
 
 
-@attrs.frozen
+@records.frozen
 class Exactly:
     """One given type."""
 
@@ -217,7 +216,7 @@ class Exactly:
         return str(self.type)
 
 
-@attrs.frozen
+@records.frozen
 class OneOf:
     """A type of one of the classes `kinds`, e.g. any `Descriptor`; binds `name`."""
 
@@ -237,7 +236,7 @@ class OneOf:
         return " or ".join(k.__name__.lower() for k in self.kinds)
 
 
-@attrs.frozen
+@records.frozen
 class Each:
     """A scalar or tile type with an element of `allowed`; occurrences may differ.
 
@@ -258,7 +257,7 @@ class Each:
         return str(Var("", self.allowed, self.scalar))
 
 
-@attrs.frozen
+@records.frozen
 class Anything:
     """Any type; literals must be written with theirs."""
 

@@ -6,12 +6,11 @@ import math
 import struct
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.types import Element, Kind, Pointer, Scalar, Type, element_of
 
 
-@attrs.frozen(eq=False, slots=True, weakref_slot=False)
+@records.frozen(eq=False, weakref_slot=False)
 class Value:
     """What an op, a block parameter or a function parameter defines. Identity is the value.
 
@@ -25,7 +24,7 @@ class Value:
         return f"<%{self.name or '?'}: {self.type}>"
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Constant:
     """A literal: the same bits in every element of `type`.
 
@@ -42,7 +41,7 @@ class Constant:
         return decode(element_of(self.type), self.bits)
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Undef:
     """A value of `type` about which nothing is promised."""
 

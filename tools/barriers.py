@@ -22,10 +22,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 
-from tileir import ir
+from tileir import ir, records
 from tileir.backend.compile import Options, staged
 from tileir.backend.executor import expanded
 from tileir.backend.simt import machine as simt
@@ -41,15 +40,15 @@ _DRAWS = 4
 """Runs with other bins, offsets and indices."""
 
 
-@attrs.define
+@records.define
 class Survey:
     """How many barriers were left out and how many of those were noticed; of the others those
     proven needless, and the rest."""
 
     left_out: int = 0
     noticed: int = 0
-    needless: list[str] = attrs.field(factory=list)
-    survivors: list[str] = attrs.field(factory=list)
+    needless: list[str] = records.field(factory=list)
+    survivors: list[str] = records.field(factory=list)
 
     def add(self, other: Survey) -> None:
         """Count `other` too."""
@@ -64,7 +63,7 @@ class Survey:
         return self.noticed / self.left_out if self.left_out else 1.0
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Kernel:
     """A kernel with everything it takes to run it."""
 

@@ -16,15 +16,14 @@ import re
 import sys
 from collections.abc import Sequence
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, TileirError
 from tileir.tools.opt import split, transformed
 
 _EXPECTED = re.compile(r";\s*expected-(error|warning|remark)(@\?|@above|@[+-]\d+)?\s*\{\{(.*?)\}\}")
 
 
-@attrs.frozen
+@records.frozen
 class Expectation:
     """A diagnostic that should appear: severity, line (None: anywhere) and part of its text."""
 

@@ -6,10 +6,10 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 
-import attrs
+from tileir import records
 
 
-@attrs.frozen
+@records.frozen
 class Row:
     """Cells of one line; `good` is None where nothing was judged."""
 

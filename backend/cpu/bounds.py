@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.cpu.atomics import Atomics
 from tileir.backend.cpu.host import SLOT, Array, Calls, Hosted, Site, instance_of
 from tileir.backend.cpu.lanes import WIDTH, Lanes, Linear, Wide, scalar_type, vector_type
@@ -23,7 +22,7 @@ from tileir.types import I1, I8, I64, AddressSpace, Element, Pointer
 _BYTES = Pointer(I8, AddressSpace.GLOBAL)
 
 
-@attrs.frozen
+@records.frozen
 class Guard:
     """The array that an op accesses: the operands for its first byte and the one behind its last;
     and how the op and the array are called."""

@@ -11,8 +11,7 @@ from functools import cache, cached_property
 from math import prod
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.concerned import strip_mine, uniform_steps
 from tileir.backend.cpu.dots import free_dots
 from tileir.backend.cpu.emit import emit
@@ -53,7 +52,7 @@ class OneByOne(Contiguity):
         return 1
 
 
-@attrs.frozen(slots=False, eq=False)
+@records.frozen(slots=False, eq=False)
 class CpuKernel:
     """A kernel for this machine's CPU: the module before code was written, LLVM IR as generated
     and optimised."""
@@ -65,7 +64,7 @@ class CpuKernel:
     optimize: int
     checked: bool = False
     """Whether accesses are looked at before they are made."""
-    _alone: Any = attrs.field(factory=threading.Lock, init=False)
+    _alone: Any = records.field(factory=threading.Lock, init=False)
     """Held by a launch: its code asks one host."""
 
     @cached_property

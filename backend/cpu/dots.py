@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.cpu.lanes import WIDTH, scalar_type
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.rules.cast import float_to_float
@@ -32,13 +31,13 @@ def free_dots(function: Function) -> Function:
     """`function` with every `dot` as one without wishes for layouts."""
 
     def freed(op: Any, walk: Walk) -> Any:
-        fields = {f.alias or f.name: getattr(op, f.name) for f in attrs.fields(type(op)) if f.init}
+        fields = {f.name: getattr(op, f.name) for f in records.fields(type(op)) if f.init}
         return Product(**fields)
 
     return rewrite(function, {"dot": freed})
 
 
-@attrs.frozen
+@records.frozen
 class _Matrix:
     """A buffer for a tile: rows of `pitch` elements, a multiple of the lanes."""
 

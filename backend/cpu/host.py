@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.cpu.approximate import FORMULAS
 from tileir.backend.cpu.lanes import WIDTH, Lanes, Wide, vector_type
 from tileir.backend.cpu.numbers import Numbers
@@ -30,13 +30,13 @@ SLOT = 256
 Array = np.ndarray[Any, Any]
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Calls:
     """What was said and what failed during a launch."""
 
-    printed: list[str] = attrs.field(factory=list)
-    failures: list[Diagnostic] = attrs.field(factory=list)
-    _lock: Any = attrs.field(factory=threading.Lock)
+    printed: list[str] = records.field(factory=list)
+    failures: list[Diagnostic] = records.field(factory=list)
+    _lock: Any = records.field(factory=threading.Lock)
 
     def say(self, lines: list[str]) -> None:
         """Add lines to what is printed."""
@@ -59,7 +59,7 @@ class Calls:
             self.failures.append(Diagnostic(code, message, location))
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Site:
     """A place that asks: the numpy types of what it gives, and what is done."""
 

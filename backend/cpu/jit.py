@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.llvm.optimise import loaded
 from tileir.errors import CompileError, Diagnostic
 
@@ -17,7 +16,7 @@ _RUN = ctypes.CFUNCTYPE(
 _SET_HOST = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Code:
     """Machine code, loaded: `run` and `set_host` of `tileir.backend.cpu.emit`, and the optimised
     LLVM IR it was made of."""

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.backend.llvm.text import literal, llvm_type, memory_type
 from tileir.types import BF16, F16, Element, Type
 
@@ -22,7 +21,7 @@ WIDTH = 32
 """Lanes of a warp, elements of a vector."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Wide:
     """A vector. `ones` are the lanes of a constant i1 vector that are set, None if unknown."""
 
@@ -33,7 +32,7 @@ class Wide:
         return self.text
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Linear:
     """`base + step * lane`, in the arithmetic of its type, which wraps.
 

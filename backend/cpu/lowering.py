@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.backend.cpu.bounds import Guard
 from tileir.backend.cpu.lanes import WIDTH, Lanes, Wide, scalar_type, vector_type
@@ -21,12 +20,12 @@ from tileir.op import Op
 from tileir.types import I1, Tile, Type
 
 
-@attrs.define
+@records.define
 class CpuLowering(Lowering):
     """A lowering whose tiles are vectors, and whose scalars all lanes share. `checked`: accesses
     through parameters are looked at before they are made."""
 
-    checked: bool = attrs.field(default=False, kw_only=True)
+    checked: bool = records.field(default=False, kw_only=True)
 
     def lower(self, op: Op) -> list[Fragment]:
         machine: Any = self.thread

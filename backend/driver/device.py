@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, LaunchError, TileirError
 
 _CLUSTER_ATTRIBUTE = "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED"
@@ -40,7 +39,7 @@ def available() -> str | None:
     return None
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Driver:
     """The driver's functions, with errors as `LaunchError` (TIR0711)."""
 

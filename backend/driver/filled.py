@@ -6,18 +6,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.driver.device import Driver
 from tileir.backend.llvm.text import global_name
 from tileir.errors import Diagnostic, LaunchError
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Filled:
     """What globals hold, by name."""
 
-    _values: dict[str, Any] = attrs.field(factory=dict)
+    _values: dict[str, Any] = records.field(factory=dict)
 
     def note(self, name: str, values: Any) -> None:
         """Copy `values`, for every context."""

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.tma.plan import HostPlan, MapValues
 
 
-@attrs.frozen
+@records.frozen
 class Arranged:
     """The grid of blocks, what the kernel takes besides its arguments (the extents of the grid of
     instances, or nothing), and its tensor maps."""

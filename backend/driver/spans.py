@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import numpy as np
 
+from tileir import records
 
-@attrs.frozen(eq=False)
+
+@records.frozen(eq=False)
 class Span:
     """A copy of the bytes from the lowest to the highest element of `array`; its first element
     is at byte `offset`. Bytes between its elements are zero."""

@@ -6,15 +6,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.driver.device import Driver, driver
 
 _LEAST_FLUSH = 64 << 20
 """Bytes that are written between launches, where the L2's size is not larger."""
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Stopwatch:
     """Events around launches on stream 0 of the current context. `close` frees its memory."""
 

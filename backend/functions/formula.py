@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.backend.lower.thread import Handle, Thread
 from tileir.types import F32, F64, I1, I32, I64, Element
 from tileir.values import encode
@@ -21,7 +20,7 @@ _REAL: dict[Element, Element] = {I32: F32, I64: F64}
 _SIGN: dict[Element, int] = {F32: 0x80000000, F64: 1 << 63}
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Term:
     """One value of one thread."""
 

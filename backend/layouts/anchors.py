@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-import attrs
-
+from tileir import records
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.layouts.nesting import Nesting, nesting_of
 from tileir.effects import Effects
@@ -23,7 +22,7 @@ _STAGED = "gpu.local_load"
 _REMOTE, _SCATTER = "gpu.remote_load", "gpu.remote_scatter"
 
 
-@attrs.define
+@records.define
 class Anchors:
     """The layouts that accesses of one function ask for.
 
@@ -34,14 +33,14 @@ class Anchors:
     function: Function
     contiguity: Contiguity
     num_warps: int
-    _widths: dict[tuple[Vector, Vector], int] = attrs.field(init=False, factory=dict)
-    _orders: dict[Vector, dict[Vector, int]] = attrs.field(init=False, factory=dict)
-    _reduced: set[Vector] = attrs.field(init=False, factory=set)
-    _made: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
-    _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
-    _nesting: Nesting | None = attrs.field(init=False, default=None)
+    _widths: dict[tuple[Vector, Vector], int] = records.field(init=False, factory=dict)
+    _orders: dict[Vector, dict[Vector, int]] = records.field(init=False, factory=dict)
+    _reduced: set[Vector] = records.field(init=False, factory=set)
+    _made: dict[tuple[Vector, Vector], Layout] = records.field(init=False, factory=dict)
+    _wishes: dict[Op, tuple[Vector, Vector, int]] = records.field(init=False, factory=dict)
+    _nesting: Nesting | None = records.field(init=False, default=None)
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         if all(op.mnemonic != "dot" for op in self.function.ops):
             self._nesting = nesting_of(self.function)
         self._reduced |= {

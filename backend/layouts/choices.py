@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import uses
 from tileir.backend.layouts.anchors import Anchors, free_loads
@@ -32,7 +31,7 @@ _PER_LOOP = 100
 _DEEPEST = 4
 
 
-@attrs.frozen
+@records.frozen
 class Vote:
     """An op that wants `layout`, and what it costs not to give it. A store takes others that
     serve it as well."""
@@ -42,7 +41,7 @@ class Vote:
     store: Op | None = None
 
 
-@attrs.define
+@records.define
 class Choices:
     """One run over a function, whose `cheap` values have no layout of their own."""
 
@@ -50,13 +49,13 @@ class Choices:
     anchors: Anchors
     dots: DotHomes
     cheap: set[Value]
-    parents: dict[Value, Value] = attrs.field(factory=dict)
-    votes: dict[Value, list[Vote]] = attrs.field(factory=dict)
-    reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
-    takers: dict[Value, list[Op]] = attrs.field(factory=dict)
+    parents: dict[Value, Value] = records.field(factory=dict)
+    votes: dict[Value, list[Vote]] = records.field(factory=dict)
+    reductions: dict[Value, list[tuple[Op, int]]] = records.field(factory=dict)
+    takers: dict[Value, list[Op]] = records.field(factory=dict)
     """Reshapes and the like that read a component."""
-    fixed: dict[Value, Layout] = attrs.field(factory=dict)
-    chosen: dict[Value, Layout | None] = attrs.field(factory=dict)
+    fixed: dict[Value, Layout] = records.field(factory=dict)
+    chosen: dict[Value, Layout | None] = records.field(factory=dict)
     free: frozenset[Op] = frozenset()
     """Loads that are made in the layout in which they are asked for."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
-
+from tileir import records
 from tileir.analysis.alignment import Alignments, alignment
 from tileir.backend.layouts.distances import Distance, distances
 from tileir.ir import Function
@@ -15,7 +14,7 @@ _WIDEST_BYTES = 64
 """Four of the widest accesses: what one thread may hold side by side."""
 
 
-@attrs.frozen
+@records.frozen
 class Contiguity:
     """Alignment facts of one function, as the memory rules need them."""
 

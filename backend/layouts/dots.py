@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.mma import Mma, instruction
 from tileir.backend.layouts.nesting import Nesting, nesting_of
@@ -25,7 +24,7 @@ _LANES_M, _LANES_N = 8, 4
 """Lanes of a warp that multiplies and adds, where the kernel does not say."""
 
 
-@attrs.frozen
+@records.frozen
 class DotLayouts:
     """The layouts of a dot's operands and result; `mma` is None for multiply-adds, whose
     factors have layouts with all of K in registers."""
@@ -36,7 +35,7 @@ class DotLayouts:
     mma: Mma | None
 
 
-@attrs.frozen
+@records.frozen
 class _Shape:
     """A product [.., M, K] by [.., K, N] and how warps share it."""
 
@@ -161,7 +160,7 @@ def _assembled(
     return layout(first + 2, registers, lanes, repeats=tuple(steps))
 
 
-@attrs.frozen
+@records.frozen
 class DotHomes:
     """What the dots of a function ask for: the layouts of each, and of values that accumulate."""
 
@@ -169,7 +168,7 @@ class DotHomes:
     in_registers: Mapping[Op, bool]
     """Whether a dot takes its factors in registers."""
     values: Mapping[Value, Layout]
-    grouped: Mapping[tuple[Op, int], Layout] = attrs.field(factory=dict)
+    grouped: Mapping[tuple[Op, int], Layout] = records.field(factory=dict)
     """Of products by warpgroups, by number of the operand."""
 
     def operand(self, op: Op, index: int) -> Layout | None:

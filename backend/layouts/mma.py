@@ -8,15 +8,14 @@ g + 8 at columns 2 t and 2 t + 1.
 
 from __future__ import annotations
 
-import attrs
-
+from tileir import records
 from tileir.layout import Vector
 from tileir.types import BF16, F16, F32, F64, I8, I32, Element, Scalar
 
 Vectors = tuple[Vector, ...]
 
 
-@attrs.frozen
+@records.frozen
 class Mma:
     """One instruction: C [m, n] += A [m, k] B [k, n].
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
-import attrs
-
+from tileir import records
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
 from tileir.layout import Vector
@@ -19,7 +18,7 @@ from tileir.layout import Vector
 _LANES = 32
 
 
-@attrs.frozen
+@records.frozen
 class Nesting:
     """Extents of micro- and nano-tiles, slowest dimension first."""
 

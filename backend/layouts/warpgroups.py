@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
 from tileir.layout import Layout
@@ -45,7 +44,7 @@ _ADDED: dict[Element, tuple[Element, ...]] = {
 """The sums of products of each factor."""
 
 
-@attrs.frozen
+@records.frozen
 class Warpgroup:
     """`wgmma.mma_async.sync.aligned.m64nNkK`: names of its factors' types, the element of its sums;
     `turned` factors lie in shared memory with their rows or columns contiguous, not K."""

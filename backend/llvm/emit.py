@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.backend.collector import collector_paused
 from tileir.backend.layouts.contiguity import Contiguity
@@ -33,7 +32,7 @@ _FIRST = 8
 """Number of the attributes of the first kernel; those of the others follow."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Unit:
     """A kernel at the last stage before code, with the plan of its shared memory."""
 
@@ -54,7 +53,7 @@ def emit(unit: Unit, target: Target) -> str:
     return assembled([written(unit, target, 0)])
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Written:
     """The text of one kernel: declarations that others may share, and definitions of its own."""
 

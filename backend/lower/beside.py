@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.backend.layouts.warpgroups import Warpgroup
 from tileir.types import Element, Tile
 
 Handle: TypeAlias = Any
 
 
-@attrs.frozen
+@records.frozen
 class Map:
     """A tensor map: number `number` of the kernel's, of blocks of type `block`, copied by boxes of
     `box` elements in panels of 16 << `swizzle` bytes; what lies outside is NaN where `nan`."""
@@ -29,7 +28,7 @@ class Map:
     nan: bool
 
 
-@attrs.frozen
+@records.frozen
 class Product:
     """One instruction of a product: its first sum, and how far its factors are from the first, in
     bytes of shared memory, or in registers for an A that lies there. `first`: its sum begins."""

@@ -6,8 +6,7 @@ from __future__ import annotations
 from functools import cache
 from math import prod
 
-import attrs
-
+from tileir import records
 from tileir.backend.lower.exchange import Exchange, exchange
 from tileir.backend.lower.lowering import Fragment, Lowering
 from tileir.backend.lower.passage import both, pass_through, shuffled
@@ -116,7 +115,7 @@ def _threads_agree(source: Layout, target: Layout) -> bool:
     return source.thread_part == target.thread_part
 
 
-@attrs.frozen
+@records.frozen
 class Placement:
     """Row-major addresses of a tile in shared memory from byte `base`, with `pad` bytes after
     every row so that columns do not meet in one bank."""

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.backend.llvm.folding import is_literal
 from tileir.backend.llvm.text import llvm_type
 from tileir.backend.llvm.thread import LlvmThread
@@ -22,7 +21,7 @@ Edges: TypeAlias = Sequence[tuple[str, Sequence[str]]]
 """Labels that jump to a block, and the handles that each brings for the parameters there."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Group:
     """Elements that fill a word, at a place among the handles of a block's parameters."""
 
@@ -36,13 +35,13 @@ class _Group:
         return tuple(handles[self.place : self.place + len(self.names)])
 
 
-@attrs.define
+@records.define
 class Joins:
     """The parameters of all blocks of a function."""
 
     thread: LlvmThread
-    _names: dict[str, list[tuple[Element, str]]] = attrs.field(init=False, factory=dict)
-    _groups: dict[str, list[_Group]] = attrs.field(init=False, factory=dict)
+    _names: dict[str, list[tuple[Element, str]]] = records.field(init=False, factory=dict)
+    _groups: dict[str, list[_Group]] = records.field(init=False, factory=dict)
 
     def named(self, label: str, element: Element, count: int) -> list[str]:
         """Names for the next parameter of block `label`, `count` of `element`."""

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.backend.lower.combiners import combine_named, identity
 from tileir.backend.lower.lowering import Fragment, Lowering, scalar_of
 from tileir.layout import Layout, Repeat, layout
@@ -179,7 +178,7 @@ def _shuffled(lowering: Lowering, elements: Sequence[Element], item: Item, mask:
     return tuple(thread.shuffle_xor(e, x, mask) for e, x in zip(elements, item, strict=True))
 
 
-@attrs.frozen
+@records.frozen
 class Partials:
     """Where the partial results of warps lie: for each operand, for each result element, one per
     warp along the axis, side by side."""

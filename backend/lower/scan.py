@@ -15,8 +15,7 @@ from itertools import groupby
 from math import prod
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.lower.combiners import identity
 from tileir.backend.lower.lowering import Fragment, Lowering, scalar_of
 from tileir.backend.lower.reduction import (
@@ -33,7 +32,7 @@ from tileir.layout import AXES, Layout, Repeat, Vector, layout
 from tileir.types import I1, I32, Element
 
 
-@attrs.frozen
+@records.frozen
 class _Digit:
     """One digit along the axis: `count` steps of `step`, the thread's or register's number
     divided by `weight`."""
@@ -48,7 +47,7 @@ class _Digit:
         return coordinate // self.step % self.count
 
 
-@attrs.frozen
+@records.frozen
 class _Carry:
     """What comes before a block; only where `has`, if that is not None."""
 
@@ -56,7 +55,7 @@ class _Carry:
     has: str | None
 
 
-@attrs.define
+@records.define
 class _Segment:
     """Registers whose elements are scanned from the first of them, and what comes before."""
 
@@ -65,7 +64,7 @@ class _Segment:
     carry: _Carry | None = None
 
 
-@attrs.define
+@records.define
 class _Block:
     """Neighbours along the axis, of one row, and all of them joined."""
 
@@ -130,16 +129,16 @@ def _flags(op: Any) -> bool:
     return isinstance(op.combiner, str) and op.reverse and padded
 
 
-@attrs.define
+@records.define
 class _Scan:
     """One scan of one thread."""
 
     lowering: Lowering
     op: Any
     source: Layout
-    elements: list[Element] = attrs.field(init=False)
-    join: Join = attrs.field(init=False)
-    base: int = attrs.field(init=False)
+    elements: list[Element] = records.field(init=False)
+    join: Join = records.field(init=False)
+    base: int = records.field(init=False)
 
     def run(self) -> list[Fragment]:
         op, flags = self.op, _flags(self.op)
@@ -318,7 +317,7 @@ class _Scan:
         for repeat in self.source.repeats:
             if repeat.axis == "warp":
                 low = 0 < next(digits).step[axis] < below
-                repeats.append(attrs.evolve(repeat, dim=None) if low else repeat)
+                repeats.append(records.evolve(repeat, dim=None) if low else repeat)
         return layout(self.source.rank, (), lanes, warps, repeats=tuple(repeats))
 
     # Carries ----------------------------------------------------------------------------------

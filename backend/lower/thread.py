@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.backend.layouts.mma import Mma
 from tileir.backend.lower.across import Across
 from tileir.backend.lower.beside import Beside
@@ -26,7 +25,7 @@ Handle: TypeAlias = Any
 """One value of one thread."""
 
 
-@attrs.frozen
+@records.frozen
 class Access:
     """How a global access is made: `cache` and `eviction` are PTX operators without the dot, ''
     for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
@@ -38,7 +37,7 @@ class Access:
     constant: bool = False
 
 
-@attrs.frozen
+@records.frozen
 class Order:
     """Memory order and scope of an atomic: `relaxed`, `acquire`, `release`, `acq_rel`; `cta`,
     `gpu`, `sys`."""
@@ -49,7 +48,7 @@ class Order:
     """The address space of what is accessed."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Number:
     """A number to be printed, an integer in hexadecimal if asked for."""
 

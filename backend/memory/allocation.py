@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-import attrs
-
+from tileir import records
 from tileir.analysis.buffers import WAIT, alive
 from tileir.analysis.loops import loops
 from tileir.backend.memory.colouring import Room, colour, first_fit
@@ -109,7 +108,7 @@ def _with_rooms(function: Function, found: Rooms, offsets: Mapping[Op, int], siz
     for label, block in function.blocks.items():
         ops = tuple(_with_room(op, places.get(op)) for op in block.ops)
         same = all(a is b for a, b in zip(ops, block.ops, strict=True))
-        blocks[label] = block if same else attrs.evolve(block, ops=ops)
+        blocks[label] = block if same else records.evolve(block, ops=ops)
     placed = function.with_blocks(blocks)
     attributes = {k: v for k, v in function.attributes.items() if k != "shared"}
     if size:
@@ -191,7 +190,7 @@ def _drained(function: Function) -> Iterator[Function]:
         label, index = found
         block = changed.blocks[label]
         ops = (*block.ops[:index], AsyncWait(location=block.ops[index].location))
-        block = attrs.evolve(block, ops=(*ops, *block.ops[index:]))
+        block = records.evolve(block, ops=(*ops, *block.ops[index:]))
         changed = changed.with_blocks({**changed.blocks, label: block})
     if changed is not function:
         yield changed

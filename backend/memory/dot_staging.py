@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.backend.layouts.anchors import run
 from tileir.backend.layouts.dots import factor_layouts
 from tileir.backend.layouts.mma import instruction
@@ -16,7 +15,7 @@ _MOST_STEPS = 1024
 """Multiply-adds of one thread that are written out; what is more becomes a loop."""
 
 
-@attrs.frozen
+@records.frozen
 class Staging:
     """The places of A and B, the second `b_start` bytes after the first."""
 
@@ -30,8 +29,8 @@ class Staging:
 
     def at(self, base: int) -> Staging:
         """The same from byte `base`."""
-        b = attrs.evolve(self.b, base=base + self.a.bytes)
-        return Staging(attrs.evolve(self.a, base=base), b)
+        b = records.evolve(self.b, base=base + self.a.bytes)
+        return Staging(records.evolve(self.a, base=base), b)
 
 
 def staging(op: Any) -> Staging | None:

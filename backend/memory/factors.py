@@ -8,8 +8,7 @@ goes on after 8 rows, the other dimension in the next panel.
 
 from __future__ import annotations
 
-import attrs
-
+from tileir import records
 from tileir.backend.memory.shared import CHUNK, SharedTile
 
 ATOM = 8
@@ -19,7 +18,7 @@ _MODES = {0: 0, 3: 1, 2: 2, 1: 3}
 """Bits 62 and 63, by swizzle."""
 
 
-@attrs.frozen
+@records.frozen
 class Factor:
     """A slot like `place` that holds a factor; `k_contiguous` where its rows run along K."""
 

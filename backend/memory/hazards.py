@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.analysis.buffers import WAIT, alive
 from tileir.analysis.cfg import cfg
 from tileir.analysis.ranges import ranges
@@ -54,7 +53,7 @@ _TRUSTED = frozenset(
 program has them."""
 
 
-@attrs.frozen
+@records.frozen
 class Entry:
     """An access since the last barrier. `met`: its warp has met. `step`: it was made one or more
     rounds ago, and every round moves its address by so many bytes; None where it moved
@@ -65,14 +64,14 @@ class Entry:
     step: int | None = 0
 
 
-@attrs.define
+@records.define
 class Since:
     """What has happened since the last barrier of the block. `fenced`: threads passed a fence."""
 
-    shared: set[Room] = attrs.field(factory=set)
-    near: set[Op] = attrs.field(factory=set)
+    shared: set[Room] = records.field(factory=set)
+    near: set[Op] = records.field(factory=set)
     """Ops in whose rooms lanes may still read what their own warp wrote."""
-    touched: dict[Base, set[Entry]] = attrs.field(factory=dict)
+    touched: dict[Base, set[Entry]] = records.field(factory=dict)
     fenced: bool = False
 
     def copy(self) -> Since:
@@ -111,10 +110,10 @@ class Since:
             self.fenced = False
         elif scope is Scope.WARP:
             for base, entries in self.touched.items():
-                self.touched[base] = {attrs.evolve(e, met=True) for e in entries}
+                self.touched[base] = {records.evolve(e, met=True) for e in entries}
 
 
-@attrs.frozen
+@records.frozen
 class Uses:
     """What the ops of a function do to memory: global memory by `accesses`, shared memory in
     `rooms`; `relevant` are the ops of every block that count."""
@@ -153,16 +152,16 @@ def uses_of(function: Function, memory: Plan) -> Uses:
     return Uses(accesses, rooms, pointers, relevant, landing)
 
 
-@attrs.define
+@records.define
 class Hazards:
     """Whether ops may do what they do. `warps`: of the block, None where it is not known."""
 
     function: Function
     uses: Uses
     warps: int | None
-    _known: dict[tuple[Access, Access, int], Scope] = attrs.field(factory=dict)
-    _whole: dict[Base, Access] = attrs.field(factory=dict)
-    _placed: dict[Access, Access] = attrs.field(factory=dict)
+    _known: dict[tuple[Access, Access, int], Scope] = records.field(factory=dict)
+    _whole: dict[Base, Access] = records.field(factory=dict)
+    _placed: dict[Access, Access] = records.field(factory=dict)
 
     def enter(self, since: Since, source: str, label: str) -> Since:
         """What `since`, at the end of `source`, is when block `label` begins, which gives values
@@ -214,7 +213,9 @@ class Hazards:
         if len(held) < _MOST_KEPT:
             held.add(Entry(access))
             return
-        whole = self._whole.setdefault(access.base, attrs.evolve(access, writes=True, who=Who.ANY))
+        whole = self._whole.setdefault(
+            access.base, records.evolve(access, writes=True, who=Who.ANY)
+        )
         since.touched[access.base] = {Entry(whole, step=None)}
 
     def _between(self, entry: Entry, access: Access) -> Scope:
@@ -242,7 +243,7 @@ class Hazards:
         known = self._placed.get(access)
         if known is None:
             form = self._addresses.of(self.uses.pointers[access])
-            known = self._placed[access] = attrs.evolve(access, form=form)
+            known = self._placed[access] = records.evolve(access, form=form)
         return known
 
     @property
@@ -259,7 +260,7 @@ class Hazards:
         step = self._step(form.terms, edge)
         if step is not None and entry.step not in (0, step):
             step = None
-        return attrs.evolve(entry, step=step)
+        return records.evolve(entry, step=step)
 
     def _step(self, terms: frozenset[tuple[Value, int]], edge: Successor) -> int | None:
         """By how much `terms` grow when control takes `edge`, None where that is not known."""

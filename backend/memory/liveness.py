@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
+from tileir import records
 from tileir.analysis.buffers import READS, WAIT, Alive, accessed, alive, forward
 from tileir.backend.memory.scratch import BUFFERS, Need, needs, within_warps
 from tileir.ir import Function
@@ -19,7 +18,7 @@ from tileir.ops.gpu import Barrier
 from tileir.values import Value
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Rooms:
     """The rooms of a function, by the ops that need them, buffers by what allots them.
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.backend.memory.affine import Affine
 from tileir.backend.memory.holders import LANES, holders
 from tileir.types import Pointer, Tile, Type, element_of, shape_of
@@ -41,7 +40,7 @@ class Who(Enum):
     ANY = "not known"
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Access:
     """One op's access of global memory through one pointer: of `type`, from `base`, at `form`,
     somewhere in the bytes `reach` from the base."""
@@ -85,8 +84,8 @@ def alone(a: Access) -> bool:
 def _in_rounds(a: Access, b: Access, warps: int, step: int) -> Scope:
     found = Scope.NONE
     for rounds in range(1, _MOST_ROUNDS):
-        form = attrs.evolve(a.place, start=a.place.start - rounds * step)
-        earlier = attrs.evolve(a, form=form)
+        form = records.evolve(a.place, start=a.place.start - rounds * step)
+        earlier = records.evolve(a, form=form)
         if _behind(earlier, b, step):
             return found
         found = max(found, _at_once(earlier, b, warps))

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.buffers import ALLOT, BARRIERS
 from tileir.backend.layouts.halves import stays
 from tileir.backend.memory.shared import SharedTile
@@ -30,7 +29,7 @@ BUFFERS = frozenset({ALLOT, BARRIERS})
 """Ops whose memory outlives them."""
 
 
-@attrs.frozen
+@records.frozen
 class Need:
     """Room in shared memory: bytes, a multiple of 16, and what the first is a multiple of."""
 
@@ -38,7 +37,7 @@ class Need:
     alignment: int
 
 
-@attrs.frozen
+@records.frozen
 class Plan:
     """`offsets` of the ops that have rooms in shared memory, with `sizes`, and bytes in all."""
 

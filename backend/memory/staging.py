@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 
-import attrs
-
+from tileir import records
 from tileir.backend.memory.banks import wavefronts
 from tileir.backend.memory.swizzle import WIDEST, Columns, swizzle
 from tileir.layout import Layout, Vector
@@ -31,7 +30,7 @@ _SAMPLE = 4
 """Accesses of a side whose wavefronts are counted to compare ways."""
 
 
-@attrs.frozen
+@records.frozen
 class Side:
     """One side of the passage: its layout, and the registers of each access, neighbours in
     memory, the first at the lowest offset."""
@@ -45,7 +44,7 @@ class Side:
         return len(self.groups[0])
 
 
-@attrs.frozen
+@records.frozen
 class Staging:
     """Offsets in bytes of a tile of `shape`: coordinate `x` lies at the exclusive or of
     `matrix` over the bits of its low parts (`widths[d]` bits, dimension 0 lowest), plus

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.backend.memory.banks import WORD, phase_lanes
 from tileir.layout_bits import (
     Span,
@@ -28,7 +27,7 @@ WIDEST = 16
 """Bytes of the widest access of a thread (PTX ISA, ld: .v4.b32)."""
 
 
-@attrs.frozen
+@records.frozen
 class Columns:
     """The bits of one side's layout: the coordinates, packed, that each moves by."""
 
@@ -42,7 +41,7 @@ class Columns:
         return self.lanes + self.warps
 
 
-@attrs.frozen
+@records.frozen
 class Swizzle:
     """`matrix[i]` is the offset, in elements, of bit `i` of the coordinates; accesses are of
     `1 << stored` elements where the tile is written and `1 << loaded` where it is read."""
@@ -52,7 +51,7 @@ class Swizzle:
     loaded: int
 
 
-@attrs.frozen
+@records.frozen
 class _Split:
     """Bits of vectors: shared by both sides, then those of the side that writes or reads."""
 

@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.backend.memory.hazards import Hazards, Since, uses_of
 from tileir.backend.memory.meeting import Scope
@@ -71,7 +70,7 @@ def _with(block: Block, placed: Placed) -> Block:
         if scope := placed.get(op):
             ops.append(Barrier(warp=scope is Scope.WARP, location=op.location))
         ops.append(op)
-    return attrs.evolve(block, ops=tuple(ops))
+    return records.evolve(block, ops=tuple(ops))
 
 
 def _thin(function: Function, hazards: Hazards, placed: Placed) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
@@ -148,7 +147,7 @@ def _recomputed(block: Block, made: Mapping[Value, Op], place: Mapping[Value, st
             if isinstance(operand, Value) and place[operand] != block.label:
                 ops += _copies(operand, made, env) or ()
         ops.append(op.remap(env))
-    return attrs.evolve(block, ops=tuple(ops))
+    return records.evolve(block, ops=tuple(ops))
 
 
 def _copies(root: Value, made: Mapping[Value, Op], env: dict[Value, Operand]) -> list[Op] | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import definitions
@@ -90,7 +89,7 @@ def uniform_steps(function: Function) -> Outcome:
     return Outcome(dce(changed), (), {"tiles of pointers": count})
 
 
-@attrs.frozen
+@records.frozen
 class _Moving:
     """A parameter of a loop's header; the ops that make its first value, last one first, with the
     scalar they start from; the ops that move it, in order; and the block that enters the loop."""
@@ -178,7 +177,7 @@ def _carried(function: Function, loop: Loop, found: _Moving) -> Function:
     header = blocks[loop.header]
     parameters = (*_without(header.parameters, index), scalar)
     ops = (*_rebuilt(function, found, scalar), *header.ops)
-    blocks[loop.header] = attrs.evolve(header, parameters=parameters, ops=ops)
+    blocks[loop.header] = records.evolve(header, parameters=parameters, ops=ops)
     return function.with_blocks(blocks)
 
 
@@ -206,7 +205,7 @@ def _rebuilt(function: Function, found: _Moving, scalar: Value) -> Iterator[Op]:
     for number, op in enumerate(kept):
         results = (found.parameter,) if number == len(kept) - 1 else ()
         made = op.remap({cast(Value, op.inputs[0]): value})
-        made = attrs.evolve(made, results=results or (Value(op.results[0].type),))
+        made = records.evolve(made, results=results or (Value(op.results[0].type),))
         yield made
         value = made.results[0]
 
@@ -220,12 +219,12 @@ def _without(values: tuple[Value, ...], index: int) -> tuple[Value, ...]:
 
 
 def _before_last(block: Block, ops: list[Op]) -> Block:
-    return attrs.evolve(block, ops=(*block.ops[:-1], *ops, block.ops[-1])) if ops else block
+    return records.evolve(block, ops=(*block.ops[:-1], *ops, block.ops[-1])) if ops else block
 
 
 def _after(block: Block, op: Op, made: Op) -> Block:
     at = block.ops.index(op) + 1
-    return attrs.evolve(block, ops=(*block.ops[:at], made, *block.ops[at:]))
+    return records.evolve(block, ops=(*block.ops[:at], made, *block.ops[at:]))
 
 
 def _repassed(block: Block, header: str, index: int, value: Operand) -> Block:
@@ -238,4 +237,4 @@ def _repassed(block: Block, header: str, index: int, value: Operand) -> Block:
         return Successor(header, (*given[:index], *given[index + 1 :], value))
 
     last = map_edges(block.ops[-1], changed)
-    return attrs.evolve(block, ops=(*block.ops[:-1], last))
+    return records.evolve(block, ops=(*block.ops[:-1], last))

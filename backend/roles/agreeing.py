@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
+from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.backend.roles.ranked import Ranked
 from tileir.effects import Effects
@@ -26,17 +25,17 @@ Parts = Mapping[Value, tuple[Value, int]]
 each other."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Agreeing:
     """A function that loads, run by each of `ranks` blocks, and what differs between them."""
 
     old: Function
     differing: Ranked
     ranks: int
-    _slices: dict[Value, frozenset[Op] | None] = attrs.field(
+    _slices: dict[Value, frozenset[Op] | None] = records.field(
         factory=dict[Value, "frozenset[Op] | None"]
     )
-    _same: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
+    _same: dict[Value, Value] = records.field(factory=dict[Value, Value])
     """By index, whether all blocks have the same."""
 
     def may(self, op: TmaLoad) -> bool:
@@ -59,7 +58,7 @@ class Agreeing:
                 elif op in needed:
                     pending.append(op)
                 ops.append(op)
-            blocks[label] = attrs.evolve(block, ops=tuple(ops))
+            blocks[label] = records.evolve(block, ops=tuple(ops))
         return _Apart(self, parts, blocks).function()
 
     def together(self, op: TmaLoad, ops: list[Op]) -> Operand | None:
@@ -135,14 +134,14 @@ def _computed(op: Op) -> bool:
     return scalars and not op.effects & ~Effects.TRAP
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Apart:
     """Blocks of a function whose copies go two ways, together with the other blocks or not."""
 
     agreeing: Agreeing
     parts: Parts
     blocks: dict[str, Block]
-    made: dict[str, Block] = attrs.field(factory=dict[str, Block])
+    made: dict[str, Block] = records.field(factory=dict[str, Block])
 
     def function(self) -> Function:
         for label, block in self.blocks.items():

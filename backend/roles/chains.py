@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import definitions, uses
@@ -18,7 +17,7 @@ from tileir.types import Tile
 from tileir.values import Operand, Value
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Chain:
     """A loop of a test, the block `body` with the wait for the first product, and the block
     `latch`, which may be the same, with the last: the wait for it, the parameter that carries its

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
-
+from tileir import records
 from tileir.analysis.loops import loops
 from tileir.backend.roles.chains import chain
 from tileir.backend.roles.delaying import delayed
@@ -126,4 +125,4 @@ def _beginning(function: Function) -> Function:
     """`function` with the first turn given to the first warpgroup where it begins."""
     entry = function.entry
     ops = (PassTurn(begin=True), *entry.ops)
-    return function.with_blocks({**function.blocks, entry.label: attrs.evolve(entry, ops=ops)})
+    return function.with_blocks({**function.blocks, entry.label: records.evolve(entry, ops=ops)})

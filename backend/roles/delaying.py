@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.backend.roles.chains import Chain, back
 from tileir.ir import Block, Function
@@ -62,7 +61,7 @@ class _Delaying:
         """The test before the first round; where there is none, go behind the loop at once."""
         behind = Successor(self.labels["behind"], self.header.parameters)
         last = map_edges(block.terminator, lambda e: behind if e.label == self.chain.target else e)
-        return attrs.evolve(block, ops=(*block.ops[:-1], last))
+        return records.evolve(block, ops=(*block.ops[:-1], last))
 
     def _first(self, latch: Block, carried: Sequence[Value]) -> Block:
         """The end of the first round, without its last product."""
@@ -70,7 +69,7 @@ class _Delaying:
         last = self.chain.last
         edge = Successor(self.labels["rounds"], (*given, last.a, last.c))
         ops = [op for op in latch.ops[:-1] if op not in self.chain.late]
-        return attrs.evolve(latch, ops=(*ops, Branch(edge)))
+        return records.evolve(latch, ops=(*ops, Branch(edge)))
 
     def _rounds(self, carried: Sequence[Value]) -> dict[str, Block]:
         """The loop, and the last product behind it."""
@@ -197,7 +196,7 @@ class _Delaying:
         inside = {self.chain.header, *own}
         blocks = {
             label: block if label in inside
-            else attrs.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))
+            else records.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))
             for label, block in function.blocks.items()
         }  # fmt: skip
         label = self.labels["behind"]

@@ -7,8 +7,7 @@ from itertools import product
 from math import prod
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.backend.roles.rings import Staged, as_rows, columns_read
 from tileir.ir import Function
 from tileir.op import Op
@@ -47,14 +46,14 @@ def blocks_read(function: Function, loads: Sequence[Any]) -> dict[Value, tuple[i
     return found
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Fetching:
     """Loads by threads: by pieces, through descriptors of blocks of their size, by the descriptors
     of the whole blocks."""
 
     blocks: Mapping[Value, tuple[int, ...]]
     """What is read of the blocks of a descriptor: all rows, and the first columns."""
-    pieces: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
+    pieces: dict[Value, Value] = records.field(factory=dict[Value, Value])
 
     def made(self, maker: MakeDescriptor) -> Op:
         """What makes the descriptor of the pieces of the blocks of another."""
@@ -102,7 +101,7 @@ def hinted(maker: MakeDescriptor, unit: int) -> list[Op]:
         size, inner = maker.to.block.element.bytes, len(pairs) - 2  # type: ignore[union-attr]
         for index in (*range(1, inner, 2), inner):
             pairs[index] = _hinted(pairs[index], unit // size, ops)
-    return [*ops, attrs.evolve(maker, base=base, dimensions=tuple(pairs))]
+    return [*ops, records.evolve(maker, base=base, dimensions=tuple(pairs))]
 
 
 def _hinted(value: Operand, unit: int, ops: list[Op]) -> Operand:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.pipeline.uniform_steps import uniform_steps
 from tileir.backend.prepare import whole
@@ -50,22 +49,22 @@ def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
         return found
     outcome = multicast(found.module)
     if not outcome.remarks:
-        return attrs.evolve(found, module=cast(Module, outcome.ir))
-    plain = _perhaps_in_turns(module, name, attrs.evolve(wanted, multicast=1))
-    return attrs.evolve(plain, remarks=(*plain.remarks, *outcome.remarks))
+        return records.evolve(found, module=cast(Module, outcome.ir))
+    plain = _perhaps_in_turns(module, name, records.evolve(wanted, multicast=1))
+    return records.evolve(plain, remarks=(*plain.remarks, *outcome.remarks))
 
 
 def _perhaps_in_turns(module: Module, name: str, wanted: Wanted) -> Front:
     """The same without what blocks do for each other; by two groups of warps, where asked for."""
     if not wanted.pingpong or not wanted.persistent or wanted.split > 1:
         return _with_roles(module, name, wanted)
-    wanted = attrs.evolve(wanted, warps=wanted.warps or 4)
+    wanted = records.evolve(wanted, warps=wanted.warps or 4)
     first = _with_roles(module, name, wanted)
     if not first.made:
         return first
     taken = buffer_bytes(first.module, first.module.functions[name])
     room = (wanted.shared or SHARED) - taken
-    roomy = _with_roles(module, name, attrs.evolve(wanted, shared=room)) if taken else first
+    roomy = _with_roles(module, name, records.evolve(wanted, shared=room)) if taken else first
     outcome = pingpong(roomy.module)
     return Front(cast(Module, outcome.ir), (*first.remarks, *outcome.remarks), True)
 

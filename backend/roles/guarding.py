@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.effects import Effects
@@ -52,7 +51,7 @@ def _cut(function: Function, label: str) -> tuple[Function, str]:
         blocks[name] = old
         if name == label:
             ops = (*block.ops[:index], Branch(Successor(rest)))
-            blocks[name] = attrs.evolve(block, ops=ops)
+            blocks[name] = records.evolve(block, ops=ops)
             blocks[rest] = Block(rest, (), block.ops[index:])
     return function.with_blocks(blocks), rest
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.roles.agreeing import Agreeing
 from tileir.backend.roles.ranked import Ranked, ranked
@@ -210,7 +209,7 @@ def _ranked(kernel: Function, role: Role, function: Function) -> Ranked:
     return ranked(function, frozenset(differing))
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Sharing:
     module: Module
     kernel: Function
@@ -270,7 +269,7 @@ class _Sharing:
         pairs = zip(function.parameters, role.arguments, strict=True)
         mine = {p.value for p, a in pairs if a in empty}
         blocks = {
-            label: attrs.evolve(block, ops=tuple([_everywhere(op, mine) for op in block.ops]))
+            label: records.evolve(block, ops=tuple([_everywhere(op, mine) for op in block.ops]))
             for label, block in function.blocks.items()
         }
         return function.with_blocks(blocks)
@@ -293,7 +292,7 @@ class _Sharing:
             if isinstance(op, Join):
                 ops += [ClusterArrive(), ClusterWait()]
         return self.kernel.with_blocks(
-            {self.kernel.entry.label: attrs.evolve(self.kernel.entry, ops=tuple(ops))}
+            {self.kernel.entry.label: records.evolve(self.kernel.entry, ops=tuple(ops))}
         )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.layouts.warpgroups import WARPS
 from tileir.backend.memory.holders import LANES, holders
 from tileir.ir import Block, Function
@@ -104,7 +103,7 @@ def _narrowed(block: Block) -> Block:
             isinstance(op, Barrier) and not op.warp and _beside(ops, index)
         )
         made.append(op.evolve(warpgroup=True) if near else op)
-    return attrs.evolve(block, ops=tuple(made))
+    return records.evolve(block, ops=tuple(made))
 
 
 def _beside(ops: tuple[Op, ...], index: int) -> bool:

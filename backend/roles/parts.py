@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.roles.carried import State
 from tileir.backend.roles.rings import Ring, Rings, Staged
 from tileir.op import Op
@@ -24,7 +23,7 @@ LOADING = 4
 warpgroups."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class RingParts:
     """Buffers, one per load, and barriers of rings that are alike, which take turns: `full` ends a
     phase when a slot has been filled, `empty` when it has been read."""
@@ -93,7 +92,7 @@ def _fillers(ring: Ring) -> int:
     return (ring.expected > 0) + LOADING * by_threads
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Counting:
     """Where each ring of several slots is, as carried by control flow: its slot, and the parity of
     the phase that the slot is in."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.tma.host import host_values
 from tileir.ir import Block, Function, Parameter
 from tileir.op import Op, Successor
@@ -121,7 +120,7 @@ class Looping:
         for label, block in old.blocks.items():
             ops = (*self.taken(), *late) if label == entry else block.ops
             name = labels["instance"] if label == entry else label
-            blocks[name] = self._body(attrs.evolve(block, label=name, ops=ops))
+            blocks[name] = self._body(records.evolve(block, label=name, ops=ops))
         more, step = Add(self.counter, self.step), Sub(twice, self.step)
         again = Branch(Successor(labels["instances"], (more.result, step.result)))
         blocks[labels["next"]] = Block(labels["next"], (), (more, step, again))
@@ -165,7 +164,7 @@ class Looping:
                 ops.append(Branch(Successor(self.labels["next"]), location=op.location))
             else:
                 ops.append(op)
-        return attrs.evolve(block, ops=tuple(ops))
+        return records.evolve(block, ops=tuple(ops))
 
     def _place(self, op: Any) -> list[Op]:
         """The instance's index along an axis."""
@@ -179,7 +178,7 @@ class Looping:
             index = ops[-1].results[0]
         if not ops:
             ops.append(Add(index, constant(I32, 0)))
-        ops[-1] = attrs.evolve(ops[-1], results=op.results, location=op.location)
+        ops[-1] = records.evolve(ops[-1], results=op.results, location=op.location)
         return ops
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import EXIT, post_dominance
 from tileir.effects import Effects
@@ -18,7 +17,7 @@ _ELSEWHERE = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
 """Effects of ops whose results come from elsewhere than their operands."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Ranked:
     """The values that may differ between blocks of a cluster, and the labels that some of them may
     come to where others do not."""

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import TypeGuard, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
@@ -48,7 +47,7 @@ _PATTERN = 8
 """Rows after which a swizzle repeats."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Staged:
     """An access whose block passes through a buffer. `unit`: where threads read or write it, and
     not a tensor map, the bytes that the addresses of rows are multiples of; else 0."""
@@ -90,7 +89,7 @@ class Staged:
         return (16 << self.swizzle) // self.element.bytes if self.swizzle else 0
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Factor:
     """A factor of a dot that lies in a buffer, and whether it lies there transposed."""
 
@@ -98,7 +97,7 @@ class Factor:
     transposed: bool
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Ring:
     """Loads that are waited for together, by the dots that need them. Slots are given back by the
     last dot, or where block `until` begins, at its end if it has dots; those of `resident` ones
@@ -129,13 +128,15 @@ class Ring:
         return sum(load.bytes for load in self.loads if not load.unit)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Rings:
     """All rings of a kernel, and the factors of its dots that lie in them."""
 
     rings: tuple[Ring, ...]
     factors: dict[tuple[Dot, str], Factor]
-    prologues: dict[Dot, tuple[Staged, ...]] = attrs.Factory(dict[Dot, "tuple[Staged, ...]"])
+    prologues: dict[Dot, tuple[Staged, ...]] = records.field(
+        factory=dict[Dot, "tuple[Staged, ...]"]
+    )
     """What first factors are made of in registers."""
 
     def of(self, op: Op) -> Ring | None:
@@ -304,7 +305,7 @@ def _together(rings: list[Ring], dots: list[Dot]) -> tuple[Ring, ...]:
             long = ring.early or number[other.dots[-1]] >= number[ring.dots[-1]]
             if alike[0] == alike[1] and long:
                 fed = tuple(sorted({*other.dots, *ring.dots}, key=number.__getitem__))
-                found[i] = attrs.evolve(other, loads=(*other.loads, *ring.loads), dots=fed)
+                found[i] = records.evolve(other, loads=(*other.loads, *ring.loads), dots=fed)
                 break
         else:
             found.append(ring)

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.loops import (
     InductionVariable,
     Loop,
@@ -36,7 +35,7 @@ FARTHEST = 1 << 28
 """What a loop counts to, at most: so far that the steps of all ranks do not wrap around."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Adding:
     """A loop, what it counts, and the parameters of its header that hold its sums."""
 
@@ -154,7 +153,7 @@ def _within(function: Function, loop: Loop, op: Op) -> bool:
     return any(op in function.blocks[label].ops for label in loop.blocks)
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Shares:
     """The loop `found` of a function for `rank` of `ranks`."""
 
@@ -162,7 +161,7 @@ class Shares:
     found: Adding
     rank: Value
     ranks: int
-    before: list[Op] = attrs.field(factory=list)
+    before: list[Op] = records.field(factory=list)
     """What is computed before the loop."""
 
     def shared(self) -> Function | str:
@@ -183,7 +182,7 @@ class Shares:
             if label == entering:
                 ops[-1:] = [*self.before, self._passing(block.terminator, starts)]
             ops = [steps.get(op, op) for op in ops]
-            blocks[label] = attrs.evolve(block, ops=tuple(ops))
+            blocks[label] = records.evolve(block, ops=tuple(ops))
         return self.function.with_blocks(blocks)
 
     def _entering(self) -> str | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.strip.chain import Cutter, along, cut, resized
@@ -27,7 +26,7 @@ class WholeError(Exception):
     """Something is needed that no rank has; the message says what."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Sliced:
     """Block `label` with writes of slices alone, and the descriptors of slices, behind the ops
     that make those of whole blocks."""
@@ -111,15 +110,15 @@ def _passed(function: Function) -> Iterator[Value]:
                     yield value
 
 
-@attrs.define
+@records.define
 class _Rows(Cutter):
     """Cuts what follows from sums, blocks of tensors too."""
 
-    derived: set[Value] = attrs.field(factory=set, kw_only=True)
-    descriptors: dict[Op, list[Op]] = attrs.field(factory=dict, kw_only=True)
-    height: int = attrs.field(default=0, kw_only=True)
+    derived: set[Value] = records.field(factory=set, kw_only=True)
+    descriptors: dict[Op, list[Op]] = records.field(factory=dict, kw_only=True)
+    height: int = records.field(default=0, kw_only=True)
     """Rows of the sums."""
-    writes: int = attrs.field(default=0, kw_only=True)
+    writes: int = records.field(default=0, kw_only=True)
     """How many have been cut."""
 
     @staticmethod

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.lowering import RECOMPUTING
 from tileir.backend.memory.shared import SharedTile
@@ -275,7 +274,7 @@ def _taken(function: Function) -> int:
     return sum(op.shape[0] * SharedTile.of(op).bytes for op in buffers)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Making:
     function: Function
     found: Rings
@@ -330,7 +329,7 @@ class _Making:
     def _without(self, maps: Mapping[Value, TensorMap]) -> Function:
         """The function less the ops that make what is captured."""
         blocks = {
-            label: attrs.evolve(block, ops=[x for op in block.ops for x in self._kept(op, maps)])
+            label: records.evolve(block, ops=[x for op in block.ops for x in self._kept(op, maps)])
             for label, block in self.function.blocks.items()
         }
         return self.function.with_blocks(blocks)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.clusters import ATTRIBUTE, SIZES
 from tileir.backend.memory.shared import full_swizzle
 from tileir.backend.roles.carried import State, carried
@@ -195,7 +194,7 @@ class _Splitting:
                 ops[-1] = led
             if label == exit_.label:
                 blocks[self.label] = Block(self.label, (), (Branch(exit_),))
-            blocks[label] = attrs.evolve(block, ops=tuple(ops))
+            blocks[label] = records.evolve(block, ops=tuple(ops))
         return function.with_blocks(blocks)
 
     def _shared(self) -> list[Op]:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import cast
 
-import attrs
-
+from tileir import records
 from tileir.backend.layouts.warpgroups import ROWS
 from tileir.backend.roles.rings import Staged, as_rows
 from tileir.ir import Block, Function
@@ -28,7 +27,7 @@ _SLOTS = 2
 """Slots of whole panels: one is written while the other is read."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Panels:
     """`count` panels of `width` columns each, from column `first` of a store on, which pass through
     the slots of a buffer. Where `map` is there it copies them, all rows, or parts of these that
@@ -42,7 +41,7 @@ class Panels:
     axis: int
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Outlet:
     """Where a store passes through shared memory: whole panels, and the columns that are left."""
 
@@ -69,8 +68,8 @@ def outlets_of(stores: Mapping[Op, tuple[Staged, MakeDescriptor]]) -> dict[Op, O
         outlet = Outlet.of(staged, maker)
         before = first.setdefault(_cut(staged), outlet)
         pairs = zip(outlet.parts, before.parts, strict=True)
-        parts = tuple(attrs.evolve(part, buffer=other.buffer) for part, other in pairs)
-        made[op] = attrs.evolve(outlet, parts=parts)
+        parts = tuple(records.evolve(part, buffer=other.buffer) for part, other in pairs)
+        made[op] = records.evolve(outlet, parts=parts)
     return made
 
 
@@ -138,10 +137,10 @@ def storing(function: Function, outlets: Mapping[Op, Outlet]) -> Function:
     return function.with_blocks({n: role.block(b) for n, b in function.blocks.items()})
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Storing:
     outlets: Mapping[Op, Outlet]
-    narrow: dict[tuple[Value, int], Value] = attrs.field(factory=dict[tuple[Value, int], Value])
+    narrow: dict[tuple[Value, int], Value] = records.field(factory=dict[tuple[Value, int], Value])
     """Descriptors of panels, by the descriptor of the store and the columns of a panel."""
 
     def block(self, block: Block) -> Block:
@@ -155,7 +154,7 @@ class _Storing:
             else:
                 ops.append(op)
                 ops += self._narrowed(op) if isinstance(op, MakeDescriptor) else ()
-        return attrs.evolve(block, ops=tuple(ops))
+        return records.evolve(block, ops=tuple(ops))
 
     def _narrowed(self, maker: MakeDescriptor) -> Iterator[Op]:
         """What makes the descriptors of panels that threads copy."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
@@ -87,11 +86,11 @@ def _better(function: Function, dot: Dot) -> bool:
     return few and isinstance(found, (Load, DescriptorLoad))
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Swapping:
     old: Function
     dots: set[Dot]
-    turned: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
+    turned: dict[Value, Value] = records.field(factory=dict[Value, Value])
     """What is there transposed, by what it was: parameters of blocks and products."""
 
     def function(self) -> Function:
@@ -127,7 +126,7 @@ class _Swapping:
                 ops.append(op)
         ops.append(map_edges(block.terminator, lambda edge: self._edge(edge, ops)))
         head = tuple(self.turned.get(v, v) for v in block.parameters)
-        return attrs.evolve(block, parameters=head, ops=tuple(ops))
+        return records.evolve(block, parameters=head, ops=tuple(ops))
 
     def _edge(self, edge: Successor, ops: list[Op]) -> Successor:
         head = self.old.blocks[edge.label].parameters

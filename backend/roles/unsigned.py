@@ -3,8 +3,7 @@ instructions: a role begins with where its tile is, by divisions, one after the 
 
 from __future__ import annotations
 
-import attrs
-
+from tileir import records
 from tileir.analysis.ranges import Ranges, ranges
 from tileir.ir import Function
 from tileir.op import Op
@@ -18,7 +17,7 @@ def unsigned(function: Function) -> Function:
         return function
     known = ranges(function)
     blocks = {
-        label: attrs.evolve(block, ops=tuple([_unsigned(op, label, known) for op in block.ops]))
+        label: records.evolve(block, ops=tuple([_unsigned(op, label, known) for op in block.ops]))
         for label, block in function.blocks.items()
     }
     return function.with_blocks(blocks)

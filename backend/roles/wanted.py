@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic
 from tileir.ir import Module
 
 
-@attrs.frozen
+@records.frozen
 class Wanted:
     """What a program may ask for: slots of rings, warps that multiply, bytes of shared memory (0
     to choose), whether a block works for many program instances, and whether two warpgroups take
@@ -19,17 +18,17 @@ class Wanted:
     shared: int = 0
     persistent: bool = True
     pingpong: bool = False
-    split: int = attrs.field(default=1, kw_only=True)
+    split: int = records.field(default=1, kw_only=True)
     """Blocks of a cluster that share the depth of products."""
-    multicast: int = attrs.field(default=1, kw_only=True)
+    multicast: int = records.field(default=1, kw_only=True)
     """Blocks of a cluster that load for each other."""
-    turns: bool = attrs.field(default=True, kw_only=True)
+    turns: bool = records.field(default=True, kw_only=True)
     """Whether warpgroups begin chained products in turns."""
     unmapped: tuple[int, ...] = ()
     """By parameter, as `tileir.backend.tma.plan.UNMAPPED` says."""
 
 
-@attrs.frozen
+@records.frozen
 class Front:
     """A module whose kernel has roles, or the one that was given; what there is to be said about
     it; and whether it has."""

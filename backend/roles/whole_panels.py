@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.roles.rings import HALVES, as_rows
 from tileir.backend.tma.descriptors import FARTHEST
@@ -54,10 +53,10 @@ def whole_panels(function: Function) -> Function:
     return _Widening(function).function()
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Widening:
     old: Function
-    wide: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
+    wide: dict[Value, Value] = records.field(factory=dict[Value, Value])
     """Descriptors of wider blocks, by those of the blocks they are for."""
 
     def function(self) -> Function:
@@ -85,7 +84,7 @@ class _Widening:
                 )  # fmt: skip
                 self.wide[op.result] = made.result
                 ops.append(made)
-        return attrs.evolve(block, ops=tuple(ops))
+        return records.evolve(block, ops=tuple(ops))
 
     def _loaded(self, op: DescriptorLoad) -> Iterator[Op]:
         """The load with more columns, and the columns that were asked for."""

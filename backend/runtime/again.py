@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-import attrs
+from tileir import records
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -16,7 +16,7 @@ _MOST = 1024
 _NUMBERS = frozenset((int, float, bool, str, type(None)))
 
 
-@attrs.frozen(eq=False, slots=True)
+@records.frozen(eq=False)
 class Again:
     """A launch that was made: `launch` makes it on a stream, `stream` is which one, `result` what
     the call gives."""

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-import attrs
-
+from tileir import records
 from tileir.backend.compile import compile as compile_module, staged
 from tileir.backend.compiled import Compiled
 from tileir.backend.options import Options
@@ -42,7 +41,7 @@ _KEPT = ("input",)
 """Stages whose text is stored: others follow from it."""
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Cache:
     """Compiled kernels in a `store`; None for those of this process only.
 
@@ -52,10 +51,10 @@ class Cache:
 
     store: Store | None
     make: Callable[[Module, str, Options, str | None], Compiled] = compile_module
-    _by_key: WeakValueDictionary[str, Compiled] = attrs.field(factory=WeakValueDictionary)
-    _by_module: WeakKeyDictionary[Module, dict[Any, str]] = attrs.field(factory=WeakKeyDictionary)
-    _busy: dict[str, Any] = attrs.field(factory=dict)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    _by_key: WeakValueDictionary[str, Compiled] = records.field(factory=WeakValueDictionary)
+    _by_module: WeakKeyDictionary[Module, dict[Any, str]] = records.field(factory=WeakKeyDictionary)
+    _busy: dict[str, Any] = records.field(factory=dict)
+    _lock: threading.Lock = records.field(factory=threading.Lock)
 
     @staticmethod
     def usual() -> Cache:
@@ -153,7 +152,7 @@ class Cache:
             self.store.trim(int(os.environ.get("TILEIR_CACHE_BYTES", _BYTES)))
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class _Turn:
     """One thread of this process at a time for each key."""
 
@@ -190,7 +189,7 @@ def _restageable(found: Compiled) -> Compiled:
         return staged(found.stages["input"], machine, found.options, found.plan.kernel).stages
 
     assert isinstance(found.stages, Texts)
-    return attrs.evolve(found, stages=attrs.evolve(found.stages, again=again))
+    return records.evolve(found, stages=records.evolve(found.stages, again=again))
 
 
 def _elsewhere(

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import attrs
-
+from tileir import records
 from tileir.backend.compiled import Compiled
 from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
@@ -17,7 +16,7 @@ from tileir.executor import Call, Done
 from tileir.ir import Module
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Calls:
     """Kernels of the modules that calls launch, compiled through `cache` for `target` and loaded
     by `load`, each once."""
@@ -26,8 +25,8 @@ class Calls:
     target: str
     load: Callable[[Compiled], Any]
     cache: Cache
-    _kernels: WeakKeyDictionary[Module, dict[Any, Any]] = attrs.field(factory=WeakKeyDictionary)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    _kernels: WeakKeyDictionary[Module, dict[Any, Any]] = records.field(factory=WeakKeyDictionary)
+    _lock: threading.Lock = records.field(factory=threading.Lock)
 
     def dispatch(
         self,

@@ -15,8 +15,7 @@ from functools import partial
 from operator import index
 from typing import Any, Protocol
 
-import attrs
-
+from tileir import records
 from tileir.backend.metadata import Argument, Metadata
 from tileir.backend.runtime import native
 from tileir.backend.runtime.again import Again, Remembered, key_of
@@ -63,7 +62,7 @@ class Machine(Protocol):
         ...
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Bound:
     """What a call launches: a `kernel` to load and its metadata, the values of its parameters in
     order. `exact` and `plain` as `Policy` says; `meta` are all arguments by name, for grids that
@@ -74,7 +73,7 @@ class Bound:
     values: Sequence[Any]
     names: Sequence[str]
     """The names of the parameters in a call, in order of `values`."""
-    meta: Mapping[str, Any] = attrs.field(factory=dict)
+    meta: Mapping[str, Any] = records.field(factory=dict)
     exact: bool = False
     plain: frozenset[str] = frozenset()
     result: Any = None
@@ -163,7 +162,7 @@ class _Call:
         policy = Policy(bound.exact, bound.plain, machine.devices, machine.owner)
         self.passed: list[Passed] = []
         for name, parameter, value in zip(bound.names, parameters, bound.values, strict=True):
-            renamed = attrs.evolve(parameter, name=name)
+            renamed = records.evolve(parameter, name=name)
             self.passed.append(passed(renamed, value, len(self.words), policy))
         self.device = self._device(parameters)
         self.arrays = [p.array for p in self.passed if p.array is not None]

@@ -17,8 +17,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.assembler import Assembled
 from tileir.backend.compiled import STAGES, Compiled
 from tileir.backend.metadata import Metadata
@@ -32,14 +31,14 @@ FORMAT = 1
 _MAGIC = b"tileir-kernel "
 
 
-@attrs.frozen(eq=False, slots=False)
+@records.frozen(eq=False, slots=False)
 class Texts(Mapping[str, Module]):
     """Modules by stage, each read from its text when it is asked for; those without a text are
     made `again`, where that is known."""
 
     texts: Mapping[str, str]
     again: Callable[[], Mapping[str, Module]] | None = None
-    _read: dict[str, Module] = attrs.field(factory=dict[str, Module], init=False)
+    _read: dict[str, Module] = records.field(factory=dict[str, Module], init=False)
 
     def __getitem__(self, stage: str) -> Module:
         if stage not in self._read:
@@ -133,7 +132,7 @@ def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) 
     llvm, optimized, ptx = (by_name[name].decode() for name in ("llvm", "optimized", "ptx"))
     return Compiled(
         Texts(stages), llvm, optimized, ptx,
-        attrs.evolve(plan, registers=None, spills=None, stack=None), libraries,
+        records.evolve(plan, registers=None, spills=None, stack=None), libraries,
         _read_notes(header["notes"]), header["limited"], options, made,
         None if header["remarks"] is None else _read_notes(header["remarks"]),
         loads(by_name["fallback"]) if "fallback" in by_name else None,
@@ -148,7 +147,7 @@ def _text(compiled: Compiled, stage: str) -> str:
 
 
 def _note(found: Diagnostic) -> dict[str, Any]:
-    return {**attrs.asdict(found), "severity": found.severity.value}
+    return {**records.asdict(found), "severity": found.severity.value}
 
 
 def _read_notes(found: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:

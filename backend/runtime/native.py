@@ -17,8 +17,7 @@ from enum import IntEnum
 from functools import cache
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.llvm.optimise import loaded
 from tileir.backend.runtime.launcher.dispatch import SLOTS, WHOLE
 
@@ -48,7 +47,7 @@ class Kind(IntEnum):
     STREAM = 7
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Arg:
     """One argument of a call: where its value goes (`slot`, -1 for nowhere) and what it has to be.
 
@@ -72,7 +71,7 @@ class Arg:
     device: int = 0
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Entry:
     """A list of arguments that fits, and its launch: `positional` of `args` come without a
     keyword, the others by `names`. `template`: values of all slots where the arguments do not give
@@ -90,7 +89,7 @@ class Entry:
     stream_of: Callable[[Any], int] | None = None
     whose: Any = None
     stream: int = 0
-    meta: dict[str, Any] = attrs.field(factory=dict)
+    meta: dict[str, Any] = records.field(factory=dict)
     result: Any = None
 
 

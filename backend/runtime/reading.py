@@ -12,14 +12,13 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.runtime.dlpack import exported
 from tileir.backend.runtime.native import MOST, Arg, Kind
 from tileir.errors import Diagnostic, LaunchError
 
 
-@attrs.frozen
+@records.frozen
 class Tensor:
     """A strided tensor on the GPU, for a parameter that is a descriptor: the address of its first
     element, extents, and strides in elements."""
@@ -29,7 +28,7 @@ class Tensor:
     strides: tuple[int, ...]
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Array:
     """The address of an array's first element, the name of the type it holds (`f32`, `i8`), extents
     and strides in elements (None: rows one behind the other), the number of its GPU where the
@@ -145,7 +144,7 @@ def _interface(value: Any, name: str, interface: dict[str, Any]) -> Array:
         device = value.data.device_id
         reader = _cupy_reader(type(value), value.dtype, device)
         like = Arg(Kind.READ, reader=reader, low=1, type=type(value))
-        return attrs.evolve(found, like=like, device=device, stream_of=lambda _: current().ptr)
+        return records.evolve(found, like=like, device=device, stream_of=lambda _: current().ptr)
     return found
 
 
@@ -196,4 +195,4 @@ def _dlpack(value: Any, name: str) -> Array:
 
 def bounds(like: Arg, slot: int, name: str, divisor: int, flags: int) -> Arg:
     """`like` for the parameter at `slot`, its address a multiple of `divisor` (`flags`: or not)."""
-    return attrs.evolve(like, slot=slot, name=name, divisor=divisor, flags=flags, high=MOST)
+    return records.evolve(like, slot=slot, name=name, divisor=divisor, flags=flags, high=MOST)

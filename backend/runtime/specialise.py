@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-import attrs
-
+from tileir import records
 from tileir.ir import Function, Module, Parameter
 from tileir.rewrite import rewrite
 from tileir.types import Pointer, Scalar
@@ -60,8 +59,10 @@ def _promised(parameter: Parameter, fact: Fact | None) -> Parameter:
     known = getattr(parameter.attributes, name)
     if known and known % DIVISOR == 0:
         return parameter
-    found = attrs.evolve(parameter.attributes, **{name: max(known, 1) * DIVISOR // _common(known)})
-    return attrs.evolve(parameter, attributes=found)
+    found = records.evolve(
+        parameter.attributes, **{name: max(known, 1) * DIVISOR // _common(known)}
+    )
+    return records.evolve(parameter, attributes=found)
 
 
 def _common(known: int) -> int:

@@ -19,8 +19,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import attrs
-
+from tileir import records
 from tileir.errors import CompileError, Diagnostic
 
 _MAGIC = b"tileir-entry 1\n"
@@ -29,7 +28,7 @@ _STALE = 3600.0
 """Seconds after which an unfinished file is that of a process that was killed."""
 
 
-@attrs.frozen
+@records.frozen
 class Store:
     """Entries in `folder`, which is made when something is put there."""
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.simt.order import View, bytes_of
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.simt.yard import Barrier, WaitingError, Yard
@@ -17,17 +17,17 @@ from tileir.types import I1, I32, Element
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Meeting:
     """Where `ranks` blocks meet, in phase number `phase`: who came and what they did, who is at
     its end, and what those did that came in phases past."""
 
     ranks: int
     phase: int = 0
-    came: set[int] = attrs.field(factory=set)
-    ended: set[int] = attrs.field(factory=set)
-    coming: dict[int, int] = attrs.field(factory=dict)
-    past: dict[int, int] = attrs.field(factory=dict)
+    came: set[int] = records.field(factory=set)
+    ended: set[int] = records.field(factory=set)
+    coming: dict[int, int] = records.field(factory=dict)
+    past: dict[int, int] = records.field(factory=dict)
 
     def settle(self) -> None:
         """Begin the next phase once nobody is missing."""

@@ -14,9 +14,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias, cast
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.analysis.loops import loops
 from tileir.backend.layouts.contiguity import Contiguity
@@ -43,7 +43,7 @@ from tileir.values import encode
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Lanes:
     """One value of every thread of the block. Identity is the value, as for handles of LLVM."""
 
@@ -236,12 +236,12 @@ def _shown(part: str | Number, thread: int) -> str:
     return str(int(number)) if number.dtype.kind in "iub" else f"{number:.9g}"
 
 
-@attrs.define
+@records.define
 class _Execution(Lowering):
     """A lowering whose blocks are walked as control flow goes."""
 
-    last: Any = attrs.field(init=False, default=None)
-    waiting: WaitingError | None = attrs.field(init=False, default=None)
+    last: Any = records.field(init=False, default=None)
+    waiting: WaitingError | None = records.field(init=False, default=None)
 
     def bind(self, arguments: Sequence[Any]) -> None:
         """Let a kernel's parameters hold `arguments`: numbers, and addresses."""

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from copy import copy
 from typing import Any, TypeAlias
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.driver.spans import Span
 from tileir.backend.simt.order import View
 from tileir.backend.simt.shadow import Clock, RaceError, Shadow
@@ -22,34 +22,34 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _GAP = 1 << 20
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Memory:
     """Buffers of one launch and the shared memory of the block that runs."""
 
     shared_bytes: int
-    buffers: list[tuple[int, Span]] = attrs.field(init=False, factory=list)
-    shared: Array = attrs.field(init=False)
-    touched: Shadow = attrs.field(init=False)
-    shadows: list[Shadow] = attrs.field(init=False, factory=list)
+    buffers: list[tuple[int, Span]] = records.field(init=False, factory=list)
+    shared: Array = records.field(init=False)
+    touched: Shadow = records.field(init=False)
+    shadows: list[Shadow] = records.field(init=False, factory=list)
     """Of the buffers, in order."""
-    clock: Clock = attrs.field(init=False, factory=Clock)
-    fenced: bool = attrs.field(init=False, default=False)
+    clock: Clock = records.field(init=False, factory=Clock)
+    fenced: bool = records.field(init=False, default=False)
     """Whether threads have passed a fence and not met since."""
-    run: int = attrs.field(init=False, default=0)
+    run: int = records.field(init=False, default=0)
     """Which op runs, by how many ran before."""
-    waiting: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
+    waiting: Array = records.field(init=False, factory=lambda: np.zeros(1024, bool))
     """Threads whose accesses of global memory, by earlier ops, no barrier ordered yet."""
-    present: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
+    present: Array = records.field(init=False, factory=lambda: np.zeros(1024, bool))
     """Threads that access global memory by the op that runs."""
-    written: Array = attrs.field(init=False)
-    coming: Array | None = attrs.field(init=False, default=None)
+    written: Array = records.field(init=False)
+    coming: Array | None = records.field(init=False, default=None)
     """Shared bytes that a copy is on its way to; None while there was no copy."""
-    globals: dict[str, int] = attrs.field(init=False, factory=dict)
-    printed: list[str] = attrs.field(init=False, factory=list)
-    order: View | None = attrs.field(init=False, default=None)
+    globals: dict[str, int] = records.field(init=False, factory=dict)
+    printed: list[str] = records.field(init=False, factory=list)
+    order: View | None = records.field(init=False, default=None)
     """How accesses of shared memory are ordered with those of other roles."""
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self.clear_shared()
 
     def place(self, array: Array) -> int:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.simt.shadow import RaceError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -22,28 +22,28 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _NOBODY = -1
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Order:
     """The accesses of all agents to `size` bytes, those of a block behind those of the other where
     there are several, of `block` bytes each."""
 
     size: int
     block: int = 0
-    names: list[str] = attrs.field(factory=list)
+    names: list[str] = records.field(factory=list)
     """Of agents, by number."""
-    homes: list[int] = attrs.field(factory=list)
+    homes: list[int] = records.field(factory=list)
     """Of agents, by number: the block they are of."""
-    writer: Array = attrs.field(init=False)
-    written: Array = attrs.field(init=False)
+    writer: Array = records.field(init=False)
+    written: Array = records.field(init=False)
     """Who wrote a byte last, and what its clock was."""
-    unfenced: Array = attrs.field(init=False)
+    unfenced: Array = records.field(init=False)
     """Whether threads wrote a byte, and none has fenced that since."""
-    reading: Array = attrs.field(init=False)
+    reading: Array = records.field(init=False)
     """How many products and copies under way read a byte."""
-    reads: dict[int, Array] = attrs.field(factory=dict)
+    reads: dict[int, Array] = records.field(factory=dict)
     """What the clock of an agent was when it read a byte last."""
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self.writer = np.full(self.size, _NOBODY, np.int32)
         self.written = np.zeros(self.size, np.int64)
         self.unfenced = np.zeros(self.size, bool)
@@ -113,14 +113,14 @@ class Order:
             )
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class View:
     """A role as one of the agents of `order`, which knows others' clocks as far as `known`. Bytes
     are those of its block, which begins at `base`."""
 
     order: Order
     agent: int
-    known: dict[int, int] = attrs.field(factory=dict)
+    known: dict[int, int] = records.field(factory=dict)
     base: int = 0
 
     @property

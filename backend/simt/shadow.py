@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import attrs
 import numpy as np
+
+from tileir import records
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -32,7 +33,7 @@ class RaceError(AssertionError):
     """Two threads, one byte, one of them writing, no barrier between."""
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Clock:
     """Barriers so far: of the block, and of a warp or warpgroup, each of which begins an epoch.
     `block` is the number of the first epoch since the last barrier of the block, `group` since the
@@ -57,7 +58,7 @@ class Clock:
         self.group = self.epoch
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Shadow:
     """`size` bytes with their last writer, reader and atomic access: stamps of an epoch and a
     thread, and which op made the last atomic access and the last other write. `where` names the
@@ -65,14 +66,14 @@ class Shadow:
 
     size: int
     where: str
-    clock: Clock = attrs.field(factory=Clock)
-    writer: Array = attrs.field(init=False)
-    reader: Array = attrs.field(init=False)
-    changer: Array = attrs.field(init=False)
-    run: Array = attrs.field(init=False)
-    stored: Array = attrs.field(init=False)
+    clock: Clock = records.field(factory=Clock)
+    writer: Array = records.field(init=False)
+    reader: Array = records.field(init=False)
+    changer: Array = records.field(init=False)
+    run: Array = records.field(init=False)
+    stored: Array = records.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self.writer, self.reader, self.changer, self.run, self.stored = (
             np.zeros(self.size, np.int64) for _ in range(5)
         )

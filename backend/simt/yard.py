@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.simt.order import Order, View
 from tileir.backend.simt.shadow import RaceError
 
@@ -38,7 +38,7 @@ class WaitingError(Exception):
         self.ready, self.why = ready, why
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Barrier:
     """A barrier at byte `at`: `left` of `arrivals` are missing in phase number `phase`, and
     `bytes`. `coming` knows what those did that arrived, `ended` what those did in phases past."""
@@ -49,11 +49,11 @@ class Barrier:
     left: int
     bytes: int = 0
     phase: int = 0
-    coming: dict[int, int] = attrs.field(factory=dict)
-    ended: dict[int, int] = attrs.field(factory=dict)
+    coming: dict[int, int] = records.field(factory=dict)
+    ended: dict[int, int] = records.field(factory=dict)
     maker: tuple[int, int] = (0, 0)
     """Who began it, and what its clock was."""
-    epochs: dict[int, int] = attrs.field(factory=dict)
+    epochs: dict[int, int] = records.field(factory=dict)
     """By agent that arrived: since when its threads had not met."""
 
     def arrive(self, count: int) -> None:
@@ -87,7 +87,7 @@ class Barrier:
         )
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Flight:
     """A copy under way; `land` does it."""
 
@@ -100,7 +100,7 @@ class Flight:
             self.land()
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Member:
     """A role, or the kernel itself: its steps, and what it waits for."""
 
@@ -110,20 +110,20 @@ class Member:
     place: str = ""
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Yard:
     """The state of one block, or of all blocks of a cluster: `meeting` is where they meet. Bytes of
     a block are counted from the first of the first block."""
 
     order: Order
     chance: random.Random
-    members: list[Member] = attrs.field(factory=list)
-    barriers: dict[int, Barrier] = attrs.field(factory=dict)
-    flights: list[Flight] = attrs.field(factory=list)
+    members: list[Member] = records.field(factory=list)
+    barriers: dict[int, Barrier] = records.field(factory=dict)
+    flights: list[Flight] = records.field(factory=list)
     meeting: Any = None
-    pace: float = attrs.field(init=False)
+    pace: float = records.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self.pace = self.chance.choice(_PACES)
 
     def run(self) -> None:
@@ -179,7 +179,7 @@ class Yard:
         return self.flights[-1]
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Group:
     """Products under way: what computes their sums, the bytes they read, and whether they read
     registers, too."""
@@ -190,15 +190,15 @@ class Group:
     sums: list[Array] | None = None
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Crewman:
     """What one role has under way: groups of products, and by thread groups of copies that read
     shared memory, oldest first, and the group that is open."""
 
     view: View
-    products: list[Group] = attrs.field(factory=list)
-    reading: dict[int, list[list[tuple[Flight, Array]]]] = attrs.field(factory=dict)
-    opened: dict[int, list[tuple[Flight, Array]]] = attrs.field(factory=dict)
+    products: list[Group] = records.field(factory=list)
+    reading: dict[int, list[list[tuple[Flight, Array]]]] = records.field(factory=dict)
+    opened: dict[int, list[tuple[Flight, Array]]] = records.field(factory=dict)
 
     def turn_back(self) -> None:
         """Begin the next round of a loop. Raises RaceError where a product reads registers, which

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.backend.strip.limits import words
 from tileir.effects import Effects
 from tileir.field import FieldKind
@@ -30,14 +29,14 @@ _REPEATABLE = Effects.READ | Effects.TRAP
 """Effects of ops that may run again in another loop."""
 
 
-@attrs.define
+@records.define
 class Chain:
     """What a piece of a value is computed from. `loads` are read once per piece; `whole` values
     are needed as they are; `largest` is the number of registers a cut along one element takes."""
 
-    loads: dict[Op, None] = attrs.field(factory=dict)
-    whole: dict[Value, None] = attrs.field(factory=dict)
-    seen: set[tuple[Value, int]] = attrs.field(factory=set)
+    loads: dict[Op, None] = records.field(factory=dict)
+    whole: dict[Value, None] = records.field(factory=dict)
+    seen: set[tuple[Value, int]] = records.field(factory=set)
     largest: int = 1
 
 
@@ -139,7 +138,7 @@ _CUTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@attrs.define
+@records.define
 class Cutter:
     """Makes pieces of `size` elements from `start`, an i32 or a literal, into `ops`."""
 
@@ -149,7 +148,7 @@ class Cutter:
     ops: list[Op]
     again: frozenset[Op] = frozenset()
     """Loads that another loop repeats: what they read shall stay in the caches until then."""
-    made: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
+    made: dict[tuple[Op, int], tuple[Value, ...]] = records.field(init=False, factory=dict)
     """Results of ops cut along a dimension."""
 
     def piece(self, operand: Operand, dim: int | None) -> Operand:
@@ -182,9 +181,9 @@ class Cutter:
                 changes[field.name] = tuple([next(pieces) for _ in old])
         if op.predicate is not None:
             changes["predicate"] = next(pieces)
-        new = attrs.evolve(op, **changes, results=(), comments=())
+        new = records.evolve(op, **changes, results=(), comments=())
         named = tuple(Value(n.type, v.name) for n, v in zip(new.results, op.results, strict=True))
-        return attrs.evolve(new, results=named) if named else new
+        return records.evolve(new, results=named) if named else new
 
     def _cut(self, op: Op, dim: int) -> tuple[Value, ...]:
         if isinstance(op, MakeRange):
@@ -205,7 +204,7 @@ class Cutter:
         if isinstance(self.start, Constant):
             moved = MakeRange(kind, start=op.start + int(self.start.value), location=op.location)
             return self.add(moved).result
-        base = self.add(attrs.evolve(op, to=kind, results=(), comments=())).result
+        base = self.add(records.evolve(op, to=kind, results=(), comments=())).result
         element = cast(Element, element_of(kind))
         start = self.add(Splat(self._as(element), kind, location=op.location)).result
         return self.add(Add(base, start, location=op.location)).result

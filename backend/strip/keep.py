@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
+from tileir import records
 from tileir.backend.strip.chain import Cutter
 from tileir.backend.strip.limits import words
 from tileir.backend.strip.plan import Plan, Sink
@@ -14,7 +13,7 @@ from tileir.types import shape_of
 from tileir.values import Value
 
 
-@attrs.define
+@records.define
 class Keeper:
     """For loops over one extent in pieces of `size`: the first `count` pieces of `loads`, which
     several loops need, are values; the others are loaded again."""
@@ -22,7 +21,7 @@ class Keeper:
     size: int
     count: int = 0
     loads: frozenset[Op] = frozenset()
-    _values: dict[int, dict[tuple[Op, int], tuple[Value, ...]]] = attrs.field(
+    _values: dict[int, dict[tuple[Op, int], tuple[Value, ...]]] = records.field(
         init=False, factory=dict
     )
 

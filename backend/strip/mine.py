@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.combiners import identity
 from tileir.backend.strip.chain import Cutter, index, resized
@@ -115,7 +114,7 @@ def strip_mine(
     return _Run(function, *warps_of(function, warps), limit, piece, keep).run()
 
 
-@attrs.define
+@records.define
 class _Run:
     """One run of the pass."""
 
@@ -125,8 +124,8 @@ class _Run:
     limit: int
     piece: int
     keep: int
-    remarks: list[Diagnostic] = attrs.field(init=False, factory=list)
-    cuts: int = attrs.field(init=False, default=0)
+    remarks: list[Diagnostic] = records.field(init=False, factory=list)
+    cuts: int = records.field(init=False, default=0)
 
     def run(self) -> Outcome:
         function = self.function
@@ -226,7 +225,7 @@ def _outside(part: Sequence[Op], readers: dict[Value, set[Op]]) -> set[Value]:
     return {v for op in part for v in op.results if readers.get(v, set[Op]()) - here}
 
 
-@attrs.define
+@records.define
 class _Writer:
     """Writes the blocks that stand for one block."""
 
@@ -235,19 +234,19 @@ class _Writer:
     words: int
     keep: int
     labels: set[str]
-    ops: list[Op] = attrs.field(init=False, factory=list)
-    done: list[Block] = attrs.field(init=False, factory=list)
-    loops: int = attrs.field(init=False, default=0)
-    _label: str = attrs.field(init=False, default="")
-    _parameters: tuple[Value, ...] = attrs.field(init=False, default=())
+    ops: list[Op] = records.field(init=False, factory=list)
+    done: list[Block] = records.field(init=False, factory=list)
+    loops: int = records.field(init=False, default=0)
+    _label: str = records.field(init=False, default="")
+    _parameters: tuple[Value, ...] = records.field(init=False, default=())
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self._label, self._parameters = self.block.label, self.block.parameters
 
     def finish(self) -> list[Block]:
         """The blocks; what was written last ends in the terminator of the old block."""
         self._close()
-        self.done[0] = attrs.evolve(
+        self.done[0] = records.evolve(
             self.done[0], comments=self.block.comments, location=self.block.location
         )
         return self.done
@@ -322,14 +321,14 @@ class _Writer:
         """What the op of `sink` gave, from the sum of pieces and that of the rest."""
         op = cast(Any, sink.op)
         if rest is None:
-            self.ops.append(attrs.evolve(op, values=(total,), predicate=None))
+            self.ops.append(records.evolve(op, values=(total,), predicate=None))
             return
         first, second = (
-            attrs.evolve(op, values=(v,), predicate=None, results=(), comments=())
+            records.evolve(op, values=(v,), predicate=None, results=(), comments=())
             for v in (total, rest)
         )
         joined = _combine(op, first.result, second.result)
-        self.ops += [first, second, attrs.evolve(joined, results=op.results)]
+        self.ops += [first, second, records.evolve(joined, results=op.results)]
 
     def _fresh(self, wanted: str) -> str:
         label = fresh_label(wanted, self.labels)
@@ -360,7 +359,7 @@ def _added(sink: Sink, cutter: Cutter, total: Operand) -> Operand:
         held = cutter.piece(*sink.needs[-1])
         neutral = _identity(sink, cutter.size)
         value = cutter.add(Select(held, value, neutral, location=op.location)).result
-    joined = attrs.evolve(_combine(op, total, value), location=op.location)
+    joined = records.evolve(_combine(op, total, value), location=op.location)
     return cutter.add(joined).result
 
 

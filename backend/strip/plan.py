@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.backend.strip.chain import Chain, Need, along, chain_of
 from tileir.backend.strip.limits import words
 from tileir.effects import Effects
@@ -25,7 +24,7 @@ _FENCES = Effects.SYNC | Effects.OUTSIDE | Effects.CONTROL
 _ROUNDS = 64
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Sink:
     """An op computed by a loop over pieces along dimension `dim` of its tiles."""
 
@@ -47,7 +46,7 @@ class Sink:
         return bool(self.op.results)
 
 
-@attrs.define
+@records.define
 class Plan:
     """Sinks by op, and the level of every op that is kept, of one stretch of straight-line code.
     Kept ops of level n run before the loops of level n."""
@@ -85,7 +84,7 @@ def stretches(ops: Sequence[Op]) -> Iterator[tuple[Op, ...]]:
         yield tuple(part)
 
 
-@attrs.frozen
+@records.frozen
 class Planner:
     """Plans stretches of `function`; tiles of more than `limit` words are large."""
 

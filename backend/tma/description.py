@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
 from typing import TypeAlias, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.affine import Affine, AffineForms, Bound
 from tileir.analysis.polynomial import (
     Lane,
@@ -40,7 +39,7 @@ _MOST = 5
 """Dimensions of a tensor map (CUDA driver API, "Tensor Map")."""
 
 
-@attrs.frozen
+@records.frozen
 class Dimension:
     """A dimension of the tensor: the block's first index in it, the distance of neighbours, the
     extent (None where nothing bounds it), and the dimension of the tile that runs along it.
@@ -53,7 +52,7 @@ class Dimension:
     unsure: Polynomial = NOTHING
 
 
-@attrs.frozen
+@records.frozen
 class Description:
     """The tensor that an access reads or writes a block of: neighbours in the last dimension are
     neighbours in memory. The first element is `offset` elements from `base`."""
@@ -72,7 +71,7 @@ class Description:
         return tuple(1 if d.along is None else shape[d.along] for d in self.dimensions)
 
 
-@attrs.frozen
+@records.frozen
 class Facts:
     """What is known of a function's integers, which of them the host can compute, and which the
     entry defines."""
@@ -135,7 +134,7 @@ def described(facts: Facts, pointer: Operand, mask: Operand | None, rank: int) -
 # Bounds -----------------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@records.frozen
 class _Limits:
     """By dimension of the tile: the index that must not be negative, less its lane; and the last
     index that is allowed, less the start."""
@@ -189,7 +188,7 @@ def _not_negative(bound: Bound) -> tuple[Polynomial, ...]:
 # Which part of the address belongs to which dimension ---------------------------------------------
 
 
-@attrs.define
+@records.define
 class _Solving:
     facts: Facts
     limits: _Limits
@@ -315,7 +314,7 @@ class _Solving:
     def _asked(self, dimension: Dimension) -> Dimension:
         if dimension.along in self.limits.starts:
             return dimension
-        return attrs.evolve(dimension, unsure=self.facts.unsure(dimension.start))
+        return records.evolve(dimension, unsure=self.facts.unsure(dimension.start))
 
 
 def _contains(monomial: Monomial, part: Monomial) -> bool:

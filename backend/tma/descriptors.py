@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.affine import affine
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
@@ -245,7 +244,7 @@ def _guarded(function: Function, found: list[Op]) -> Function:
     parameters = {p.value for p in function.parameters}
     entry = function.entry
     ops = [op for v in least if v in parameters and v in known for op in _assumed(v, least[v])]
-    blocks = {**function.blocks, entry.label: attrs.evolve(entry, ops=(*ops, *entry.ops))}
+    blocks = {**function.blocks, entry.label: records.evolve(entry, ops=(*ops, *entry.ops))}
     return function.with_blocks(blocks)
 
 
@@ -289,7 +288,7 @@ def _rewritten(function: Function, chosen: Mapping[Op, Description]) -> Function
         if block is entry:
             ops += [new for op in chosen if op not in entry.ops for new in makers[op]]
             ops += checks
-        blocks[label] = attrs.evolve(block, ops=(*ops, block.terminator))
+        blocks[label] = records.evolve(block, ops=(*ops, block.terminator))
     return function.with_blocks(blocks)
 
 
@@ -320,14 +319,14 @@ def _access(function: Function, op: Any, descriptor: Value, found: Description) 
         if turned:
             order = tuple(found.order.index(d) for d in range(len(kind.shape)))
             value = numbers.made(Trans(value, order=order, location=op.location))
-        numbers.ops[-1] = attrs.evolve(numbers.ops[-1], results=op.results, comments=op.comments)
+        numbers.ops[-1] = records.evolve(numbers.ops[-1], results=op.results, comments=op.comments)
         return numbers.ops
     value = op.value
     if turned:
         value = numbers.made(Trans(value, order=found.order, location=op.location))
     value = _reshaped(numbers, value, found.block(kind.shape))
     stored = DescriptorStore(descriptor, value, indices, location=op.location)
-    return [*numbers.ops, attrs.evolve(stored, comments=op.comments)]
+    return [*numbers.ops, records.evolve(stored, comments=op.comments)]
 
 
 def _reshaped(numbers: Numbers, value: Operand, shape: tuple[int, ...]) -> Operand:

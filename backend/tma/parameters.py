@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
-
+from tileir import records
 from tileir.ir import Block, Function, Parameter
 from tileir.ops.descriptor import MakeDescriptor
 from tileir.ops.dot import Dot
@@ -42,4 +41,4 @@ def _parts(parameter: Parameter, kind: Descriptor) -> tuple[Parameter, list[Valu
     numbers = [Value(I64) for _ in range(2 * rank)]
     pairs = [n for pair in zip(numbers[:rank], numbers[rank:], strict=True) for n in pair]
     maker = MakeDescriptor(base, kind, tuple(pairs), results=(parameter.value,))
-    return attrs.evolve(parameter, value=base), numbers, maker
+    return records.evolve(parameter, value=base), numbers, maker

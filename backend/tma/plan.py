@@ -13,8 +13,7 @@ from functools import cached_property
 from math import gcd
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.backend.tma.host import FORMULAS, Operand, Step, host_values
 from tileir.ir import Function
@@ -33,7 +32,7 @@ written through it: 0 by tensor maps, another number by threads, as rows at mult
 bytes."""
 
 
-@attrs.frozen
+@records.frozen
 class MapRecipe:
     """A tensor map: the element's name, the block that is copied, how its rows are swizzled, what
     is read outside (`zero`, `nan`), and the base, extents and strides (in elements), outermost
@@ -51,7 +50,7 @@ class MapRecipe:
     parameter: int = -1
 
 
-@attrs.frozen
+@records.frozen
 class MapValues:
     """A tensor map for some arguments: the address, extents, and strides in bytes, those of all
     dimensions but the innermost."""
@@ -62,7 +61,7 @@ class MapValues:
     strides: tuple[int, ...]
 
 
-@attrs.frozen
+@records.frozen(slots=False)
 class HostPlan:
     """`steps` compute numbers from the arguments; where one of `guards` is 0 or a map cannot be
     encoded, the kernel must not be launched. `persistent`, if not 0: a block, or a cluster of
@@ -85,7 +84,7 @@ class HostPlan:
 
     def to_text(self) -> str:
         """As a line of JSON, which a module's metadata can hold."""
-        return json.dumps(attrs.asdict(self), separators=(",", ":"))
+        return json.dumps(records.asdict(self), separators=(",", ":"))
 
     @staticmethod
     def from_text(text: str) -> HostPlan:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.affine import Affine, affine
 from tileir.analysis.polynomial import Lane, Polynomial, number
 from tileir.analysis.ranges import ranges
@@ -130,7 +129,7 @@ def unwrap(function: Function) -> Function:
     return rewrite(function, rule)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Wrap:
     """`op`, which wraps `index` around `bound`, and the loads that it places, each with the
     dimension that it runs along."""
@@ -268,7 +267,7 @@ def _masked(op: Load, index: Operand, wrap: _Wrap, dim: int) -> list[Op]:
     """The load under the bound, too."""
     make, shape = Maker(op), shape_of(op.pointer.type)
     test = ICmp(index, wrap.bound, predicate_=IntegerPredicate.SLT)
-    make.ops.append(attrs.evolve(test, location=op.location))
+    make.ops.append(records.evolve(test, location=op.location))
     inside: Operand = make.along(test.results[0], dim, shape)
     if op.mask is not None:
         inside = make.add(And(op.mask, inside))

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.tuning.check import Reference, Within
 from tileir.backend.tuning.meter import Artifact, Meter, Session, Survey
 from tileir.backend.tuning.problem import Expected, Inputs, Job
 
 
-@attrs.frozen
+@records.frozen
 class Opening:
     """Makes a bench in the process that measures. `reference` is the file that the first
     candidate's results go to, where nothing says what is expected."""
@@ -33,7 +33,7 @@ class Opening:
         return Bench(self, self.meter.open(given), right)
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Bench:
     """A session, and what results have to be."""
 

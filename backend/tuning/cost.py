@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
+from tileir import records
 from tileir.backend.target import Target, target
 from tileir.backend.tuning.work import Work
 
@@ -53,7 +52,7 @@ _SPILL = 0.02
 """Part of the time that a word of registers beyond the limit adds per thread, and at most 4."""
 
 
-@attrs.frozen
+@records.frozen
 class Machine:
     """A GPU: `processors` of `clock` hertz; operations a cycle and processor of dense products by
     the bits of their factors (negative: without tensor cores); bytes a second from memory and
@@ -69,7 +68,7 @@ class Machine:
     """Elements a cycle and processor."""
 
 
-@attrs.frozen
+@records.frozen
 class Use:
     """What a block of a kernel takes: its warps, bytes of shared memory, words of registers that
     its busiest thread needs, and the limit that one has; `stages`: slots of its buffers;
@@ -113,7 +112,7 @@ class Use:
         return max(0, self.registers - self.limit)
 
 
-@attrs.frozen
+@records.frozen
 class Estimate:
     """Seconds, and what they are made of: `waves` of `resident` blocks a processor, the parts of
     the busiest processor by name, and what a step of the loop waits for."""
@@ -184,8 +183,8 @@ def machine_of(name: str, processors: int | None = None) -> Machine:
 
     Raises `CompileError` (TIR0702)."""
     found = _MACHINES.get(name.removesuffix("a")) or _MACHINES["sm_90"]
-    machine = attrs.evolve(found, target=target(name))
-    return machine if processors is None else attrs.evolve(machine, processors=processors)
+    machine = records.evolve(found, target=target(name))
+    return machine if processors is None else records.evolve(machine, processors=processors)
 
 
 def _products(sixteen: float, double: float) -> dict[int, float]:

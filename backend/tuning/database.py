@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.runtime.store import cache_folder
 from tileir.backend.tuning.errors import TuneError, refused
 from tileir.backend.tuning.outcome import Outcome, Status
@@ -45,7 +44,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@attrs.frozen
+@records.frozen
 class Family:
     """What measurements have in common that can be compared."""
 
@@ -154,7 +153,7 @@ class Database:
         return {
             "version": VERSION,
             "families": [
-                {"family": attrs.asdict(family), "outcomes": self._exported(family)}
+                {"family": records.asdict(family), "outcomes": self._exported(family)}
                 for family in self.families()
             ],
         }
@@ -194,7 +193,7 @@ def _family_id(connection: sqlite3.Connection, family: Family) -> int:
     connection.execute(
         "insert or ignore into family (kernel, content, shape, class, device, driver, compiler) "
         "values (?, ?, ?, ?, ?, ?, ?)",
-        attrs.astuple(family),
+        tuple(records.asdict(family).values()),
     )
     query = (
         "select id from family where (content, shape, device, driver, compiler) = (?, ?, ?, ?, ?)"
@@ -215,7 +214,7 @@ def _insert(connection: sqlite3.Connection, family: int, row: tuple[Any, ...]) -
 
 def _row(outcome: Outcome) -> tuple[Any, ...]:
     found = {
-        **attrs.asdict(outcome, recurse=False), "point": outcome.name,
+        **records.asdict(outcome), "point": outcome.name,
         "status": outcome.status.value, "samples": json.dumps(outcome.samples),
         "choices": json.dumps(dict(outcome.point)), "written": datetime.now(UTC).isoformat(),
     }  # fmt: skip

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.compile import Options, staged
 from tileir.backend.target import Target, target as target_named
 from tileir.backend.tuning.space import Choice, Parameter, Role, Space
@@ -52,7 +51,7 @@ def compiler_space(
 def declared(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
     """The meta-parameters of passes, and whether some run at all, as options of the compiler.
     What two passes call by one name has the choices of both."""
-    known = {field.name for field in attrs.fields(Options)}
+    known = {field.name for field in records.fields(Options)}
     found: dict[str, Parameter] = {}
     for name in passes:
         for option in lookup(name).options:
@@ -72,7 +71,7 @@ def _size(choice: Any) -> float:
     return float(choice)
 
 
-@attrs.frozen
+@records.frozen
 class _Program:
     """A kernel, and how it is compiled besides what is tried."""
 

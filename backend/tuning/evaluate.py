@@ -10,8 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.backend.tuning.bench import Opening, compiled, measured, ready, surveyed
 from tileir.backend.tuning.inline import Inline
 from tileir.backend.tuning.meter import Artifact, Meter, Survey
@@ -27,7 +26,7 @@ _CHUNK = 8
 _Running: TypeAlias = dict[Future[Any], list["Trial"]]
 
 
-@attrs.frozen
+@records.frozen
 class Limits:
     """Seconds that compiling one candidate may take, and measuring it."""
 
@@ -35,7 +34,7 @@ class Limits:
     measure: float = 60.0
 
 
-@attrs.frozen
+@records.frozen
 class Trial:
     """A point to be measured by so many launches."""
 
@@ -168,10 +167,10 @@ class Evaluator:
     def _described(self, outcome: Outcome, surveys: Mapping[str, Survey]) -> Outcome:
         """With what the compiler said of the candidate, and the model."""
         artifact, survey = self._artifacts.get(outcome.name), surveys.get(outcome.name)
-        found = attrs.evolve(outcome, predicted=survey.seconds if survey else None)
+        found = records.evolve(outcome, predicted=survey.seconds if survey else None)
         if artifact is None:
             return found
-        return attrs.evolve(
+        return records.evolve(
             found, registers=artifact.registers, spills=artifact.spills, shared=artifact.shared,
             digest=artifact.digest, compiling=artifact.compiling,
         )  # fmt: skip

@@ -8,9 +8,9 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.compile import Compiled, Options, compile, staged  # noqa: A004
 from tileir.backend.driver.device import driver
 from tileir.backend.driver.launch import Kernel, Tensor
@@ -27,7 +27,7 @@ from tileir.backend.tuning.use import use_of
 from tileir.backend.tuning.work import work_of
 
 
-@attrs.frozen
+@records.frozen
 class GpuMeter:
     """The GPUs of this machine. `target`, the architecture they are compiled for, is needed
     where there is none; `processors` where the model is to know how many the device has;
@@ -86,7 +86,7 @@ class GpuMeter:
         make = Cache.usual().compile if self.cached else compile
         made = make(module, self.target, Options.of(job.options), job.kernel)
         plan, machine_code = made.metadata, made.assembled
-        bare = attrs.evolve(
+        bare = records.evolve(
             made, stages={"input": module}, llvm="", optimized="", ptx="", plan=plan, notes=(),
             code=machine_code, remarked=(),
         )  # fmt: skip
@@ -100,7 +100,7 @@ class GpuMeter:
         return GpuSession.on_device(inputs, self.seconds)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class GpuSession:
     """A GPU with a kernel's arguments. Arrays of the host have copies there; what is on the GPU
     already is used as it is, and never brought back."""
@@ -160,7 +160,7 @@ class GpuSession:
     def _read(self, name: str, span: Span) -> Any:
         data = np.empty_like(span.data)
         driver().to_host(data.ctypes.data, self.addresses[name], data.nbytes)
-        return attrs.evolve(span, data=data).elements
+        return records.evolve(span, data=data).elements
 
     def _ready(self, code: Compiled, grid: Sequence[int]) -> tuple[Any, list[Any]]:
         """The launch, and its arguments."""

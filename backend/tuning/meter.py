@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import attrs
-
+from tileir import records
 from tileir.backend.tuning.cost import Estimate, Use
 from tileir.backend.tuning.problem import Job
 from tileir.backend.tuning.work import Work
 
 
-@attrs.frozen
+@records.frozen
 class Survey:
     """What is known of a candidate before code is written: its work, what a block takes, and the
     cost model's estimate; None where the meter has no model."""
@@ -27,7 +26,7 @@ class Survey:
         return None if self.estimate is None else self.estimate.seconds
 
 
-@attrs.frozen
+@records.frozen
 class Artifact:
     """A compiled candidate, small and picklable: `code` is what the meter's session runs."""
 
@@ -40,7 +39,7 @@ class Artifact:
     """Seconds."""
 
 
-@attrs.frozen
+@records.frozen
 class Device:
     """What measurements are comparable on: the device's kind, and its driver."""
 

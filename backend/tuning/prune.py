@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
+from tileir import records
 from tileir.backend.target import Target, target
 from tileir.backend.tuning.errors import refused
 from tileir.backend.tuning.meter import Survey
@@ -13,7 +12,7 @@ from tileir.backend.tuning.outcome import Outcome, failure
 from tileir.backend.tuning.space import Point, named
 
 
-@attrs.frozen
+@records.frozen
 class Pruning:
     """`slower`: candidates that the model expects to take so many times as long as the best of all
     are left out; None for none. `excess`: words of registers a thread may lack by the estimate,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import attrs
-
+from tileir import records
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import Estimate
 from tileir.backend.tuning.errors import refused
@@ -19,7 +18,7 @@ from tileir.backend.tuning.space import Point, named
 from tileir.errors import CompileError
 
 
-@attrs.frozen
+@records.frozen
 class Ranked:
     """A point, and what the model expects of it."""
 

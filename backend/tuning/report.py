@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.backend.tuning.outcome import Outcome, Status
 from tileir.backend.tuning.space import Choice, named
 from tileir.backend.tuning.tune import Result
@@ -15,7 +14,7 @@ _TABLE = 8
 """Candidates that are listed."""
 
 
-@attrs.frozen
+@records.frozen
 class Effect:
     """What one choice of a parameter costs: the quickest candidate that made it, in seconds, and
     relative to the best of all."""

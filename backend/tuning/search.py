@@ -12,15 +12,14 @@ from math import ceil
 from random import Random
 from typing import Protocol
 
-import attrs
-
+from tileir import records
 from tileir.backend.tuning.evaluate import Trial
 from tileir.backend.tuning.outcome import Outcome
 from tileir.backend.tuning.space import Point, Space, named
 from tileir.backend.tuning.surrogate import Surrogate
 
 
-@attrs.frozen
+@records.frozen
 class Field:
     """What a search knows: candidates, those that the model expects most of first, with what it
     expects in seconds; and the outcomes so far, of each point the one of most launches."""
@@ -63,7 +62,7 @@ class Search(Protocol):
         ...
 
 
-@attrs.frozen
+@records.frozen
 class Exhaustive:
     """Every candidate, what the model expects most of first, in batches of `batch`."""
 
@@ -78,7 +77,7 @@ class Exhaustive:
         return candidates
 
 
-@attrs.frozen
+@records.frozen
 class Halving:
     """Successive halving (Jamieson and Talwalkar, AISTATS 2016): all candidates by few launches,
     the best of them by more, until `final` are left that were measured by `launches`.
@@ -127,7 +126,7 @@ class Halving:
             launches = min(self.launches, max(launches + 1, ceil(launches / self.keep)))
 
 
-@attrs.frozen
+@records.frozen
 class Local:
     """Local search that a model guides: it begins with the `starts` candidates that the cost model
     expects most of, and some at random; from then on the cost model, corrected by what was

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.metadata import Metadata
 from tileir.backend.prepare import prepare
 from tileir.backend.tuning.cost import BY_GROUP, Use, estimate, machine_of
@@ -64,5 +63,5 @@ def _seconds(
         plan.num_warps, plan.shared, _REGISTERS, _SLOTS, work.factors / ranks, rate=BY_GROUP,
         alone=True, mapped=True, cluster=ranks, remote=float(held),
     )  # fmt: skip
-    machine = attrs.evolve(machine_of(plan.target), processors=processors)
+    machine = records.evolve(machine_of(plan.target), processors=processors)
     return estimate(work, use, instances, machine).seconds

@@ -16,8 +16,7 @@ from itertools import product
 from math import prod
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.backend.tuning.errors import refused
 
 Choice: TypeAlias = int | float | bool | str | None
@@ -34,17 +33,17 @@ class Role(Enum):
     ATTRIBUTE = "attribute"
 
 
-@attrs.frozen
+@records.frozen
 class Parameter:
     """A name and the values worth trying of it, neighbours beside each other."""
 
     name: str
-    choices: tuple[Choice, ...] = attrs.field(converter=tuple)
+    choices: tuple[Choice, ...] = records.field(converter=tuple)
     role: Role = Role.MAKE
     meaning: str = ""
 
 
-@attrs.frozen
+@records.frozen
 class Constraint:
     """What a point has to fulfil, in words and as a function."""
 
@@ -52,14 +51,14 @@ class Constraint:
     holds: Holds
 
 
-@attrs.frozen(slots=False)
+@records.frozen(slots=False)
 class Space:
     """The product of `parameters`, less what a constraint rules out."""
 
-    parameters: tuple[Parameter, ...] = attrs.field(converter=tuple)
+    parameters: tuple[Parameter, ...] = records.field(converter=tuple)
     constraints: tuple[Constraint, ...] = ()
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         names = [p.name for p in self.parameters]
         twice = sorted({name for name in names if names.count(name) > 1})
         empty = [p.name for p in self.parameters if not p.choices]
@@ -93,7 +92,7 @@ class Space:
 
     def where(self, words: str, holds: Holds) -> Space:
         """Only the points for which `holds`; `words` say what that is."""
-        return attrs.evolve(self, constraints=(*self.constraints, Constraint(words, holds)))
+        return records.evolve(self, constraints=(*self.constraints, Constraint(words, holds)))
 
     def broken(self, point: Point) -> str | None:
         """The first constraint that `point` does not fulfil, in words."""
@@ -106,10 +105,10 @@ class Space:
             known = ", ".join(p.name for p in self.parameters) or "none"
             raise refused(f"no parameter {', '.join(sorted(unknown))}; there are: {known}")
         changed = (
-            attrs.evolve(p, choices=choices[p.name]) if p.name in choices else p
+            records.evolve(p, choices=choices[p.name]) if p.name in choices else p
             for p in self.parameters
         )
-        return attrs.evolve(self, parameters=tuple(changed))
+        return records.evolve(self, parameters=tuple(changed))
 
     def neighbours(self, point: Point) -> Iterator[dict[str, Choice]]:
         """Points that differ from `point` in one parameter, by one choice up or down."""

@@ -12,8 +12,7 @@ from concurrent.futures import Executor
 from random import Random
 from typing import Protocol
 
-import attrs
-
+from tileir import records
 from tileir.backend.runtime.version import compiler_version
 from tileir.backend.tuning.database import Database, Family
 from tileir.backend.tuning.errors import refused
@@ -42,7 +41,7 @@ class Observer(Protocol):
         ...
 
 
-@attrs.frozen
+@records.frozen
 class Silent:
     """Nobody is told."""
 
@@ -56,7 +55,7 @@ class Silent:
         pass
 
 
-@attrs.frozen
+@records.frozen
 class Stop:
     """When to stop before a search is done, looked at between batches: after so many `seconds`;
     `trials`; trials in a row, `patience`, that found nothing quicker; or once the best is `near`
@@ -68,7 +67,7 @@ class Stop:
     near: float | None = None
 
 
-@attrs.frozen
+@records.frozen
 class Spent:
     """Seconds of a run: in all, to survey, and that compiling would have taken one by one."""
 
@@ -77,7 +76,7 @@ class Spent:
     compiling: float
 
 
-@attrs.frozen
+@records.frozen
 class Result:
     """What tuning found. `outcomes`: every candidate that was tried, in the order of the search;
     `left_out`: those that were not worth it, or that the compiler refused before writing code;
@@ -167,7 +166,7 @@ def _target(meter: Meter) -> str | None:
     return found if isinstance(found, str) else None
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class _Run:
     """One run of `tune`."""
 
@@ -182,8 +181,8 @@ class _Run:
     numbers: Mapping[str, int]
     footprint: float
     surveying: float = 0.0
-    known: dict[tuple[str, int], Outcome] = attrs.field(factory=dict)
-    order: dict[str, Outcome] = attrs.field(factory=dict)
+    known: dict[tuple[str, int], Outcome] = records.field(factory=dict)
+    order: dict[str, Outcome] = records.field(factory=dict)
     reused: int = 0
 
     def surveyed(
@@ -249,7 +248,7 @@ class _Run:
         for trial in trials:
             name = named(trial.point)
             self.order.pop(name, None)
-            self.order[name] = attrs.evolve(found[name], launches=trial.launches)
+            self.order[name] = records.evolve(found[name], launches=trial.launches)
 
     def _tell(self, found: dict[str, Outcome], outcome: Outcome) -> None:
         found[outcome.name] = outcome

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.analysis.liveness import liveness
 from tileir.backend.compile import Staged
@@ -40,13 +39,13 @@ def use_of(done: Staged, machine: Target, work: Work) -> Use:
     together = kernel.attributes.get("persistent", 0)
     assert isinstance(together, int)
     sharing = ranks(last, kernel) // max(together, 1)
-    plain = attrs.evolve(plain, cluster=sharing, remote=remote)
+    plain = records.evolve(plain, cluster=sharing, remote=remote)
     roles = _named(kernel, "gpu.role")
     if roles:
         return _by_roles(plain, roles, work, together > 0)
     read = sum(_held(op.results[0]) for f in functions for op in _named(f, "gpu.local_load"))
     fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, work.steps)
-    return attrs.evolve(plain, fragments=fragments)
+    return records.evolve(plain, fragments=fragments)
 
 
 def _by_roles(plain: Use, roles: Sequence[Any], work: Work, alone: bool) -> Use:
@@ -56,13 +55,13 @@ def _by_roles(plain: Use, roles: Sequence[Any], work: Work, alone: bool) -> Use:
     rate = BY_GROUPS if multiplying >= 8 else BY_GROUP
     turns = sum(role.registers == most for role in roles) > 1
     fragments = work.factors / plain.cluster
-    found = attrs.evolve(
+    found = records.evolve(
         plain, fragments=fragments, rate=rate, alone=alone, mapped=True, turns=turns
     )
     if most == 0:  # warps keep the registers they were launched with
         return found
     words = sum(role.warps * 32 * role.registers for role in roles)
-    return attrs.evolve(found, limit=most, words=words)
+    return records.evolve(found, limit=most, words=words)
 
 
 def most_registers(function: Function) -> int:

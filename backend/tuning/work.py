@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.loops import loops, trip_count
 from tileir.analysis.uses import definitions
 from tileir.effects import Effects
@@ -21,7 +20,7 @@ _UNKNOWN_TRIPS = 16
 """Rounds of a loop whose number nothing tells before it runs."""
 
 
-@attrs.frozen
+@records.frozen
 class Work:
     """What an average program instance does. `dots`: operations (two per multiply-add) of matrix
     products by the bits of their factors, negative where no tensor core multiplies them;
@@ -119,14 +118,14 @@ def _bytes(op: Op) -> float:
     return float(count * max(1, getattr(pointee, "bits", 8) // 8))
 
 
-@attrs.frozen
+@records.frozen
 class _Rounds:
     """How often blocks run in one instance, by evaluating scalars on the kernel's integers."""
 
     function: Function
     grid: Sequence[int]
     numbers: Mapping[str, int]
-    _known: dict[Value, Constant | None] = attrs.field(init=False, factory=dict)
+    _known: dict[Value, Constant | None] = records.field(init=False, factory=dict)
 
     def by_block(self) -> dict[str, float]:
         """Rounds of every block: the product over the loops around it."""

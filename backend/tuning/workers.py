@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.tuning.errors import refused
 
 _STARTING = 300.0
@@ -63,7 +62,7 @@ class Workers(Executor):
             process.end()
 
 
-@attrs.frozen
+@records.frozen
 class _Start:
     """How a process begins."""
 
@@ -71,7 +70,7 @@ class _Start:
     environment: Mapping[str, str]
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class _Process:
     """One process, started for its first task, and again after it died."""
 
@@ -79,7 +78,7 @@ class _Process:
     limit: float | None
     _running: Any = None
     _connection: Any = None
-    _lock: Any = attrs.field(factory=threading.Lock)
+    _lock: Any = records.field(factory=threading.Lock)
 
     def call(self, task: Any) -> Any:
         """What `task` gives in the process. Raises what it raises, and `TuneError`."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.polynomial import Polynomial
 from tileir.backend.windows.masks import Condition, Index, along
 from tileir.backend.windows.numbers import Numbers
@@ -23,7 +22,7 @@ from tileir.values import Constant, Operand, Value, constant
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 
 
-@attrs.define
+@records.define
 class Part:
     """`width` columns of a union from column `first` on; what is written goes to `numbers.ops`.
     `start` points to row 0 and column 0."""

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.analysis.affine import AffineForms
 from tileir.analysis.forms import Affine, Bound
 from tileir.analysis.polynomial import Iteration, Lane, Polynomial, ProgramIndex, Symbol, number
@@ -26,7 +25,7 @@ from tileir.op import Op
 from tileir.values import Operand, Value
 
 
-@attrs.frozen
+@records.frozen
 class Inside:
     """`rows` r + `columns` c + `rest` >= 0 of the element in row r and column c of the union."""
 
@@ -35,7 +34,7 @@ class Inside:
     rest: Polynomial
 
 
-@attrs.frozen
+@records.frozen
 class Index:
     """`step` i + `rest` >= 0 of the index i along dimension `dim` of the windows. The index that
     decides for a row (a column, if `axis` is 1) r is max(r - `reach`, r mod `apart`) / `stride`,

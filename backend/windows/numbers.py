@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cache import cached
 from tileir.analysis.loops import induction_variables, loops
 from tileir.analysis.polynomial import Iteration, Lane, Monomial, Polynomial, ProgramIndex, Symbol
@@ -18,14 +17,14 @@ from tileir.types import Scalar, element_of
 from tileir.values import Constant, Operand, Value, constant
 
 
-@attrs.define
+@records.define
 class Numbers:
     """Writes sums of products as scalars of `kind`, in `ops`."""
 
     function: Function
     kind: Scalar
-    ops: list[Op] = attrs.field(factory=list)
-    known: dict[Hashable, Operand] = attrs.field(factory=dict)
+    ops: list[Op] = records.field(factory=list)
+    known: dict[Hashable, Operand] = records.field(factory=dict)
     """What was written already."""
 
     def literal(self, number: int) -> Constant:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 
-import attrs
-
+from tileir import records
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
 from tileir.analysis.polynomial import Iteration, Symbol
@@ -24,7 +23,7 @@ _MOST = 1024
 """Rounds that are gone through one by one at most."""
 
 
-@attrs.frozen
+@records.frozen
 class Rounds:
     """`loops` around a block, outermost first, and how often each runs whatever happens."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.affine import AffineForms, affine
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
@@ -143,7 +142,7 @@ def staged_windows(function: Function, shared: int = 24576, gain: int = 2) -> Ou
     return Outcome(dce(function), tuple(remarks), {"unions staged": count})
 
 
-@attrs.frozen
+@records.frozen
 class Region:
     """Where windows are read: a loop, or from op `start` on in block `label`."""
 
@@ -178,7 +177,7 @@ class Region:
         return depth > (self.loop is not None)
 
 
-@attrs.frozen
+@records.frozen
 class Work:
     """A union that is worth staging."""
 
@@ -214,7 +213,7 @@ class Work:
         else:
             function = _before(function, region.loop, copy)
         blocks = {
-            label: attrs.evolve(
+            label: records.evolve(
                 block, ops=tuple(new for op in block.ops for new in reads.get(op, (op,)))
             )
             if any(op in reads for op in block.ops)
@@ -227,7 +226,7 @@ class Work:
 def _at_entry(function: Function, op: Op) -> Function:
     """`function` with `op` before everything else."""
     block = function.entry
-    first = attrs.evolve(block, ops=(op, *block.ops))
+    first = records.evolve(block, ops=(op, *block.ops))
     return function.with_blocks({**function.blocks, block.label: first})
 
 
@@ -237,7 +236,7 @@ def _before(function: Function, loop: Loop, ops: Sequence[Op]) -> Function:
     if label is None:
         function, label = add_preheader(function, loop.header, loop.blocks)
     block = function.blocks[label]
-    moved = attrs.evolve(block, ops=(*block.ops[:-1], *ops, block.ops[-1]))
+    moved = records.evolve(block, ops=(*block.ops[:-1], *ops, block.ops[-1]))
     return function.with_blocks({**function.blocks, label: moved})
 
 
@@ -288,7 +287,7 @@ def _from(region: Region, group: Sequence[Read]) -> Region:
     if region.loop is not None:
         return region
     ops = region.function.blocks[region.label].ops
-    return attrs.evolve(region, start=ops.index(group[0].op))
+    return records.evolve(region, start=ops.index(group[0].op))
 
 
 def _groups(region: Region, inside: Sequence[tuple[str, Load]]) -> Iterator[list[Read]]:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from math import gcd
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.analysis.polynomial import Monomial, Polynomial, Symbol
 
 Moving: TypeAlias = Callable[[Symbol], bool]
 
 
-@attrs.frozen
+@records.frozen
 class Terms:
     """`rest` plus the sum of `steps[s]` times s over the symbols s that move."""
 

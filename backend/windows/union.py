@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import gcd, prod
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.analysis.polynomial import Lane, Polynomial, Symbol, number
 from tileir.backend.windows.terms import Terms, divided, kinds, multiple, scaled
 from tileir.ops.memory import Load
@@ -26,7 +25,7 @@ _NOWHERE = (0, 0)
 _PARTS = (1, 2, 3, 4)
 
 
-@attrs.frozen
+@records.frozen
 class Read:
     """A load in rounds of loops: where it reads relative to the buffer's pointer, and the numbers
     of what moves in each round."""
@@ -42,7 +41,7 @@ class Read:
         return shape_of(self.op.pointer.type)
 
 
-@attrs.frozen
+@records.frozen
 class Window:
     """A load as a window of the union: `steps` through rows and columns by symbol, the place
     where all that moves is 0, and the places of element 0 in all rounds."""
@@ -57,7 +56,7 @@ class Window:
         return self.steps.get(Lane(dim), _NOWHERE)
 
 
-@attrs.frozen
+@records.frozen
 class Union:
     """`height` x `width` elements that `windows` cover, each element by one at least."""
 
@@ -191,7 +190,7 @@ def _count_rows(form: Polynomial, rows: Polynomial) -> int | None:
 def _moved(window: Window, by: Step) -> Window:
     places = frozenset((r + by[0], c + by[1]) for r, c in window.places)
     first = (window.first[0] + by[0], window.first[1] + by[1])
-    return attrs.evolve(window, first=first, places=places)
+    return records.evolve(window, first=first, places=places)
 
 
 def _taken(window: Window) -> tuple[set[int], set[int]]:

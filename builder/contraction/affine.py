@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import attrs
+from tileir import records
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Index:
     """A variable that a computation iterates over; each is itself, whatever its name."""
 
@@ -39,12 +39,22 @@ class Index:
         return affine(self) * -1
 
 
-@attrs.frozen
+@records.frozen
 class Affine:
     """`constant` and a sum of integer multiples of indices, none of them 0."""
 
-    terms: tuple[tuple[Index, int], ...] = attrs.field(default=(), eq=frozenset)
+    terms: tuple[tuple[Index, int], ...] = ()
     constant: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the terms are the same, in any order, and the constant."""
+        return isinstance(other, Affine) and self._summands() == other._summands()
+
+    def __hash__(self) -> int:
+        return hash(self._summands())
+
+    def _summands(self) -> tuple[frozenset[tuple[Index, int]], int]:
+        return frozenset(self.terms), self.constant
 
     @property
     def indices(self) -> tuple[Index, ...]:
@@ -98,7 +108,7 @@ class Affine:
         return range(low, high + 1)
 
 
-@attrs.frozen
+@records.frozen
 class Bound:
     """The condition `low <= of < high`; None where there is no such limit."""
 
@@ -108,7 +118,7 @@ class Bound:
 
     def replaced(self, by: Mapping[Index, Affine]) -> Bound:
         """With expressions in place of indices."""
-        return attrs.evolve(self, of=self.of.replaced(by))
+        return records.evolve(self, of=self.of.replaced(by))
 
     def holds(self, ranges: Mapping[Index, range]) -> bool:
         """Whether it holds everywhere in a box."""

@@ -7,14 +7,13 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder.builder import Builder
 from tileir.builder.contraction.affine import Index
 from tileir.builder.expr import Expr
 
 
-@attrs.frozen(slots=False, eq=False)
+@records.frozen(slots=False, eq=False)
 class Axis:
     """Indices and their ranges, outermost first, walked in tiles of `tile` points.
 
@@ -61,7 +60,7 @@ class Axis:
         return tuple(prod(extents[place + 1 :]) for place in range(len(extents)))
 
 
-@attrs.frozen(slots=False, eq=False)
+@records.frozen(slots=False, eq=False)
 class Place:
     """Values of an index in one tile: `start`, the same in all lanes, and what lanes add to it;
     `span` holds every value that a lane may have, those beyond the last point included."""
@@ -76,7 +75,7 @@ class Place:
         return None if self.at is None else self.at.lanes_of(self)
 
 
-@attrs.frozen(slots=False, eq=False)
+@records.frozen(slots=False, eq=False)
 class At:
     """The tile of an axis with a `number`; of a flat one, lanes count from `start` in `linear`."""
 
@@ -103,7 +102,7 @@ class At:
     def places(self) -> Mapping[Index, Place]:
         """Where each index is."""
         if self.known is not None:
-            return {i: attrs.evolve(p, at=p.at and self) for i, p in self.known.items()}
+            return {i: records.evolve(p, at=p.at and self) for i, p in self.known.items()}
         return self._flat() if self.axis.is_flat else self._inner()
 
     def _inner(self) -> dict[Index, Place]:

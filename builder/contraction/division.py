@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-import attrs
-
+from tileir import records
 from tileir.builder.contraction.affine import Bound, Index, affine
 from tileir.builder.contraction.choices import INSTANCES, matrix_sides, tiling
 from tileir.builder.contraction.functions import JOININGS
@@ -52,7 +51,7 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
     where = [bound.replaced({index: place}) for bound in term.where]
     if length * parts != len(span):
         where.append(Bound(place, span.start, span.stop))
-    made = attrs.evolve(
+    made = records.evolve(
         term, over=over, of=replaced(term.of, {index: place}), where=tuple(where), empty=None
     )
     shape = (*(len(s) for _, s in stage.elements), parts)
@@ -62,7 +61,7 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
     first = Stage(partial, elements, (*at, affine(part)), made, stage.location)
     read = Read(partial, (*at, affine(again)))
     joined = Reduce(term.kind, ((again, range(parts)),), read, empty=term.empty)
-    return first, attrs.evolve(stage, term=_with(stage.term, term, joined))
+    return first, records.evolve(stage, term=_with(stage.term, term, joined))
 
 
 def _with(term: Term, old: Term, new: Term) -> Term:

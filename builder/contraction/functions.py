@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder.arguments import as_number
 from tileir.builder.builder import Builder
 from tileir.builder.expr import Expr
@@ -128,7 +127,7 @@ the reals have turn integers into f32; `quotient` and `remainder` are C's, `floo
 Python's; conditions are i1, and a number is one where it is not 0; `round` is to even."""
 
 
-@attrs.frozen
+@records.frozen
 class Joining:
     """A way to join: its op for integers and floats, and what changes nothing."""
 

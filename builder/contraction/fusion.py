@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.builder.contraction.affine import Affine, Index, affine
 from tileir.builder.contraction.choices import matrix_sides
 from tileir.builder.contraction.functions import wide
@@ -54,7 +53,7 @@ def inlinable(stage: Stage) -> bool:
 def inlined(reader: Stage, stage: Stage) -> Stage:
     """`reader` with the term of `stage` in place of reads of its output, as memory would give it
     back."""
-    return attrs.evolve(reader, term=_with(reader.term, stage))
+    return records.evolve(reader, term=_with(reader.term, stage))
 
 
 def _with(term: Term, stage: Stage) -> Term:
@@ -73,7 +72,7 @@ def _with(term: Term, stage: Stage) -> Term:
 def guarded(term: Term, read: Read) -> Term:
     """`term` where the guards of `read` hold, else 0."""
     if isinstance(term, Read):
-        return attrs.evolve(term, guards=(*term.guards, *read.guards))
+        return records.evolve(term, guards=(*term.guards, *read.guards))
     return Choose(read.guards, term, Number(0))
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import At, Axis
 from tileir.builder.contraction.emit import Emitter, guards
@@ -22,7 +21,7 @@ MATRICES = frozenset({F16, BF16, F32, F64, I8})
 """Elements of the factors of matrix products."""
 
 
-@attrs.frozen
+@records.frozen
 class Sides:
     """The factors along rows and along columns, which are the first `rows` dimensions of a view and
     the others; each side's make one dimension of a matrix."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import Axis
 from tileir.builder.contraction.outputs import solved
@@ -13,7 +12,7 @@ from tileir.builder.contraction.terms import Choose, Number, Reduce, Tensor, Ter
 from tileir.errors import Location
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Stage:
     """`output[at] = term` for every point of `elements` that lies in the output; together they
     cover it, each element once."""
@@ -32,7 +31,7 @@ class Stage:
         return (*inside, *ends)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Tiling:
     """How a stage is computed: each instance a tile of `axes`, which hold every index of its
     elements once, the last with neighbouring instances; `walks` are the tiles of its reductions,
@@ -40,7 +39,7 @@ class Tiling:
     before the next, which keeps what they read in the cache. What is None the backend chooses."""
 
     axes: tuple[Axis, ...]
-    walks: Mapping[Reduce, Axis] = attrs.field(factory=dict[Reduce, Axis])
+    walks: Mapping[Reduce, Axis] = records.field(factory=dict[Reduce, Axis])
     group: int = 1
     num_warps: int | None = None
     stages: int | None = None

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.builder.contraction.affine import Affine, Bound, Index
 from tileir.types import Element
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Tensor:
     """An array in memory, row-major. Each is itself, whatever its name; of `by_value`, the only
     element is passed as an argument instead."""
@@ -33,7 +32,7 @@ class Tensor:
         return self.name
 
 
-@attrs.frozen
+@records.frozen
 class Number:
     """A literal; `element` None takes the type of what it meets."""
 
@@ -41,14 +40,14 @@ class Number:
     element: Element | None = None
 
 
-@attrs.frozen
+@records.frozen
 class Position:
     """The value of an index expression, i32."""
 
     at: Affine
 
 
-@attrs.frozen
+@records.frozen
 class Read:
     """An element of a tensor, at affine or computed (integer) positions. Where a `guard` fails it
     is 0, and nothing is read; positions outside of the tensor otherwise give no defined value.
@@ -59,7 +58,7 @@ class Read:
     guards: tuple[Bound, ...] = ()
 
 
-@attrs.frozen
+@records.frozen
 class Apply:
     """A function of `functions.FUNCTIONS`, elementwise."""
 
@@ -67,7 +66,7 @@ class Apply:
     arguments: tuple[Term, ...]
 
 
-@attrs.frozen
+@records.frozen
 class Cast:
     """Rounded or converted to `element`."""
 
@@ -75,7 +74,7 @@ class Cast:
     of: Term
 
 
-@attrs.frozen
+@records.frozen
 class Choose:
     """`then` where all conditions hold, else `otherwise`."""
 
@@ -84,7 +83,7 @@ class Choose:
     otherwise: Term
 
 
-@attrs.frozen
+@records.frozen
 class Reduce:
     """The values of `of` at all points of the box `over` where the conditions hold, joined by
     `kind` (`sum product max min`) in any order. Of no points it is `empty`, or where that is None
@@ -159,13 +158,13 @@ def mapped(term: Term, change: Callable[[Any], Term]) -> Term:
     match term:
         case Read():
             at = tuple(x if isinstance(x, Affine) else change(x) for x in term.at)
-            return attrs.evolve(term, at=at)
+            return records.evolve(term, at=at)
         case Apply():
-            return attrs.evolve(term, arguments=tuple(change(x) for x in term.arguments))
+            return records.evolve(term, arguments=tuple(change(x) for x in term.arguments))
         case Cast() | Reduce():
-            return attrs.evolve(term, of=change(term.of))
+            return records.evolve(term, of=change(term.of))
         case Choose():
-            return attrs.evolve(term, then=change(term.then), otherwise=change(term.otherwise))
+            return records.evolve(term, then=change(term.then), otherwise=change(term.otherwise))
         case _:
             return term
 
@@ -178,9 +177,9 @@ def replaced(term: Term, by: Mapping[Index, Affine]) -> Term:
             return Position(made.at.replaced(by))
         case Read():
             at = tuple(x.replaced(by) if isinstance(x, Affine) else x for x in made.at)
-            return attrs.evolve(made, at=at, guards=tuple(g.replaced(by) for g in made.guards))
+            return records.evolve(made, at=at, guards=tuple(g.replaced(by) for g in made.guards))
         case Choose() | Reduce():
-            return attrs.evolve(made, where=tuple(bound.replaced(by) for bound in made.where))
+            return records.evolve(made, where=tuple(bound.replaced(by) for bound in made.where))
         case _:
             return made
 
@@ -189,6 +188,6 @@ def padded(term: Term) -> Term:
     """A choice between a read and 0 as a guarded read."""
     match term:
         case Choose(where, Read() as read, Number(0)):
-            return attrs.evolve(read, guards=(*read.guards, *where))
+            return records.evolve(read, guards=(*read.guards, *where))
         case _:
             return term

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder.builder import Builder
 from tileir.builder.contraction.affine import Affine, Bound, Index
 from tileir.builder.contraction.axes import At, Place
@@ -14,7 +13,7 @@ from tileir.builder.expr import Expr
 from tileir.types import I1
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class View:
     """Dimensions of tiles, in order, and where every index is: `dimensions` are tiles of axes;
     indices that none of them has are the same in all lanes."""
@@ -23,7 +22,7 @@ class View:
     dimensions: tuple[At, ...]
     places: Mapping[Index, Place]
     spans: Mapping[Index, range]
-    known: dict[Any, Any] = attrs.field(factory=dict[Any, Any])
+    known: dict[Any, Any] = records.field(factory=dict[Any, Any])
     """What was computed here."""
 
     @property

@@ -6,8 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.frontends.decoupled.fusion import Group, reductions
 from tileir.frontends.decoupled.nodes import (
     Binary,
@@ -38,7 +37,7 @@ def candidates(
         for labels in online:
             looped = any(0 < schedule.tensor(n) < sizes[n] for n in labels)
             if looped and not schedule.blocks.keys() & labels:
-                yield _longest_first(group, attrs.evolve(schedule, online=labels))
+                yield _longest_first(group, records.evolve(schedule, online=labels))
 
 
 def _longest_first(group: Group, schedule: Schedule) -> Schedule:
@@ -50,7 +49,7 @@ def _longest_first(group: Group, schedule: Schedule) -> Schedule:
         return schedule
     others = (n for n in group.root.labels if n in schedule.blocks and n not in rows)
     order = (Split(rows[0]), *map(Split, others))
-    return attrs.evolve(schedule, order=order, reverse=frozenset(rows))
+    return records.evolve(schedule, order=order, reverse=frozenset(rows))
 
 
 def _tests(value: Node) -> Iterator[Binary]:
@@ -112,7 +111,7 @@ def _products(
             blocks = {**dict.fromkeys(batch, 1), rows: bm}
             blocks[columns] = bn
             schedule = Schedule(blocks, tensors, num_warps=warps, num_stages=stages)
-            yield attrs.evolve(schedule, order=_order(schedule, root.labels, sizes))
+            yield records.evolve(schedule, order=_order(schedule, root.labels, sizes))
             if nested and sizes[columns] > bn:
                 whole = {**tensors, columns: bn}
                 kept = {k: v for k, v in blocks.items() if k != columns}
@@ -147,7 +146,7 @@ def _split(schedule: Schedule, label: str, sizes: Mapping[str, int]) -> Iterator
         parts = target // max(1, instances)
         size = max(256, 1 << math.ceil(math.log2(max(1, sizes[label] / max(1, parts)))))
         if parts > 1 and size < sizes[label]:
-            yield attrs.evolve(schedule, blocks={**schedule.blocks, label: size}, order=())
+            yield records.evolve(schedule, blocks={**schedule.blocks, label: size}, order=())
 
 
 def _vectors(group: Group, sizes: Mapping[str, int]) -> Iterator[Schedule]:

@@ -14,8 +14,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.frontends.decoupled.elements import RELATIONS, Kind, factors, kind_of
 from tileir.frontends.decoupled.fusion import Group
 from tileir.frontends.decoupled.nodes import Access, Binary, Call, Node, Reduction, Shape, Unary
@@ -24,7 +23,7 @@ from tileir.frontends.decoupled.tensors import Tensor
 from tileir.types import Scalar
 
 
-@attrs.frozen
+@records.frozen
 class Machine:
     """A GPU: bytes and operations per second, by type of a matrix product's factors; `in_flight`
     are the bytes a processor has to have under way to reach the bandwidth of memory."""
@@ -34,7 +33,7 @@ class Machine:
     cache: float = 7e12
     cache_bytes: float = 30e6
     elements: float = 25e12
-    products: Mapping[str, float] = attrs.field(
+    products: Mapping[str, float] = records.field(
         factory=lambda: {"f16": 7e14, "bf16": 7e14, "f8e4m3": 1.3e15, "f8e5m2": 1.3e15,
                          "i8": 1.3e15, "f32": 5e13, "f64": 4e13, "tf32": 3.6e14}
     )  # fmt: skip
@@ -52,7 +51,7 @@ _HEAVY = {"exp": 8, "exp2": 4, "log": 8, "tanh": 16, "erf": 24, "sin": 20, "cos"
           "sigmoid": 16, "rsqrt": 4, "sqrt": 8}  # fmt: skip
 
 
-@attrs.frozen
+@records.frozen
 class Use:
     """An expression that a kernel evaluates: its dimensions as the kernel calls them, the
     reductions it stands in, and for a reduction its own label."""
@@ -90,7 +89,7 @@ def uses_of(group: Group, shapes: dict[Node, Shape]) -> Uses:
     return tuple(dict.fromkeys(visit(group.root.value, {}, ())))
 
 
-@attrs.frozen
+@records.frozen
 class Estimate:
     """Seconds of a kernel, and what they are made of."""
 
@@ -113,7 +112,7 @@ def estimate(
     return _Model(group, sizes, tensors, scalars, machine, found).estimate()
 
 
-@attrs.define
+@records.define
 class _Model:
     group: Group
     sizes: Mapping[str, int]
@@ -121,11 +120,11 @@ class _Model:
     scalars: Mapping[str, Scalar]
     machine: Machine
     uses: Uses
-    _blocks: dict[str, int] = attrs.field(init=False)
-    _stated: dict[str, int] = attrs.field(init=False)
-    _distinct: tuple[Use, ...] = attrs.field(init=False)
+    _blocks: dict[str, int] = records.field(init=False)
+    _stated: dict[str, int] = records.field(init=False)
+    _distinct: tuple[Use, ...] = records.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         blocks = self.group.root.schedule.blocks
         self._blocks = {n: min(blocks.get(n, size), size) for n, size in self.sizes.items()}
         self._stated = {}

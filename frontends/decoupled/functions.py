@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.builder import F32, F64, I32, Builder, Expr
 from tileir.types import Scalar, element_of, shape_of
 
 Emitter: TypeAlias = Callable[..., Expr]
 
 
-@attrs.frozen
+@records.frozen
 class Function:
     """An elementwise function: `kind` says which operands it computes on: `float`, `integer`,
     or `any`, and `choice` where the first is a condition."""

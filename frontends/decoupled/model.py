@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import attrs
-
-from tileir import Location
+from tileir import Location, records
 from tileir.frontends.decoupled import schedule as schedules
 from tileir.frontends.decoupled.errors import wrong
 from tileir.frontends.decoupled.nodes import (
@@ -29,7 +27,7 @@ from tileir.frontends.decoupled.schedule import Schedule
 from tileir.frontends.decoupled.shapes import check_result
 
 
-@attrs.frozen
+@records.frozen
 class Symbol:
     """A declared name: its kind is `Func`, `In`, `SIn`, `Var` or `RVar` (Table 3.1)."""
 
@@ -38,7 +36,7 @@ class Symbol:
     place: Location
 
 
-@attrs.frozen
+@records.frozen
 class Func:
     """A tensor function: `name[labels] = value`, and how it is computed. `combine` names the
     atomic operation by which blocks join their parts of a reduction."""
@@ -46,18 +44,18 @@ class Func:
     name: str
     labels: tuple[str, ...]
     value: Node
-    place: Location | None = attrs.field(default=None, eq=False)
-    schedule: Schedule = attrs.field(factory=Schedule)
+    place: Location | None = records.field(default=None, eq=False)
+    schedule: Schedule = records.field(factory=Schedule)
     combine: str | None = None
 
 
-@attrs.frozen
+@records.frozen
 class Definitions:
     """All of a kernel definition. `shapes` are those of the expressions in it."""
 
     symbols: Mapping[str, Symbol]
     funcs: Mapping[str, Func]
-    shapes: dict[Node, Shape] = attrs.field(factory=dict, eq=False, repr=False)
+    shapes: dict[Node, Shape] = records.field(factory=dict, eq=False, repr=False)
 
     def names(self, kind: str) -> tuple[str, ...]:
         """Names of a kind, as declared."""
@@ -94,8 +92,8 @@ def scheduled(found: Definitions, directives: Sequence[Directive]) -> Definition
             message = f"scheduling primitives are applied to a Func: {what}"
             raise wrong(message, directive.place, "TIR1202")
         schedule = schedules.apply(func.schedule, directive)
-        funcs[directive.name] = attrs.evolve(func, schedule=schedule)
-    return attrs.evolve(found, funcs=funcs)
+        funcs[directive.name] = records.evolve(func, schedule=schedule)
+    return records.evolve(found, funcs=funcs)
 
 
 def _declare(symbols: dict[str, Symbol], declaration: Declaration) -> None:
@@ -175,12 +173,12 @@ def with_operands(node: Node, operands: Sequence[Node]) -> Node:
     """`node` made of other expressions."""
     if tuple(operands) == node.operands:
         return node
-    field = attrs.fields(type(node))
+    field = records.fields(type(node))
     if hasattr(field, "left"):
-        return attrs.evolve(node, left=operands[0], right=operands[1])  # type: ignore[call-arg]
+        return records.evolve(node, left=operands[0], right=operands[1])  # type: ignore[call-arg]
     name = next(n for n in ("value", "arguments", "values") if hasattr(field, n))
     given = operands[0] if name == "value" else tuple(operands)
-    return attrs.evolve(node, **{name: given})  # type: ignore[arg-type]
+    return records.evolve(node, **{name: given})  # type: ignore[arg-type]
 
 
 def _check_ranks(found: Definitions) -> None:

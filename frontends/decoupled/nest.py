@@ -7,8 +7,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder import Builder, Expr, arg, pointer
 from tileir.frontends.decoupled.evaluate import evaluate, hoist
 from tileir.frontends.decoupled.fusion import Group, reductions
@@ -21,7 +20,7 @@ from tileir.frontends.decoupled.values import spread
 from tileir.types import Scalar
 
 
-@attrs.frozen
+@records.frozen
 class Launch:
     """A kernel, the number of its program instances, its parameters and the tensors and numbers
     of the plan that they are given."""
@@ -106,7 +105,7 @@ def _walk(k: Kernel, label: str, blocks: Mapping[str, Expr]) -> Walk:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@records.frozen
 class _Level:
     """A level of the launch grid: a loop of `count` over `label`, of which `inner`, a level of its
     own, counts `factor` positions each. `total` is how many positions there are in all."""
@@ -333,7 +332,7 @@ def _fused_positions(k: Kernel, func: Func, label: str, env: Env) -> Generator[R
     walk = _fused_walk(k.group, func, label, k.sizes)
     index = k.outer.get(f"{label}.block")
     if index is not None and walk.block < walk.size:
-        walk = attrs.evolve(walk, start=index.index * walk.block)
+        walk = records.evolve(walk, start=index.index * walk.block)
     if walk.whole and label in env and walk.block == k.block(label):
         yield env[label]
     else:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-import attrs
-
-from tileir import Location
+from tileir import Location, records
 
 
-@attrs.frozen
+@records.frozen
 class Node:
     """A part of a tensor expression; `place` is where it was written."""
 
-    place: Location | None = attrs.field(default=None, eq=False, kw_only=True)
+    place: Location | None = records.field(default=None, eq=False, kw_only=True)
 
     @property
     def operands(self) -> tuple[Node, ...]:
@@ -22,28 +20,28 @@ class Node:
         return ()
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class Number(Node):
     """A literal."""
 
     value: int | float
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class ScalarInput(Node):
     """The value of a `SIn`."""
 
     name: str
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class Label(Node):
     """The position along a dimension, as a number."""
 
     name: str
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class Access(Node):
     """A tensor at positions: `A[x, y]`."""
 
@@ -51,7 +49,7 @@ class Access(Node):
     labels: tuple[str, ...]
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class Unary(Node):
     """`+x` and `-x`."""
 
@@ -63,7 +61,7 @@ class Unary(Node):
         return (self.value,)
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class Binary(Node):
     """An operator between two expressions."""
 
@@ -76,7 +74,7 @@ class Binary(Node):
         return self.left, self.right
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class Call(Node):
     """A function applied elementwise."""
 
@@ -88,7 +86,7 @@ class Call(Node):
         return self.arguments
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class Part:
     """The piece of a reduction that one block works on: `size` positions from `size` times the
     position along `label`."""
@@ -97,7 +95,7 @@ class Part:
     size: int
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class Reduction(Node):
     """`rsum(value, k)`, `rmax`, `rmin`; and `rdot(left, right, k)`, of two values."""
 
@@ -111,14 +109,14 @@ class Reduction(Node):
         return self.values
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class Length(Node):
     """`len(x)`: the size of a dimension."""
 
     label: str
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class Reshape(Node):
     """`reshape(value, x, 1)`; None is an extent of one."""
 
@@ -130,7 +128,7 @@ class Reshape(Node):
         return (self.value,)
 
 
-@attrs.frozen(cache_hash=True)
+@records.frozen(cache_hash=True)
 class ProgramId(Node):
     """`program_id()`: which program instance computes this."""
 
@@ -142,7 +140,7 @@ Shape: TypeAlias = tuple["str | None", ...]
 # Statements -------------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@records.frozen
 class Declaration:
     """`Func f, g;`."""
 
@@ -150,7 +148,7 @@ class Declaration:
     names: tuple[tuple[str, Location], ...]
 
 
-@attrs.frozen
+@records.frozen
 class Definition:
     """`f[x, y] = expression;`."""
 
@@ -160,7 +158,7 @@ class Definition:
     place: Location
 
 
-@attrs.frozen
+@records.frozen
 class Argument:
     """An argument of a directive: `x`, `8`, `x:8` or `x:xi/8`."""
 
@@ -170,7 +168,7 @@ class Argument:
     place: Location
 
 
-@attrs.frozen
+@records.frozen
 class Directive:
     """`f.primitive(arguments);`."""
 

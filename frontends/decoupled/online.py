@@ -10,8 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.frontends.decoupled import evaluate as rules, values
 from tileir.frontends.decoupled.elements import accumulator
 from tileir.frontends.decoupled.errors import wrong
@@ -39,7 +38,7 @@ _SLACK = {"exp": 8 * math.log(2), "exp2": 8.0}
 """How far exponents may pass 0 before a level follows a maximum."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Growth:
     """What an expression is multiplied by when a maximum grows by `step`: `call(shift * step)`,
     where `call` is `exp` or `exp2` of it; `names` are the maximum's labels as they are called."""
@@ -64,7 +63,7 @@ class _Growth:
         return Tile(values.call(k.b, self.call.name, [moved], k.fast), held)
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class _Member:
     """A reduction of the group: `total` is its variable, of tiles with `axes`. Where it `leads`,
     others grow with it: what it is to them is `total`, a level that may stay behind, and `top` is
@@ -99,7 +98,7 @@ def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
         member.slack = _slack(k, member, members)
         member.top = k.b.var(constant, name="top") if member.slack else None
     end = needed(k, [(member.node, member.env) for member in members])
-    walk = attrs.evolve(k.walk(node.label, env, node), end=end)
+    walk = records.evolve(k.walk(node.label, env, node), end=end)
     with positions(k.b, walk, k.stages) as place, k.scope():
         for member in members:
             _advance(k, member, {**member.env, node.label: place})
@@ -273,7 +272,7 @@ def _refused(node: Node, leader: _Member) -> Exception:
     return wrong(message, node.place, "TIR1204")
 
 
-@attrs.frozen
+@records.frozen
 class _Scaling:
     """How expressions change when `leader` grows."""
 

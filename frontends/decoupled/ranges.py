@@ -6,12 +6,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder import Builder, Expr
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Range:
     """Positions along a dimension. `extent` is 0 for one, whose `index` is a scalar; `mask` tells
     those within the tensor, None where all are; none lies before `first` or behind `last`."""
@@ -23,7 +22,7 @@ class Range:
     last: Expr | int | None = None
 
 
-@attrs.frozen
+@records.frozen
 class Walk:
     """How a dimension is worked through: from `start`, at most `block` positions and none beyond
     `size`, `tensor` (0: all) at a time; those from `end` on need not be."""

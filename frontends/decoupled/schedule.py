@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import attrs
-
-from tileir import Location
+from tileir import Location, records
 from tileir.frontends.decoupled.errors import wrong
 from tileir.frontends.decoupled.nodes import Argument, Directive
 
@@ -14,7 +12,7 @@ _MOST_WARPS = 32
 _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
 
-@attrs.frozen
+@records.frozen
 class Split:
     """A level of `map`: the loop over `label`; with `inner` split by `factor`, where the loop
     over the `factor` is called `inner`."""
@@ -24,7 +22,7 @@ class Split:
     factor: int = 1
 
 
-@attrs.frozen
+@records.frozen
 class Fusion:
     """`f.fuse_at(into, label)`."""
 
@@ -32,13 +30,13 @@ class Fusion:
     label: str
 
 
-@attrs.frozen
+@records.frozen
 class Schedule:
     """The schedule of a Func. Dimensions without a block size are not cut into blocks, those
     without a tensor size (0: all of the block) are worked through one by one."""
 
-    blocks: Mapping[str, int] = attrs.field(factory=dict)
-    tensors: Mapping[str, int] = attrs.field(factory=dict)
+    blocks: Mapping[str, int] = records.field(factory=dict)
+    tensors: Mapping[str, int] = records.field(factory=dict)
     order: tuple[Split, ...] = ()
     fusion: Fusion | None = None
     num_warps: int | None = None
@@ -49,7 +47,7 @@ class Schedule:
     reverse: frozenset[str] = frozenset()
     precision: str = "ieee"
     math: str = "exact"
-    places: Mapping[str, Location] = attrs.field(factory=dict, eq=False)
+    places: Mapping[str, Location] = records.field(factory=dict, eq=False)
     """Where each primitive stands; `block x` for an argument of one."""
 
     def place(self, primitive: str) -> Location | None:
@@ -70,7 +68,7 @@ def apply(schedule: Schedule, directive: Directive) -> Schedule:
         raise wrong(message, directive.place, "TIR1204")
     changed = rule(schedule, directive)
     places = {**schedule.places, **changed.places, directive.primitive: directive.place}
-    return attrs.evolve(changed, places=places)
+    return records.evolve(changed, places=places)
 
 
 def _illegal(directive: Directive, message: str, argument: Argument | None = None) -> Exception:
@@ -107,7 +105,7 @@ def _sizes(field: str, least: int) -> Callable[[Schedule, Directive], Schedule]:
                 raise _illegal(directive, message, argument)
         places = {f"{directive.primitive} {n}": place for n, (_, place) in found.items()}
         sizes = {**before, **{n: size for n, (size, _) in found.items()}}
-        return attrs.evolve(schedule, places={**schedule.places, **places}, **{field: sizes})
+        return records.evolve(schedule, places={**schedule.places, **places}, **{field: sizes})
 
     return rule
 
@@ -117,7 +115,7 @@ def _map(schedule: Schedule, directive: Directive) -> Schedule:
         raise _illegal(directive, "has been said before")
     if not directive.arguments:
         raise _illegal(directive, "takes dimensions, the outermost first")
-    return attrs.evolve(schedule, order=tuple(_level(directive, a) for a in directive.arguments))
+    return records.evolve(schedule, order=tuple(_level(directive, a) for a in directive.arguments))
 
 
 def _level(directive: Directive, argument: Argument) -> Split:
@@ -138,7 +136,7 @@ def _fuse_at(schedule: Schedule, directive: Directive) -> Schedule:
     names = [a.name for a in given if a.name and a.number is None]
     if len(given) != 2 or len(names) != 2:
         raise _illegal(directive, "takes a Func and one of its dimensions: `(g, x)`")
-    return attrs.evolve(schedule, fusion=Fusion(names[0], names[1]))
+    return records.evolve(schedule, fusion=Fusion(names[0], names[1]))
 
 
 def _number(field: str, most: int) -> Callable[[Schedule, Directive], Schedule]:
@@ -150,7 +148,7 @@ def _number(field: str, most: int) -> Callable[[Schedule, Directive], Schedule]:
             raise _illegal(directive, f"takes 1 to {most}, not {given[0].number}", given[0])
         if getattr(schedule, field) is not None:
             raise _illegal(directive, "has been said before")
-        return attrs.evolve(schedule, **{field: given[0].number})
+        return records.evolve(schedule, **{field: given[0].number})
 
     return rule
 
@@ -160,7 +158,7 @@ def _compile(schedule: Schedule, directive: Directive) -> Schedule:
         raise _illegal(directive, "takes no arguments")
     if schedule.compiled:
         raise _illegal(directive, f"follows {schedule.compiled}, which compiles {directive.name}")
-    return attrs.evolve(schedule, compiled=directive.primitive)
+    return records.evolve(schedule, compiled=directive.primitive)
 
 
 def _labels(
@@ -170,7 +168,7 @@ def _labels(
         names = [a.name for a in directive.arguments if a.number is None and a.name]
         if not names or len(names) != len(directive.arguments):
             raise _illegal(directive, f"takes {what}")
-        return attrs.evolve(schedule, **{field: getattr(schedule, field) | set(names)})
+        return records.evolve(schedule, **{field: getattr(schedule, field) | set(names)})
 
     return rule
 
@@ -180,7 +178,7 @@ def _word(field: str, words: tuple[str, ...]) -> Callable[[Schedule, Directive],
         names = [a.name for a in directive.arguments if a.number is None]
         if len(names) != 1 or names[0] not in words:
             raise _illegal(directive, f"takes one of {', '.join(words)}")
-        return attrs.evolve(schedule, **{field: names[0]})
+        return records.evolve(schedule, **{field: names[0]})
 
     return rule
 

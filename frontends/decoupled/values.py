@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.builder import F32, I32, Builder, Expr
 from tileir.frontends.decoupled.elements import RELATIONS, wide
 from tileir.frontends.decoupled.functions import FAST, FUNCTIONS, as_float, as_integer, quotient
@@ -16,7 +15,7 @@ from tileir.types import Scalar, element_of
 Item: TypeAlias = "Expr | int | float"
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Tile:
     """A scalar, or a tile with an axis for each of `axes`. Where positions along a label of
     `zeroed` are outside of the tensor, the elements are 0."""

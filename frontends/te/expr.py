@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-import attrs
-
+from tileir import records
 from tileir.builder.contraction import (
     Affine,
     Apply,
@@ -111,7 +110,7 @@ class Operators(Arithmetic):
         return _compared("ne", self, other)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class PrimExpr(Operators):
     """An expression. `bounds` are the conditions on indices that a condition is, where it is
     nothing else."""
@@ -133,7 +132,7 @@ class PrimExpr(Operators):
         return next(name for name, element in DTYPES.items() if element is kind)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class IterVar(Operators):
     """An axis: of the elements of a tensor, of a reduction, or a part that a schedule makes."""
 

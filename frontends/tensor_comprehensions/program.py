@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import attrs
 import lark
 
+from tileir import records
 from tileir.builder.contraction import Function, Program, Tensor, described, dtype_of
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends import sources
@@ -18,7 +18,7 @@ from tileir.frontends.tensor_comprehensions.frame import DEEPEST, Frame
 from tileir.frontends.tensor_comprehensions.statements import comprehended
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Comprehensions:
     """A text that has been read; its functions are attributes."""
 
@@ -34,7 +34,7 @@ class Comprehensions:
         return Comprehension(self, name)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Comprehension:
     """One function."""
 
@@ -66,7 +66,7 @@ class Comprehension:
             raise LaunchError(Diagnostic("TIR0813", f"nothing is accumulated to {name}"))
         extra = tuple(frame.fresh[name] for name in before)
         values = [before[t.name] for t in extra]
-        whole = attrs.evolve(function, inputs=(*function.inputs, *extra))
+        whole = records.evolve(function, inputs=(*function.inputs, *extra))
         return whole(*arrays, *values, on=on, **options)
 
     def compiled(self, *inputs: Any) -> Function:

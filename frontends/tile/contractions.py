@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder.contraction import (
     Affine,
     Apply,
@@ -111,8 +110,8 @@ def _with_default(stage: Stage, default: Tensor) -> Stage:
         raise Wrong("TIR1303", f"the default {found}")
     term, other = stage.term, Read(default, stage.at)
     if isinstance(term, Choose):
-        return attrs.evolve(stage, term=attrs.evolve(term, otherwise=other))
+        return records.evolve(stage, term=records.evolve(term, otherwise=other))
     if not isinstance(term, Reduce):
         return stage
-    found = attrs.evolve(term, kind="max", of=Number(1, I32), empty=0)
-    return attrs.evolve(stage, term=Apply("select", (found, term, other)))
+    found = records.evolve(term, kind="max", of=Number(1, I32), empty=0)
+    return records.evolve(stage, term=Apply("select", (found, term, other)))

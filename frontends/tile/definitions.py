@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder.contraction import (
     Affine,
     Apply,
@@ -54,7 +53,7 @@ _CASTS: Mapping[str, Mapping[int, Element]] = {
 }
 
 
-@attrs.frozen
+@records.frozen
 class Value:
     """A tensor that is computed where it is asked for: its shape, and its term at positions."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import attrs
 import lark
 
+from tileir import records
 from tileir.builder.contraction import Function, Program, Tensor, described
 from tileir.frontends import sources
 from tileir.frontends.sources import Source, Wrong
@@ -16,7 +16,7 @@ from tileir.frontends.tile.definitions import defined
 from tileir.frontends.tile.frame import Frame
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class TileFunction:
     """A function that has been read: `inputs` and `outputs` are the names of its tensors."""
 

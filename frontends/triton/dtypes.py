@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.types import (
     BF16,
     F8E4M3,
@@ -24,13 +23,13 @@ from tileir.types import (
 )
 
 
-@attrs.frozen
+@records.frozen
 class DType:
     """A scalar type as Triton names it; `signed` says how integers are widened and compared."""
 
     name: str
-    element: Scalar = attrs.field(repr=False)
-    signed: bool = attrs.field(default=True, repr=False)
+    element: Scalar = records.field(repr=False)
+    signed: bool = records.field(default=True, repr=False)
 
     @property
     def primitive_bitwidth(self) -> int:
@@ -108,7 +107,7 @@ def _question(name: str, own: Callable[[], str]) -> Callable[[], bool]:
     return lambda: own() == asked
 
 
-@attrs.frozen
+@records.frozen
 class PointerType:
     """A pointer in global memory to `element_ty`."""
 

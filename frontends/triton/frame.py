@@ -8,8 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder import Builder, BuildError
 from tileir.errors import Diagnostic
 from tileir.frontends.triton.errors import CompilationError, KernelError, wrong
@@ -17,7 +16,7 @@ from tileir.frontends.triton.names import Names, Structure, structure, tensorise
 from tileir.frontends.triton.source import Source
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Exit:
     """Where early returns of an inlined function go, with the structure they all share."""
 
@@ -25,7 +24,7 @@ class Exit:
     structure: Structure
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Frame:
     """A function, its names, and where its returns go. It is the `scope` that functions of the
     language get."""
@@ -35,7 +34,7 @@ class Frame:
     is_kernel: bool
     caller: Callable[..., Any]
     """What makes a call: given the frame, the function, its arguments, those by name."""
-    names: Names = attrs.field(init=False)
+    names: Names = records.field(init=False)
     depth: int = 0
     """How many calls deep this function is inlined."""
     nested: int = 0
@@ -43,7 +42,7 @@ class Frame:
     exit: Exit | None = None
     result: Any = None
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self.names = Names(self.b)
 
     def look_up(self, name: str) -> Any:

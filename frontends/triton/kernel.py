@@ -6,9 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-import attrs
-
-from tileir import Module
+from tileir import Module, records
 from tileir.builder import Builder, arg
 from tileir.frontends.triton.calls import call
 from tileir.frontends.triton.dtypes import SIGNATURE, PointerType
@@ -27,7 +25,7 @@ from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.statements import run
 
 
-@attrs.frozen
+@records.frozen
 class Specialization:
     """What a kernel is compiled for: `parameters` at run time, `constants` known while
     compiling, `options` of the function (`num_warps` and the like)."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
-import attrs
-
+from tileir import records
 from tileir.builder import Builder, Expr, Var
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.memory import BlockPointer, TensorDescriptor
@@ -20,7 +19,7 @@ from tileir.frontends.triton.tensor import Tensor, described, of
 Rebuild: TypeAlias = Callable[[Sequence[Expr]], Any]
 
 
-@attrs.frozen
+@records.frozen
 class Structure:
     """A value taken apart: `key` is what two values must share to be held by one name, `parts`
     its expressions, `rebuild` makes the value of others in their place."""
@@ -39,7 +38,7 @@ def structure(value: Any) -> Structure:
         made: Any = type(cast(tuple[Any, ...], value))
         return _sequence(getattr(made, "_make", tuple), cast(tuple[Any, ...], value), made)
     if isinstance(value, (BlockPointer, TensorDescriptor)):
-        fields = [getattr(value, f.name) for f in attrs.fields(type(value))]
+        fields = [getattr(value, f.name) for f in records.fields(type(value))]
         kind_ = type(value)
         return _sequence(lambda items: kind_(*items), fields, kind_)
     return Structure(("static", _Same(value)), (), lambda _: value)
@@ -59,7 +58,7 @@ def _sequence(make: Callable[[Any], Any], items: Sequence[Any], kind: Any = tupl
     return Structure((kind, *(one.key for one in found)), parts, rebuild)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Same:
     """A value known while compiling, equal to what is equal and of one type."""
 
@@ -72,7 +71,7 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Slot:
     """What a name holds: variables, and how they make the value."""
 
@@ -85,22 +84,22 @@ class Slot:
         return self.rebuild([v.get() for v in self.variables])
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Lost:
     """A name that is not the same thing on every path; `why` says so."""
 
     why: str
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Names:
     """The names of one function."""
 
     b: Builder
-    held: dict[str, Slot | Lost] = attrs.field(factory=dict[str, "Slot | Lost"])
-    shared: list[dict[str, Slot | Lost]] = attrs.field(factory=list[Any])
+    held: dict[str, Slot | Lost] = records.field(factory=dict[str, "Slot | Lost"])
+    shared: list[dict[str, Slot | Lost]] = records.field(factory=list[Any])
     """What the other branch of each `if` around made, to be held in common."""
-    loops: list[frozenset[str]] = attrs.field(factory=list[frozenset[str]])
+    loops: list[frozenset[str]] = records.field(factory=list[frozenset[str]])
     """Names that each loop around found defined."""
 
     def get(self, name: str) -> Any:

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.builder import Builder
 from tileir.frontends.triton import dtypes
 from tileir.frontends.triton.dtypes import DType, PointerType
@@ -15,7 +14,7 @@ from tileir.frontends.triton.language.memory import TensorDescriptor, described_
 from tileir.frontends.triton.tensor import Kind, Tensor, literal
 
 
-@attrs.frozen
+@records.frozen
 class Parameter:
     """A parameter at run time: its type, and what is known of every value it will have."""
 
@@ -24,14 +23,14 @@ class Parameter:
     """The integer, or the address in bytes, is a multiple of this."""
 
 
-@attrs.frozen
+@records.frozen
 class Known:
     """An item of a tuple that is known while compiling."""
 
     value: Any
 
 
-@attrs.frozen
+@records.frozen
 class Several:
     """A tuple: what each item is compiled for, and its class, which may name them."""
 
@@ -39,7 +38,7 @@ class Several:
     kind: type = tuple
 
 
-@attrs.frozen
+@records.frozen
 class Described:
     """A descriptor made by the host: its base, extents and strides are parameters, but for the
     last stride, which is 1."""

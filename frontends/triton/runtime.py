@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-import attrs
-
-from tileir import Module
+from tileir import Module, records
 from tileir.executor import Call, Dispatch, Dispatching, Done, executor, executors, on_host
 from tileir.frontends.triton.arguments import argument, host_array, unaligned
 from tileir.frontends.triton.errors import refused
@@ -29,7 +27,7 @@ _KEPT = ("num_warps", "num_stages")
 """Those that this compiler follows."""
 
 
-@attrs.frozen
+@records.frozen
 class PreparedLaunch:
     """A launch that is ready: the executor's name, the kernel, its arguments by name."""
 

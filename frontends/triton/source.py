@@ -9,14 +9,12 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-import attrs
-
-from tileir import Location
+from tileir import Location, records
 from tileir.builder import source_name
 from tileir.frontends.triton.errors import wrong
 
 
-@attrs.frozen(slots=False)
+@records.frozen(slots=False)
 class Source:
     """A Python function to be compiled, and what its free names mean."""
 

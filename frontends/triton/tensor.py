@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.builder import Builder, Expr
 from tileir.frontends.triton import dtypes
 from tileir.frontends.triton.dtypes import DType, PointerType
@@ -16,7 +15,7 @@ from tileir.values import Constant
 Kind: TypeAlias = DType | PointerType
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Tensor:
     """A scalar (`shape` is empty) or a tile, whose elements are of type `dtype`."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
-
+from tileir import records
 from tileir.frontends.triton_c.errors import ProgramError
 from tileir.types import (
     F16,
@@ -21,7 +20,7 @@ from tileir.types import (
 )
 
 
-@attrs.frozen
+@records.frozen
 class CType:
     """A scalar type of the IR with C's sign, or a pointer to `pointee` in `space`."""
 

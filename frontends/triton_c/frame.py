@@ -6,8 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder import Builder, BuildError, Var
 from tileir.errors import Diagnostic
 from tileir.frontends.triton_c.ctypes import CType
@@ -16,7 +15,7 @@ from tileir.frontends.triton_c.reading import Text
 from tileir.frontends.triton_c.values import Item, Value, convert, fit, select, together
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Variable:
     """A declared name: its type, shape, and the SSA variable that holds it."""
 
@@ -25,7 +24,7 @@ class Variable:
     var: Var
 
 
-@attrs.frozen
+@records.frozen
 class Loop:
     """Where `continue` and `break` go."""
 
@@ -33,7 +32,7 @@ class Loop:
     done: Any
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Frame:
     """A function: `functions` are those it may call, `known` the numbers known while compiling
     (tunables). `predicate` guards what is stored and assigned, `guard` what is loaded."""
@@ -44,8 +43,8 @@ class Frame:
     known: Mapping[str, Any]
     result: CType | None = None
     exit: Any = None
-    scopes: list[dict[str, Variable]] = attrs.field(factory=lambda: [{}])
-    loops: list[Loop] = attrs.field(factory=list[Loop])
+    scopes: list[dict[str, Variable]] = records.field(factory=lambda: [{}])
+    loops: list[Loop] = records.field(factory=list[Loop])
     predicate: Value | None = None
     guard: Value | None = None
     expected: tuple[int, ...] | None = None

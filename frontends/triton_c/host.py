@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.frontends.triton_c import numbers
 from tileir.frontends.triton_c.errors import CompilationError, ProgramError, wrong
 from tileir.frontends.triton_c.reading import Text
@@ -15,7 +14,7 @@ _MOST_ROUNDS = 1 << 24
 """Rounds of a host's loop before it is taken to be endless."""
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Host:
     """The host's names: numbers, and arrays that can be indexed."""
 

@@ -7,9 +7,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-import attrs
-
-from tileir import Module
+from tileir import Module, records
 from tileir.builder import Builder, arg
 from tileir.executor import executor, on_host
 from tileir.frontends.triton_c import ctypes, host, reading, values
@@ -32,7 +30,7 @@ _PROMISES = {
 }  # fmt: skip
 
 
-@attrs.frozen(slots=False, eq=False)
+@records.frozen(slots=False, eq=False)
 class Program:
     """A program that has been read."""
 
@@ -118,7 +116,7 @@ class Program:
         return known(Frame(Builder(), self.text, {}, names), node)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Kernel:
     """A kernel of a program: `kernel[grid](*arguments, TM=32)`. It runs on the executor `on`, or
     else on this machine's CPU, or in the interpreter where that does not take it."""
@@ -213,7 +211,7 @@ def _allocates(node: Any) -> bool:
 # Functions ----------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@records.frozen
 class _Parameter:
     name: str
     kind: CType

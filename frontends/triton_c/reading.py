@@ -9,15 +9,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import attrs
 import lark
 import pcpp
 
-from tileir import Location
+from tileir import Location, records
 from tileir.frontends.triton_c.errors import wrong
 
 
-@attrs.frozen
+@records.frozen
 class Text:
     """A preprocessed program: `lines` gives the file and line that each of its lines is from."""
 

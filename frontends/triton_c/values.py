@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.builder import Builder, Expr
 from tileir.frontends.triton_c import ctypes
 from tileir.frontends.triton_c.ctypes import CType
@@ -18,7 +17,7 @@ from tileir.frontends.triton_c.errors import ProgramError
 from tileir.types import tile
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Value:
     """A scalar or tile of elements of type `kind`."""
 

@@ -19,14 +19,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.testing.mutation.change import Change
 
-_HEAVY = ("attrs", "numpy", "ml_dtypes", "hypothesis", "pytest", "_pytest.assertion", "llvmlite")
+_HEAVY = ("numpy", "ml_dtypes", "hypothesis", "pytest", "_pytest.assertion", "llvmlite")
 
 
-@attrs.frozen
+@records.frozen
 class Outcome:
     """`killed` by a failing test, `timeout` when tests ran too long, `survived` when all passed;
     after how many `seconds`."""

@@ -17,8 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.testing.mutation.change import FOLDERS, Change
 from tileir.testing.mutation.fork import child, silenced
 
@@ -28,7 +27,7 @@ _SOONER = 4
 """How many times longer tests may take, to be run as soon, for each word that they share."""
 
 
-@attrs.frozen
+@records.frozen
 class Suite:
     """Tests (what pytest is given), whether they pass without a change, the `seconds` they take
     watched, and the functions they call: names of modules, and lines where functions begin, 0

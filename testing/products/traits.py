@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 
-import attrs
+from tileir import records
 
 Statement = tuple[int, int, int, int]
 Digits = tuple[int, int, int]
@@ -24,7 +24,7 @@ DIGITS = 48
 """Digits are 0 to 47: every choice of 2, 3, 4, 6, 8, 12 or 16 things is as likely as another."""
 
 
-@attrs.frozen
+@records.frozen
 class Traits:
     """The digits of every trait."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.backend.roles.front import with_roles
 from tileir.backend.roles.wanted import Wanted
 from tileir.backend.tma.plan import UNMAPPED
@@ -40,7 +40,7 @@ PIPELINES = {
 }
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Case:
     """A kernel with roles and arguments for it; it writes those with the numbers `places`."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.errors import VerifyError
 from tileir.field import READING, SEVERAL, FieldKind, Successor
@@ -84,7 +83,7 @@ class _Retyping:
     def block(self, block: Block) -> Block:
         parameters = tuple(map(self.value, block.parameters))
         ops = [op for old in block.ops for op in self.ops(old)]
-        return attrs.evolve(block, parameters=parameters, ops=ops)
+        return records.evolve(block, parameters=parameters, ops=ops)
 
     def ops(self, op: Op) -> list[Op]:
         """What stands for `op`."""
@@ -111,7 +110,7 @@ class _Retyping:
         if op.predicate is not None:
             changes["predicate"] = self.operand(op.predicate)
         results = tuple(map(self.value, op.results))
-        return attrs.evolve(op, **changes, results=results)
+        return records.evolve(op, **changes, results=results)
 
 
 class _Scalars(_Retyping):

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.testing.reduction.edit import Edit, can_end
@@ -19,7 +18,7 @@ from tileir.verify import verify
 Interesting: TypeAlias = Callable[[Module], bool]
 
 
-@attrs.frozen
+@records.frozen
 class Progress:
     """How far a search has come: ops left, candidates judged, candidates accepted, and the kind
     of edit that is being tried."""

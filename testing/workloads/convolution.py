@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.ir import Module
 from tileir.testing.workloads.tables import ABSENT
 
 
-@attrs.frozen
+@records.frozen
 class Filter:
     """Rows and columns of a filter, the distance of neighbouring outputs in the input, and zeros
     around on each side."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder import (
     BF16,
     F8E4M3,
@@ -24,7 +23,7 @@ GROUP = 8
 """Rows of tiles that program instances work on side by side."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Tile:
     """Rows, columns and steps of K of a tile."""
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import numpy as np
+
+from tileir import records
 
 ABSENT = 1 << 15
 """The bit of what a table has beyond its end."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Blocks:
     """Which blocks of a matrix are there: `mask` [rows, columns] of blocks. Blocks are numbered row
     by row."""
@@ -65,7 +66,7 @@ def _starts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Increments:
     """Where the elements of a sum lie from its first, and which bits say that one is outside."""
 

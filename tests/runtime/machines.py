@@ -3,8 +3,7 @@
 import ctypes
 from functools import cache
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, LaunchError
 
 _LAUNCH = ctypes.CFUNCTYPE(
@@ -13,7 +12,7 @@ _LAUNCH = ctypes.CFUNCTYPE(
 )  # fmt: skip
 
 
-@attrs.frozen
+@records.frozen
 class Launched:
     """A launch: the kernel's handle, grid, threads, shared bytes, stream and words."""
 
@@ -26,7 +25,7 @@ class Launched:
     native: bool
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Kernel:
     """What stands for a loaded kernel."""
 

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-import attrs
 import pytest
 
+from tileir import records
 from tileir.backend import HostStep, Metadata, Options, compile  # noqa: A004
 from tileir.backend.compiled import STAGES
 from tileir.backend.outcome import typed
@@ -83,7 +83,7 @@ entry:
 
 def test_what_the_host_does_stands_in_the_module(softmax):
     steps = (HostStep("guard", "n % 16 == 0"), HostStep("box", (64, 128)))
-    found = attrs.evolve(softmax.metadata, host_plan=steps)
+    found = records.evolve(softmax.metadata, host_plan=steps)
     assert Metadata.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 

@@ -1,9 +1,9 @@
 """The cost model: what it says of kernels whose times are known, and in which direction it goes."""
 
-import attrs
 import pytest
 from matmuls import inputs, problem
 
+from tileir import records
 from tileir.backend.compile import Options, staged
 from tileir.backend.target import target
 from tileir.backend.tuning import GpuMeter, TuneError, named, ranked
@@ -59,7 +59,7 @@ def seconds(work=WORK, use=USE, instances=1024, machine=MACHINE):
 
 
 def test_more_work_takes_longer():
-    twice = attrs.evolve(WORK, dots={16: 2 * WORK.dots[16]})
+    twice = records.evolve(WORK, dots={16: 2 * WORK.dots[16]})
     assert seconds(twice) > 1.5 * seconds()
     assert seconds(instances=2048) > 1.7 * seconds()
 
@@ -77,21 +77,21 @@ def test_blocks_that_share_an_instance():
     """Few deep instances gain by a cluster, many do not, and neither do shallow ones."""
     deep = Work({16: 2.0 * 64 * 64 * 16384}, 1e5, 4e6, 8e3, 256, 4e6)
     alone = Use(8, 65536, 64, 4, 4e6, 232, alone=True, mapped=True)
-    shared = attrs.evolve(alone, cluster=8, remote=16384.0, fragments=alone.fragments / 8)
+    shared = records.evolve(alone, cluster=8, remote=16384.0, fragments=alone.fragments / 8)
     assert seconds(deep, shared, 1) < 0.4 * seconds(deep, alone, 1)
     assert estimate(deep, shared, 1, MACHINE).parts["gather"] > 1.2e-6
     assert seconds(deep, shared, 1320) > seconds(deep, alone, 1320)
-    flat = attrs.evolve(deep.shared(128), steps=2)
-    assert seconds(flat, attrs.evolve(shared, fragments=0.0), 1) > seconds(
-        flat, attrs.evolve(alone, fragments=0.0), 1
+    flat = records.evolve(deep.shared(128), steps=2)
+    assert seconds(flat, records.evolve(shared, fragments=0.0), 1) > seconds(
+        flat, records.evolve(alone, fragments=0.0), 1
     )
     assert deep.shared(3).steps == 86 and deep.shared(1) is deep
 
 
 def test_stages_hide_latency():
-    slow = attrs.evolve(WORK, dots={}, read=1e4, arithmetic=0.0)
-    use = attrs.evolve(USE, fragments=0.0)
-    times = [seconds(slow, attrs.evolve(use, stages=s), 132) for s in (2, 3, 5)]
+    slow = records.evolve(WORK, dots={}, read=1e4, arithmetic=0.0)
+    use = records.evolve(USE, fragments=0.0)
+    times = [seconds(slow, records.evolve(use, stages=s), 132) for s in (2, 3, 5)]
     assert times[0] > 1.8 * (times[1] - 10e-6) and times[1] > times[2]
 
 
@@ -107,11 +107,13 @@ def test_blocks_side_by_side(use, blocks):
 
 
 def test_spills_cost():
-    assert seconds(use=attrs.evolve(USE, registers=177)) == pytest.approx(2.0 * seconds(), rel=0.02)
+    assert seconds(use=records.evolve(USE, registers=177)) == pytest.approx(
+        2.0 * seconds(), rel=0.02
+    )
 
 
 def test_the_estimate_says_what_it_waits_for():
-    heavy = attrs.evolve(WORK, read=1e8)
+    heavy = records.evolve(WORK, read=1e8)
     assert estimate(heavy, USE, 1024, MACHINE).bound == "traffic"
     assert estimate(WORK, USE, 1024, MACHINE).bound == "products"
 

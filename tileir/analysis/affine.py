@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.affine_rules import MASK_RULES, RULES, relabel
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
@@ -26,7 +25,7 @@ from tileir.values import Constant, Operand, Value
 __all__ = ["Affine", "AffineForms", "Bound", "affine", "relabel"]
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class AffineForms:
     """The affine forms of a function's integers and pointers, and the bounds its masks check."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cache import cached
 from tileir.analysis.effects import ELSEWHERE, effects, roots
 from tileir.effects import Effects
@@ -18,7 +17,7 @@ _ORDERS = (Effects.SYNC | Effects.OUTSIDE).value
 _NO_PROMISE = ParameterAttributes()
 
 
-@attrs.frozen
+@records.frozen
 class Aliases:
     """Facts about the memory that the pointer parameters of a function reach.
 

@@ -10,8 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from math import gcd
 
-import attrs
-
+from tileir import records
 from tileir.analysis.alignment_facts import (
     Alignment,
     elementwise,
@@ -33,7 +32,7 @@ __all__ = ["Alignment", "Alignments", "alignment"]
 _RULES = RULES | SHAPE_RULES
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Alignments:
     """The alignment of every value of a function."""
 

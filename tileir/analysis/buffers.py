@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.ir import Function
@@ -36,7 +35,7 @@ _F = TypeVar("_F")
 _NONE: Buffers = frozenset()
 
 
-@attrs.frozen
+@records.frozen
 class Alive:
     """By op: `needed`, the buffers that hold something needed before or after it, or that it
     accesses; `copying`, those that a copy may be on its way to. Ops that stand nowhere have

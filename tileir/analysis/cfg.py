@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cache import cached
 from tileir.ir import Function
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Cfg:
     """The blocks that the entry reaches, and the edges between them.
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import Cfg, cfg, reverse_post_order
 from tileir.ir import Function
@@ -17,7 +16,7 @@ EXIT = ""
 """The root of the post-dominator tree: where every path ends. No block has this label."""
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Dominance:
     """A dominator (or post-dominator) tree over the reachable blocks.
 

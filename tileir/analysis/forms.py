@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.analysis.polynomial import Lane, Polynomial
 from tileir.op import Op
 from tileir.values import Value
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Affine:
     """`base` + `offset`: an integer (no base), or a pointer, `offset` in elements.
 
@@ -29,7 +28,7 @@ class Affine:
         return self.offset.coefficient(Lane(dimension))
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Bound:
     """A comparison of two integers of a mask, lane by lane: `left` `relation` `right`."""
 

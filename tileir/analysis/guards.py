@@ -6,8 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import Dominance, dominance
@@ -24,7 +23,7 @@ _NEAREST = 32
 """Blocks around a place that are asked what they guard, the innermost first."""
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Guarded:
     """The blocks that guard one value, in the order in which the dominator tree `enters` them,
     their bounds, and the index of the next one around each (-1 for none): those around a place
@@ -59,7 +58,7 @@ class Guarded:
         return [bound for block in reversed(found) for bound in self.bounds[block]]
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Guards:
     """The comparisons known to hold in blocks and on edges.
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.ir import Block, Function
 from tileir.values import Value
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Liveness:
     """Values alive at both ends of each reachable block.
 

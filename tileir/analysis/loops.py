@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import Cfg, cfg
 from tileir.analysis.dominance import dominance
@@ -19,7 +18,7 @@ from tileir.types import Scalar, element_of
 from tileir.values import Constant, Operand, Value
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Loop:
     """A natural loop: `header` dominates `blocks`, and `latches` branch back to it.
 
@@ -35,7 +34,7 @@ class Loop:
     depth: int
     preheader: str | None
     exits: tuple[tuple[str, str], ...]
-    order: tuple[str, ...] = attrs.field(eq=False)
+    order: tuple[str, ...] = records.field(eq=False)
 
     @property
     def latch(self) -> str | None:
@@ -43,7 +42,7 @@ class Loop:
         return self.latches[0] if len(self.latches) == 1 else None
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class InductionVariable:
     """A parameter of a loop's header that starts at `start` and moves by `step` per iteration
     (backwards if `falling`); `update` is the op that moves it, an addition, subtraction or
@@ -64,7 +63,7 @@ class InductionVariable:
         return -number if self.falling else number
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class TripCount:
     """How often the latch of a loop runs: as long as `relation` (`slt`, `ne`, ...) holds between
     the induction variable `of` and `bound`, which the loop does not change.
@@ -82,7 +81,7 @@ class TripCount:
     count: int | None
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Loops:
     """The loops of a function by header, outer ones before inner ones; `innermost` gives the
     header of the innermost loop around each block that is in one."""

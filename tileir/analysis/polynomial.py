@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.values import Value
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Lane:
     """The index of an element along a dimension of its tile."""
 
     dimension: int
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Iteration:
     """How often the loop with `header` has gone round: 0 the first time."""
 
     header: str
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class ProgramIndex:
     """`program_id` along `axis`."""
 
@@ -40,7 +39,7 @@ Monomial: TypeAlias = tuple[Symbol, ...]
 _MOST_TERMS = 32
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Polynomial:
     """A sum of products of symbols with integer coefficients, none of them 0."""
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cache import cached
 from tileir.analysis.uses import definitions
 from tileir.ir import Function
@@ -22,7 +21,7 @@ from tileir.types import I1, element_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Formula:
     """`kind` is `atom` (`parts` holds it), `true`, `false`, or `not`, `and`, `or`, `xor` of
     formulas; `size` counts its nodes."""
@@ -43,12 +42,12 @@ def _join(kind: str, *parts: Formula) -> Formula:
     return Formula(kind, parts, 1 + sum(p.size for p in parts))
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Predicates:
     """Relations between the i1 values of a function; None stands for `true`."""
 
     origin: Mapping[Value, Op]
-    known: dict[Value, Formula] = attrs.Factory(dict[Value, Formula])
+    known: dict[Value, Formula] = records.field(factory=dict[Value, Formula])
 
     def formula(self, predicate: Operand | None, depth: int = 0) -> Formula:
         """`predicate` in terms of atoms."""

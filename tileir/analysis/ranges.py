@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cache import cached
 from tileir.analysis.dataflow import forward
 from tileir.analysis.guards import Guards, guards
@@ -31,7 +30,7 @@ _MOST_STOPS = 48
 _NARROWINGS = 2
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Ranges:
     """The range of every integer value of a function, over all elements that are defined.
 
@@ -75,15 +74,15 @@ def _holds_integers(type: Type) -> bool:
     return isinstance(element, Scalar) and element.is_integer
 
 
-@attrs.define(slots=True, weakref_slot=False)
+@records.define(weakref_slot=False)
 class _Solver:
     """One run over a function: how often parameters moved, and which ops do not wrap."""
 
     guards: Guards
     stops: tuple[int, ...] = ()
     """Where bounds that keep moving may come to rest, in order."""
-    exact: set[Op] = attrs.Factory(set[Op])
-    moves: dict[Value, int] = attrs.Factory(dict[Value, int])
+    exact: set[Op] = records.field(factory=set[Op])
+    moves: dict[Value, int] = records.field(factory=dict[Value, int])
 
     def solve(self, function: Function, known: dict[Value, Range | None]) -> dict[Value, Any]:
         def walk(merge: Any, most: int | None) -> None:

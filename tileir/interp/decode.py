@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.op import Op
 
 
-@attrs.frozen
+@records.frozen
 class Request:
     """One call of a machine's method: `settings` are the arguments that are no operands."""
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.failures import fail, program
 from tileir.interp.program import Code
@@ -31,7 +31,7 @@ _FIRST = 1 << 61
 """Address of the first barrier."""
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Barrier:
     """A barrier in its phase number `phase`, which ends once nobody is missing: `left` of
     `arrivals`, and `bytes` that copies are still to bring."""
@@ -51,17 +51,17 @@ class Barrier:
         return True
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class Group:
     """Threads that run one function: the program instance, or a role of it. `reading` are its
     copies from shared memory that have not been made yet, oldest first."""
 
     name: str
     warps: int | None
-    reading: list[_Copy] = attrs.field(factory=list)
+    reading: list[_Copy] = records.field(factory=list)
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class _Copy:
     """A copy under way."""
 

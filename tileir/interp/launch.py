@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import index
 from typing import Any
 
-import attrs
 import numpy as np
 
+from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.arguments import Binder, named_arguments
@@ -74,7 +74,7 @@ def interpret(
     return launch.finish(allow_undef)
 
 
-@attrs.frozen
+@records.frozen
 class Interpreter:
     """The interpreter as an executor (`tileir.executor`)."""
 
@@ -111,7 +111,7 @@ def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class _Launch:
     """One launch: the machine, what it ran on, and what it found."""
 
@@ -119,14 +119,14 @@ class _Launch:
     function: Function
     grid: tuple[int, int, int]
     allow_races: bool
-    report: Report = attrs.field(init=False)
-    memory: Memory = attrs.field(factory=Memory)
-    binder: Binder = attrs.field(init=False)
+    report: Report = records.field(init=False)
+    memory: Memory = records.field(factory=Memory)
+    binder: Binder = records.field(init=False)
     machine: Any = None
-    values: list[Any] = attrs.field(factory=list[Any])
-    races: RaceDetector = attrs.field(init=False)
+    values: list[Any] = records.field(factory=list[Any])
+    races: RaceDetector = records.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self.report = Report(self.function.name, self.grid)
         self.races = RaceDetector(self._found)
 

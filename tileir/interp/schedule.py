@@ -12,8 +12,7 @@ import random
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeAlias
 
-import attrs
-
+from tileir import records
 from tileir.machine.descriptors import DescriptorValue
 from tileir.op import Op
 
@@ -23,7 +22,7 @@ WINDOW = 64
 """Instances live at once; more are started only when all of these are stuck."""
 
 
-@attrs.frozen(slots=True)
+@records.frozen
 class Pause:
     """Where an instance waits: the calls it is in, outermost first, and the op before which it
     stopped, with the values of their frames."""
@@ -49,7 +48,7 @@ class DeadlockError(Exception):
         self.waiting = waiting
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class _Live:
     """One started instance; `snapshot` is what it looked like at `version` of memory."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.aliases import aliases
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
@@ -120,7 +119,7 @@ class Schedule:
         gone = set(self.loads)
         for label in self.loop.order:
             kept = tuple(op for op in blocks[label].ops if op not in gone)
-            blocks[label] = attrs.evolve(blocks[label], ops=kept)
+            blocks[label] = records.evolve(blocks[label], ops=kept)
         return rewrite(function.with_blocks(blocks), {}, replaced=taken)
 
     def _order_slice(self) -> None:
@@ -152,14 +151,14 @@ class Schedule:
         ahead = Ahead(self, valid)
         given = ahead.initial(state, valid, loaded)
         last = self._passing(block.terminator, given)
-        blocks[label] = attrs.evolve(block, ops=(*_read(ops, block, last), last))
+        blocks[label] = records.evolve(block, ops=(*_read(ops, block, last), last))
         return ahead
 
     def _in_loop(self, blocks: dict[str, Block], ahead: Ahead) -> None:
         """Issue the loads of iteration i + distance at the end of the latch."""
         header = blocks[self.loop.header]
         parameters = (*header.parameters, *ahead.parameters)
-        blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
+        blocks[self.loop.header] = records.evolve(header, parameters=parameters)
         block = blocks[self.latch]
         ops: list[Op] = list(block.ops[:-1])
         env: dict[Value, Operand] = {}
@@ -175,7 +174,7 @@ class Schedule:
         issued = [self._issue(load, env, valid, ops) for load in self.loads]
         last: Any = self._passing(block.terminator, ahead.following(state, valid, issued))
         last = last.evolve(stages=1)
-        blocks[self.latch] = attrs.evolve(block, ops=(*_read(ops, block, last), last))
+        blocks[self.latch] = records.evolve(block, ops=(*_read(ops, block, last), last))
 
     def _passing(self, terminator: Op, given: Iterable[Operand]) -> Op:
         more = tuple(given)

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.effects import Effects
 from tileir.op import Op, lookup
 from tileir.ops.arith import Add, Mul
@@ -36,7 +35,7 @@ from tileir.types import Type, element_of, shape_of, with_element
 from tileir.values import Constant, Operand, Value
 
 
-@attrs.frozen
+@records.frozen
 class Diagonal:
     """A diagonal tile of `shape`: its diagonal, a vector or a uniform literal, and the literal
     beside it."""
@@ -46,7 +45,7 @@ class Diagonal:
     shape: tuple[int, ...]
 
 
-@attrs.frozen
+@records.frozen
 class Diagonals:
     """The rules; `finite` promises what SCALE needs of floats."""
 

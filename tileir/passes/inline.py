@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import attrs
-
+from tileir import records
 from tileir.field import FieldKind
 from tileir.ir import Block, Function, Inline, Module, Visibility
 from tileir.op import Op, Successor
@@ -117,7 +116,7 @@ class _Caller:
                 self._splice(op, callee, ops)
             else:
                 block, ops = self._split(block, ops, op, callee), []
-        self._add(attrs.evolve(block, ops=ops) if tuple(ops) != block.ops else block)
+        self._add(records.evolve(block, ops=ops) if tuple(ops) != block.ops else block)
 
     def _add(self, block: Block) -> None:
         self.taken.add(block.label)
@@ -142,7 +141,7 @@ class _Caller:
         if call.predicate is not None:
             absent = Successor(rest, tuple(Undef(r.type) for r in call.results))
             entry = CondBranch(call.predicate, entry.successors[0], absent, location=call.location)
-        self._add(attrs.evolve(block, ops=(*ops, entry)))
+        self._add(records.evolve(block, ops=(*ops, entry)))
         env = self._arguments(call, callee)
         for copied in callee.blocks.values():
             self._copy(copied, env, labels, rest)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.field import FieldKind
@@ -122,7 +121,7 @@ class _Lowering:
             self.needs.update(dict.fromkeys(op.results, tuple(found)))
 
     def _lowered(self, op: Any, predicate: Operand) -> list[Op] | None:
-        bare = attrs.evolve(op, predicate=None)
+        bare = records.evolve(op, predicate=None)
         if _has(op, "mask"):
             return self._masked(bare, predicate)
         if op.mnemonic in HARMLESS:

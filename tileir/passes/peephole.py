@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.dominance import dominance
 from tileir.analysis.uses import definitions, homes, uses
 from tileir.field import FieldKind
@@ -134,7 +133,7 @@ def _sunk(op: Op, mover: Any, walk: Walk) -> Answer:
             changes[field.name] = tuple(before(v) for v in old)
         elif field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL) and old is not None:
             changes[field.name] = before(old)
-    small = attrs.evolve(op, **changes, comments=())
+    small = records.evolve(op, **changes, comments=())
     moved = [_moved(mover, new, old) for new, old in zip(small.results, op.results, strict=True)]
     return Replace(tuple(m.results[0] for m in moved), (small, *moved))
 
@@ -145,7 +144,7 @@ def _moved(mover: Any, value: Value, old: Value) -> Op:
     name = mover.schema[0].name
     results = (Value(old.type, old.name),)
     changes = {name: value, **stated, "results": results, "comments": (), "location": None}
-    return attrs.evolve(mover, **changes)
+    return records.evolve(mover, **changes)
 
 
 def extent_one(op: Any, walk: Walk) -> Answer:
@@ -180,7 +179,7 @@ class _Tiles:
                 continue
             alone = self.homes.get(sum_) == walk.label and len(self.readers.get(sum_, ())) == 1
             if _is_zero(dot.c) and alone:
-                return attrs.evolve(dot, c=other, results=(), comments=(), predicate=op.predicate)
+                return records.evolve(dot, c=other, results=(), comments=(), predicate=op.predicate)
         return op
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import attrs
-
+from tileir import records
 from tileir.analysis.loops import Loop, loops
 from tileir.errors import Diagnostic
 from tileir.ir import Function
@@ -95,7 +94,7 @@ def _marked(function: Function, done: list[str]) -> Function:
                 block, last = blocks[latch], cast(Any, blocks[latch].terminator)
                 if last.stages != 1:
                     ops = (*block.ops[:-1], last.evolve(stages=1))
-                    blocks[latch] = attrs.evolve(block, ops=ops)
+                    blocks[latch] = records.evolve(block, ops=ops)
             parent = found[parent].parent
     return function.with_blocks(blocks)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
@@ -60,7 +59,7 @@ def known_predicate(op: Op, walk: Walk) -> Answer:
     if type(op.predicate) is not Constant:
         return op
     if op.predicate.bits:
-        return attrs.evolve(op, predicate=None)
+        return records.evolve(op, predicate=None)
     return Replace(tuple(Undef(v.type) for v in op.results))
 
 

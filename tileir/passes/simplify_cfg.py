@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.uses import uses
 from tileir.ir import Block, Function
@@ -156,7 +155,7 @@ def _with_terminators(function: Function, change: Callable[[Op], Op]) -> Functio
     for label, block in function.blocks.items():
         new = change(block.terminator)
         same = new is block.terminator
-        blocks[label] = block if same else attrs.evolve(block, ops=(*block.ops[:-1], new))
+        blocks[label] = block if same else records.evolve(block, ops=(*block.ops[:-1], new))
     return function.with_blocks(blocks)
 
 
@@ -212,7 +211,7 @@ def _substituted(function: Function, known: dict[Value, Operand]) -> Function:
         last = without_arguments(block.terminator, keeping)
         parameters = tuple(p for p in block.parameters if p not in known)
         if last is not block.terminator or label in keeping:
-            block = attrs.evolve(block, parameters=parameters, ops=(*block.ops[:-1], last))
+            block = records.evolve(block, parameters=parameters, ops=(*block.ops[:-1], last))
         blocks[label] = block
     return rewrite(function.with_blocks(blocks), {}, replaced=_resolved(known))
 
@@ -261,4 +260,4 @@ def _chain(function: Function, label: str, absorbed: Mapping[str, str]) -> Block
     while at in absorbed:
         at = absorbed[at]
         ops[-1:] = function.blocks[at].ops
-    return attrs.evolve(block, ops=ops)
+    return records.evolve(block, ops=ops)

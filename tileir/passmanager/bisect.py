@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, PassError
 from tileir.ir import Module
 from tileir.passmanager.manager import Step, run
 from tileir.passmanager.pipeline import Node
 
 
-@attrs.frozen
+@records.frozen
 class Culprit:
     """The first step after which a module is wrong, and what it made of the module."""
 

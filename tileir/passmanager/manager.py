@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, PassError, TileirError, VerifyError
 from tileir.ir import Function, Module
 from tileir.passmanager.pipeline import Node, parse_pipeline
@@ -15,7 +14,7 @@ from tileir.passmanager.registry import Outcome, Pass
 from tileir.verify import verify as verify_module
 
 
-@attrs.frozen
+@records.frozen
 class Step:
     """One application of a pass: to function `function`, or to the module (None)."""
 
@@ -29,7 +28,7 @@ class Step:
         return str(self.node) + (f" on @{self.function}" if self.function else "")
 
 
-@attrs.frozen
+@records.frozen
 class Record:
     """What became of a step: seconds it took (verification apart), and its statistics."""
 
@@ -40,7 +39,7 @@ class Record:
     statistics: Mapping[str, int]
 
 
-@attrs.frozen
+@records.frozen
 class Run:
     """The result of a pipeline."""
 

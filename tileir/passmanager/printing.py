@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.ir import Module
 from tileir.passmanager.manager import Step
 from tileir.passmanager.pipeline import Node
 
 
-@attrs.frozen
+@records.frozen
 class Printing:
     """Print what passes are given and give.
 

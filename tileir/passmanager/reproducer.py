@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, PassError, TileirError
 from tileir.ir import Module
 from tileir.passmanager.manager import CrashError, Step, run
@@ -20,7 +19,7 @@ from tileir.passmanager.pipeline import Node, format_pipeline
 _PIPELINE, _ERROR = "reproducer.pipeline", "reproducer.error"
 
 
-@attrs.frozen
+@records.frozen
 class Reproducing:
     """An observer that hands the reproducer of a failing step to `save`."""
 
@@ -53,7 +52,7 @@ def replayed(module: Module) -> tuple[Module, str]:
     return module.evolve(metadata=kept), pipeline
 
 
-@attrs.frozen
+@records.frozen
 class Failure:
     """What a reproducer records: `pipeline` fails on `module` with `kind`."""
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, LinkError
 from tileir.ir import Function
 
@@ -19,7 +18,7 @@ _VARIABLE = re.compile(r"\$(\w+)")
 _SPLIT = re.compile(r",\s*(?![^<(]*[>)])")
 
 
-@attrs.frozen
+@records.frozen
 class Template:
     """One function of `std.tir`: its name, the types of its header, its text."""
 

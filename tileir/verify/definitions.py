@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
-
+from tileir import records
 from tileir.analysis.dominance import dominance
 from tileir.errors import Diagnostic, Location
 from tileir.ir import Block, Function, Module
@@ -17,7 +16,7 @@ from tileir.verify.traits import traits
 from tileir.versions import TYPES, newer_fields, newer_in
 
 
-@attrs.frozen
+@records.frozen
 class Walk:
     """What one pass over the ops of a function found.
 
@@ -31,17 +30,17 @@ class Walk:
     placed: bool
 
 
-@attrs.define(slots=True, weakref_slot=False)
+@records.define(weakref_slot=False)
 class _Walker:
     module: Module
     function: Function
     visible: set[Value]
-    ordinary: dict[type[Op], bool] = attrs.Factory(dict[type[Op], bool])
-    findings: list[Diagnostic] = attrs.Factory(list[Diagnostic])
-    naming: list[Op] = attrs.Factory(list[Op])
+    ordinary: dict[type[Op], bool] = records.field(factory=dict[type[Op], bool])
+    findings: list[Diagnostic] = records.field(factory=list[Diagnostic])
+    naming: list[Op] = records.field(factory=list[Op])
     predicated: bool = False
     placed: bool = False
-    types: set[Type] = attrs.Factory(set[Type])
+    types: set[Type] = records.field(factory=set[Type])
 
 
 def check_definitions(module: Module, function: Function, defined: dict[Value, None]) -> Walk:

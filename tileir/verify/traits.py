@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 
-import attrs
-
+from tileir import records
 from tileir.op import Effects, FieldKind, Op
 
 
-@attrs.frozen(slots=True, weakref_slot=False)
+@records.frozen(weakref_slot=False)
 class Traits:
     """`terminates`: ends a block. `names_symbols`: has a field that names a function or global.
     `merges`: merges predicated values. `plain`: neither of the last two."""

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import log10
 
-import attrs
-
+from tileir import records
 from tileir.backend.tuning.outcome import Outcome
 from tileir.backend.tuning.report import duration, effects
 from tileir.backend.tuning.tune import Result
@@ -17,7 +16,7 @@ _SIDE, _GAP, _LEFT, _TOP = 260, 70, 60, 46
 _DOT = 3.5
 
 
-@attrs.frozen
+@records.frozen
 class Axis:
     """A logarithmic scale of seconds over `_SIDE` pixels."""
 

@@ -6,8 +6,7 @@ import importlib.util
 import sys
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.tuning.outcome import Outcome
 from tileir.backend.tuning.report import duration
 from tileir.backend.tuning.tune import Observer, Silent
@@ -22,7 +21,7 @@ def observer(quiet: bool = False) -> Observer:
     return Lines()
 
 
-@attrs.define
+@records.define
 class Lines:
     """A line when a phase begins, and when something quicker is found."""
 
@@ -40,7 +39,7 @@ class Lines:
             sys.stderr.write(f"  {duration(best.seconds)}  {best.name}\n")
 
 
-@attrs.define
+@records.define
 class Bar:
     """A bar with the best so far. `close` it, or use it as a context."""
 

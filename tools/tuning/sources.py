@@ -10,15 +10,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Module
 from tileir.tools.files import read_text
 from tileir.tools.tuning.directives import directives, known_numbers, resolved
 
 
-@attrs.frozen
+@records.frozen
 class Source:
     """A file that gives modules: `make(**choices)`. `tunables`: the choices it declares itself;
     `words`: directives, extents resolved; `content` is what tells it from others."""
@@ -63,7 +62,7 @@ def source(path: str, kernel: str | None, given: list[str]) -> Source:
 # .tir ---------------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@records.frozen
 class _Tir:
     text: str
     file: str
@@ -100,7 +99,7 @@ def _word(value: Any) -> str:
 # Triton-C -----------------------------------------------------------------------------------
 
 
-@attrs.frozen
+@records.frozen
 class _TritonC:
     text: str
     file: str
@@ -131,7 +130,7 @@ def _triton_c(file: str, kernel: str | None, given: list[str]) -> Source:
 # Triton's Python ----------------------------------------------------------------------------
 
 
-@attrs.frozen
+@records.frozen
 class _Triton:
     path: str
     name: str

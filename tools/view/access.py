@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.backend.simt.counts import LINE, SECTOR, Tally
 from tileir.op import Op
 from tileir.tools.view.naming import Names, counted, place
@@ -38,7 +37,7 @@ _HOW = (
 )
 
 
-@attrs.frozen
+@records.frozen
 class Span:
     """Bytes `start` to `end` of a line of memory, and the lanes that access just these."""
 
@@ -75,7 +74,7 @@ def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[Span]]:
     return dict(sorted(found.items()))
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Pattern:
     """Accesses of warps that differ in nothing but where they begin, the first shown."""
 

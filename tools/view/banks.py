@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.backend.memory.banks import BANKS, WORD, phase_lanes
 from tileir.op import Op
 from tileir.tools.view.access import label
@@ -39,7 +38,7 @@ _HOW = (
 )
 
 
-@attrs.frozen
+@records.frozen
 class Word:
     """A word of one wavefront: its bank, and the lanes that it is for."""
 
@@ -47,7 +46,7 @@ class Word:
     lanes: tuple[int, ...]
 
 
-@attrs.frozen
+@records.frozen
 class Wavefront:
     """What banks give at once in phase `phase` of an access; `lost` where lanes met in a bank."""
 
@@ -101,7 +100,7 @@ def _stacked(phase: int, words: dict[int, list[int]]) -> Iterator[Wavefront]:
 Shift = Callable[[int], int]
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Case:
     """An op, its accesses, and the same without swizzling where that makes a difference."""
 
@@ -132,7 +131,7 @@ def _plain(subject: Subject, op: Op, accesses: Sequence[Access]) -> list[Access]
     moved = straightened(subject.laid_out, subject.staged.memory, op)
     if moved is None:
         return None
-    found = [attrs.evolve(a, addresses=a.addresses.copy()) for a in accesses]
+    found = [records.evolve(a, addresses=a.addresses.copy()) for a in accesses]
     for access in found:
         for thread, held in enumerate(access.held):
             if held:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
 from tileir.ir import Block, Function
@@ -36,7 +35,7 @@ def picture(subject: Subject) -> str:
     return sheet.done()
 
 
-@attrs.frozen
+@records.frozen
 class _Box:
     """A block: its head, lines below, and where it is."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.analysis.uses import homes, uses
 from tileir.effects import Effects
 from tileir.ir import Block, Function
@@ -20,7 +19,7 @@ _MOST = 9
 """Ops of a cluster."""
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Cluster:
     """Ops in program order; all but the last define what only others of them read."""
 
@@ -32,7 +31,7 @@ class Cluster:
         return self.ops[-1]
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Phi:
     """A parameter of a block, and what each edge that leads there gives it."""
 
@@ -40,7 +39,7 @@ class Phi:
     incoming: tuple[tuple[str, Operand], ...]
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Port:
     """A value of another block, `home`, that a block reads."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.effects import Effects
 from tileir.ir import Block, Function
@@ -54,7 +53,7 @@ def picture(subject: Subject) -> str:
     return sheet.done()
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class _Box:
     """Lines of text; the values that are defined and read there."""
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-import attrs
+from tileir import records
 
 _DEFINED = re.compile(r"\s*(?:@\S+\s+)?(%[\w.$-]+)")
 _WORD = re.compile(r"[\w.%#$@-]+|\s+|.")
 
 
-@attrs.frozen
+@records.frozen
 class Pair:
     """A line of both texts; None where the other has none. Numbers count from 1."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.analysis.buffers import ALLOT, accessed, alive
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
@@ -14,7 +13,7 @@ from tileir.ir import Function
 from tileir.op import Op
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class Room:
     """Bytes `offset` to `offset + size`, which `op` has at the ops of `spans`, first and last,
     counted from the kernel's beginning; `touched` are the ops that access them."""
@@ -35,7 +34,7 @@ class Room:
         return any(first <= op <= last for first, last in self.spans)
 
 
-@attrs.frozen
+@records.frozen
 class Stretch:
     """A block: its label, its first op and the one after its last, and how many loops are around
     it."""

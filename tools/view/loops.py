@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-import attrs
-
+from tileir import records
 from tileir.layout import Layout, Vector
 
 
-@attrs.frozen
+@records.frozen
 class Loop:
     """`count` steps of `step` coordinates. `crossed` steps are of the swizzled kind: they change
     coordinates by exclusive or."""

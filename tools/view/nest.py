@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.layout import Layout, Vector
 from tileir.op import Op
 from tileir.tools.view.loops import Loop, loops
@@ -19,7 +18,7 @@ _REGISTERS = "ijkmnopq"
 _AXES = (("warp", "w"), ("lane", "l"), ("register", ""))
 
 
-@attrs.frozen
+@records.frozen
 class Space:
     """The iterations of an op: the tile whose elements they are, and for a dot how many products
     are summed for each."""
@@ -47,7 +46,7 @@ def space(op: Op) -> Space | None:
     return Space(op, max(tiles, key=lambda tile: tile.size))
 
 
-@attrs.frozen
+@records.frozen
 class Counter:
     """A loop with the name of its variable."""
 

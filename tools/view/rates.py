@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.tools.view import svg
 
 _HEIGHT = 240.0
@@ -14,7 +13,7 @@ _LEFT = 64.0
 _LABELS = 3 * svg.LINE
 
 
-@attrs.frozen
+@records.frozen
 class Problem:
     """A problem, the rate of each program by name, and the most that the machine allows."""
 

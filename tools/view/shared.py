@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import attrs
-
+from tileir import records
 from tileir.tools.view.lifetimes import Room, Stretch, in_order, most_at_once, rooms, stretches
 from tileir.tools.view.naming import Names, place
 from tileir.tools.view.subject import Subject
@@ -61,7 +60,7 @@ def picture(subject: Subject) -> str:
     return sheet.done()
 
 
-@attrs.frozen
+@records.frozen
 class _Time:
     """The horizontal axis: `count` ops, block by block."""
 

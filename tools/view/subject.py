@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-import attrs
-
+from tileir import records
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@attrs.frozen(slots=False, eq=False)
+@records.frozen(slots=False, eq=False)
 class Subject:
     """The kernel `kernel` of `module`, or its only one, for `target`; `value` is the name that
     the picture is about (`%x`), `program` the instance that is run where one must be."""

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.backend.lower.conversion import conversion
 from tileir.backend.memory.dot_staging import staging as dot_staging
 from tileir.backend.memory.scratch import Plan
@@ -24,7 +23,7 @@ Moved = Callable[[int], int]
 """From an offset in shared memory to what it would be."""
 
 
-@attrs.frozen
+@records.frozen
 class Region:
     """Bytes `start` to `end` of shared memory, and where each would lie."""
 

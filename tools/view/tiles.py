@@ -7,8 +7,7 @@ from functools import cache
 from itertools import groupby, product
 from math import prod
 
-import attrs
-
+from tileir import records
 from tileir.layout import Layout, Vector
 from tileir.tools.view.svg import SMALL, area, piece, text
 
@@ -48,7 +47,7 @@ def _moves(layout: Layout, axis: str) -> list[list[tuple[int, int]]]:
     return found
 
 
-@attrs.frozen
+@records.frozen
 class Drawing:
     """Shapes, and the room that they take."""
 
@@ -57,7 +56,7 @@ class Drawing:
     height: float
 
 
-@attrs.frozen
+@records.frozen
 class Frame:
     """How a tile of `shape` is drawn: rows longer than `wrap` are broken, and only the first
     `rows` of `scale` pixels drawn."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
+from tileir import records
 
 
-@attrs.frozen
+@records.frozen
 class constexpr:  # noqa: N801 - Triton's name
     """A value known while compiling: the annotation of a parameter or variable, or a wrapper."""
 
     value: Any
 
 
-@attrs.frozen
+@records.frozen
 class range:  # noqa: N801
     """`range` with requests to the compiler: `num_stages` of software pipelining,
     `loop_unroll_factor`; the others are read and have no effect."""
@@ -35,7 +35,7 @@ class range:  # noqa: N801
         return (0, self.arg1, self.step) if self.arg2 is None else (self.arg1, self.arg2, self.step)
 
 
-@attrs.frozen
+@records.frozen
 class static_range:  # noqa: N801
     """A `range` whose loop is unrolled while compiling."""
 

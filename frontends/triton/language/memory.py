@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.builder import Builder
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.dtypes import PointerType
@@ -26,7 +25,7 @@ _CACHES = {"": "none", ".ca": "ca", ".cg": "cg", ".cs": "cs", ".cv": "cv", ".wb"
 _EVICTIONS = {"": "normal", "evict_first": "first", "evict_last": "last", "evict_normal": "normal"}
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class BlockPointer:
     """A tile of a strided tensor in memory: `make_block_ptr`. Offsets count in elements."""
 
@@ -46,7 +45,7 @@ class BlockPointer:
     type = dtype
 
 
-@attrs.frozen(eq=False)
+@records.frozen(eq=False)
 class TensorDescriptor:
     """A strided tensor in memory, read and written in blocks: `make_tensor_descriptor`."""
 
@@ -176,7 +175,7 @@ def advance(s: Scope, base: BlockPointer, offsets: Any) -> BlockPointer:
     if not isinstance(base, BlockPointer):
         raise KernelError(f"advance moves a block pointer, not {described(base)}")
     moved = zip(base.offsets, offsets, strict=True)
-    return attrs.evolve(base, offsets=tuple(semantic.add(s.b, a, o) for a, o in moved))
+    return records.evolve(base, offsets=tuple(semantic.add(s.b, a, o) for a, o in moved))
 
 
 def _block(s: Scope, block: BlockPointer, boundary_check: Any) -> tuple[Tensor, Tensor | None]:

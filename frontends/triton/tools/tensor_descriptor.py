@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
+from tileir import records
 from tileir.frontends.triton.errors import refused
 
 
@@ -13,19 +12,19 @@ def _numbers(given: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in given)
 
 
-@attrs.define(eq=False)
+@records.define(eq=False)
 class TensorDescriptor:
     """The strided tensor at the beginning of `base`, read and written in blocks of `block_shape`,
     which a hook of `autotune` may set. `shape` and `strides` count elements, and the last
     dimension is contiguous. Raises LaunchError where lengths differ or it is not."""
 
     base: Any
-    shape: tuple[int, ...] = attrs.field(converter=_numbers)
-    strides: tuple[int, ...] = attrs.field(converter=_numbers)
+    shape: tuple[int, ...] = records.field(converter=_numbers)
+    strides: tuple[int, ...] = records.field(converter=_numbers)
     block_shape: Any
     padding: str = "zero"
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         if not len(self.shape) == len(self.strides) == len(self.block_shape) > 0:
             raise refused("shape, strides and block_shape of a descriptor must be equally long")
         if self.strides[-1] != 1:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-import attrs
 import pytest
 
+from tileir import records
 from tileir.backend.memory.affine import Affine
 from tileir.backend.memory.meeting import Access, Scope, Who, alone, scope, spans_apart
 from tileir.layout import Layout, Repeat, layout
@@ -179,7 +179,7 @@ def test_addresses_meet_after_a_turn() -> None:
     a = access(tile(PLACE, shape, it), sums((1 << 31) - 8, 4), Who.FIRST)
     b = access(PLACE, sums(-(1 << 31)), Who.FIRST)
     assert scope(a, b, 2) is Scope.WARP
-    assert scope(a, attrs.evolve(b, form=sums(-(1 << 31) + 248)), 2) is Scope.NONE
+    assert scope(a, records.evolve(b, form=sums(-(1 << 31) + 248)), 2) is Scope.NONE
 
 
 def test_scopes_are_in_order_and_none_is_nothing() -> None:
@@ -311,5 +311,5 @@ def test_a_loop_that_comes_near_later_is_waited_for() -> None:
     assert scope(a, behind, 2, 1) is Scope.NONE
     assert scope(a, near, 2, 1) is Scope.BLOCK
     assert scope(a, behind, 2, -256) is Scope.BLOCK
-    turned = attrs.evolve(a, form=sums((1 << 31) - 8, 4))
+    turned = records.evolve(a, form=sums((1 << 31) - 8, 4))
     assert scope(a, turned, 2, 256) is Scope.BLOCK, "half a turn away is near by the other way"
