@@ -173,10 +173,10 @@ def with_operands(node: Node, operands: Sequence[Node]) -> Node:
     """`node` made of other expressions."""
     if tuple(operands) == node.operands:
         return node
-    field = records.fields(type(node))
-    if hasattr(field, "left"):
+    names = {field.name for field in records.fields(type(node))}
+    if "left" in names:
         return records.evolve(node, left=operands[0], right=operands[1])  # type: ignore[call-arg]
-    name = next(n for n in ("value", "arguments", "values") if hasattr(field, n))
+    name = next(n for n in ("value", "arguments", "values") if n in names)
     given = operands[0] if name == "value" else tuple(operands)
     return records.evolve(node, **{name: given})  # type: ignore[arg-type]
 
