@@ -16,30 +16,33 @@ if __name__ != "tileir.backend":
 
 from typing import TYPE_CHECKING, Any
 
-from tileir.backend.collector import collector_paused
+from tileir.collector import collector_paused
 
 with collector_paused():
     from tileir.backend.compile import Compiled, Metadata, Options, compile  # noqa: A004
     from tileir.backend.metadata import Argument, HostStep
-    from tileir.backend.support import How, Support, supports
     from tileir.backend.target import TARGETS, Target, target
 
 if TYPE_CHECKING:
     from tileir.backend.runtime.cache import Cache
     from tileir.backend.runtime.jit import Jit, jit
+    from tileir.backend.support import How, Support, supports
 
 __all__ = [
     "TARGETS", "Argument", "Cache", "Compiled", "HostStep", "How", "Jit", "Metadata", "Options",
     "Support", "Target", "compile", "jit", "supports", "target",
 ]  # fmt: skip
 
-_HOMES = {"Cache": "cache", "Jit": "jit", "jit": "jit"}
+_HOMES = {
+    "Cache": "runtime.cache", "Jit": "runtime.jit", "jit": "runtime.jit",
+    **dict.fromkeys(("How", "Support", "supports"), "support"),
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """What only programs that launch need is imported when it is asked for."""
+    """What compiling does not need is imported when it is asked for."""
     if name not in _HOMES:
         raise AttributeError(f"module 'tileir.backend' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"tileir.backend.runtime.{_HOMES[name]}"), name)
+    return getattr(import_module(f"tileir.backend.{_HOMES[name]}"), name)

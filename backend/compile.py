@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from tileir import records
-from tileir.backend.collector import collector_paused
 from tileir.backend.compiled import STAGES, Compiled
 from tileir.backend.concerned import (
     pipelined,
@@ -31,11 +30,11 @@ from tileir.backend.options import Options
 from tileir.backend.outcome import typed
 from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
-from tileir.backend.remarks import chosen_warps
 from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.target import Target, target as target_named
 from tileir.backend.vectorize import vectorize
-from tileir.backend.warps import choose_warps
+from tileir.backend.warps import choose_warps, chosen_warps
+from tileir.collector import collector_paused
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.passmanager.registry import Outcome

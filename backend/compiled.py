@@ -12,7 +12,6 @@ from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
 from tileir.backend.outcome import typed
-from tileir.backend.remarks import described
 from tileir.backend.target import target as target_named
 from tileir.errors import Diagnostic
 from tileir.ir import Module
@@ -119,6 +118,8 @@ class Compiled:
         kernel accesses memory, each at its place in the source (severity `REMARK`)."""
         if self.remarked is not None:
             return self.remarked
+        from tileir.backend.remarks import described  # so that compiling pays nothing for it
+
         laid_out = self.stages["layouts"].functions[self.plan.kernel]
         return tuple(dict.fromkeys((*self.notes, *described(laid_out))))
 

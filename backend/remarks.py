@@ -31,18 +31,6 @@ def described(function: Function) -> Iterator[Diagnostic]:
     yield from dict.fromkeys(_accesses(function))
 
 
-def chosen_warps(function: Function, num_warps: int, stated: int | None) -> Iterator[Diagnostic]:
-    """How many warps a block has, and who says so (TIR0757)."""
-    if stated:
-        who = "as the options say"
-    elif "num_warps" in function.attributes:
-        who = "as the kernel says"
-    else:
-        who = "chosen from its largest tile"
-    words = f"{num_warps} warp{'s' * (num_warps != 1)} per block"
-    yield remark("TIR0757", f"{words}, {who}", function.location)
-
-
 def _pipelined(function: Function) -> Iterator[Diagnostic]:
     for op in function.ops:
         if isinstance(op, SharedAlloc):

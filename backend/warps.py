@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tileir.backend.target import Target
+from tileir.errors import Diagnostic
 from tileir.ir import Function
+from tileir.passmanager.registry import remark
 from tileir.types import Tile
 
 _ELEMENTS_PER_THREAD = 16
@@ -24,3 +28,15 @@ def choose_warps(function: Function, target: Target) -> int:
     ):
         warps *= 2
     return warps
+
+
+def chosen_warps(function: Function, num_warps: int, stated: int | None) -> Iterator[Diagnostic]:
+    """How many warps a block has, and who says so (TIR0757)."""
+    if stated:
+        who = "as the options say"
+    elif "num_warps" in function.attributes:
+        who = "as the kernel says"
+    else:
+        who = "chosen from its largest tile"
+    words = f"{num_warps} warp{'s' * (num_warps != 1)} per block"
+    yield remark("TIR0757", f"{words}, {who}", function.location)

@@ -30,11 +30,11 @@ from typing import Any
 from compile_time_kernels import KERNELS, LONG
 
 from tileir.backend import Compiled, Options
-from tileir.backend.collector import collector_paused
 from tileir.backend.compile import metadata, staged
 from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.llvm.optimise import to_ptx
 from tileir.backend.target import target as target_named
+from tileir.collector import collector_paused
 from tileir.ir import Module
 
 HERE = Path(__file__).parent

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
-from tileir import std
 from tileir.builder import arithmetic, tiles
 from tileir.builder.arguments import as_number, literal
 from tileir.builder.blocks import BlockRef, Target, target_of
@@ -125,6 +124,8 @@ class Builder(Core, DerivedOps):
         """Call a function of the standard library (`tileir.std`); `results` only where they do not
         follow from the types of `arguments`. A Python number is an i32, a bool an i1."""
         values = [self._library_value(item) for item in arguments]
+        from tileir import std  # few programs call it
+
         wanted = None if results is None else tuple(map(str, _types(results)))
         try:
             made = std.function(name, wanted, [str(v.value.type) for v in values])

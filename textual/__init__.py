@@ -3,11 +3,11 @@
 if __name__ != "tileir.textual":
     raise ImportError("import tileir.textual, not the folder " + __name__)
 
+from tileir.collector import collector_paused
 from tileir.errors import Diagnostic, ParseError, TileirError
 from tileir.ir import Module
 from tileir.textual.module import (
     ModuleReader,
-    collector_paused,
     read_module,
     shifted,
     split,

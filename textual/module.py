@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from tileir import records
@@ -60,18 +58,6 @@ def check_text(text: str, file: str) -> None:
         at = Location(file, line, start - text.rfind("\n", 0, start), written=False)
         message = f"the character U+{ord(wrong[0]):04X} is no text"
         raise ParseError(Diagnostic("TIR0021", message, at))
-
-
-@contextmanager
-def collector_paused() -> Generator[None]:
-    """Reading makes many objects and no garbage cycles worth a collection."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class ModuleReader:

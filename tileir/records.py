@@ -13,8 +13,8 @@
 a class defines itself stays as it is. A subclass has its bases' fields first.
 
 Making such a class costs a tenth of what attrs takes, which is most of what loading the library
-would: a constructor is written out and compiled when its class is first constructed, and all else
-reads the list of fields.
+would: a constructor is written out and compiled once its class has been constructed a few times,
+and all else reads the list of fields.
 """
 
 from __future__ import annotations
@@ -252,13 +252,49 @@ def _constructed_by_base(cls: Any, found: tuple[Field, ...], frozen: bool) -> bo
 
 
 def _first_constructor(owner: Any, frozen: bool) -> Callable[..., None]:
-    """A constructor that writes the real one out, which is `owner`'s from then on."""
+    """A constructor that does the first few calls itself, and then makes one that is compiled
+    `owner`'s. What is wrong with a call, the compiled one says."""
+    left, assign = _INTERPRETED, _setattr if frozen else setattr
 
     def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
-        owner.__init__ = _constructor(owner, frozen)
-        owner.__init__(self, *given, **named)
+        nonlocal left
+        left -= 1
+        if left < 0 or not _fits(owner, given, named):
+            owner.__init__ = _constructor(owner, frozen)
+            owner.__init__(self, *given, **named)
+            return
+        named.update(zip(owner.__match_args__, given, strict=False))
+        for f in owner.__record_fields__:
+            if f.name in named:
+                value = named[f.name]
+            elif f.required:
+                continue
+            else:
+                value = f.factory() if f.factory else f.default
+            assign(self, f.name, f.converter(value) if f.converter else value)
+        if hasattr(owner, "__post_init__"):
+            self.__post_init__()
 
     return __init__
+
+
+_INTERPRETED = 8
+"""How often a class is constructed before its constructor is compiled, which takes as long as
+twenty calls that are interpreted."""
+
+
+def _fits(owner: Any, given: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    """Whether a constructor of `owner` can be called with these arguments."""
+    first, rest = owner.__match_args__[: len(given)], owner.__record_given__
+    return (
+        len(first) == len(given)
+        and not any(name in first or name not in rest for name in named)
+        and all(
+            f.name in named or f.name in first
+            for f in owner.__record_fields__
+            if f.init and f.required
+        )
+    )
 
 
 def _constructor(owner: Any, frozen: bool) -> Callable[..., None]:

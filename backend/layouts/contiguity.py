@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tileir import records
 from tileir.analysis.alignment import Alignments, alignment
-from tileir.backend.layouts.distances import Distance, distances
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Pointer, element_of, shape_of
@@ -37,6 +36,8 @@ class Contiguity:
         first = min(range(len(shape)), key=lambda d: (-min(runs[d], shape[d]), -d))
         if runs[first] > 1 or len(shape) < 2:
             return first
+        from tileir.backend.layouts.distances import Distance, distances  # few ask so much
+
         away = distances(self.function, pointer)
         return min(range(len(shape)), key=lambda d: (away[d] or Distance.STRIDED, -d))
 

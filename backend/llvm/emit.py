@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from tileir import records
 from tileir.analysis.clusters import ranks
-from tileir.backend.collector import collector_paused
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.lines import LineTable, together
 from tileir.backend.llvm.text import global_name, kernel_name, literal, llvm_type, memory_type
@@ -15,6 +14,7 @@ from tileir.backend.lower.lowering import Lowering
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.rules import rules
 from tileir.backend.target import Target
+from tileir.collector import collector_paused
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Global, Module, Parameter
 from tileir.types import Pointer, Scalar, Tile

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.functions.formula import Term
-from tileir.backend.functions.remainder import remainder
 from tileir.backend.lower.lowering import Rule, scalar_of
 from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
@@ -45,6 +43,9 @@ def _fma(t: Thread, op: Any, a: Handle, b: Handle, c: Handle) -> Handle:
 
 
 def _remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    from tileir.backend.functions.formula import Term  # few kernels divide so
+    from tileir.backend.functions.remainder import remainder
+
     element = _element(op)
     if element in (F32, F64):
         return remainder(Term(t, element, a), Term(t, element, b)).handle

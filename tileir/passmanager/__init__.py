@@ -10,10 +10,14 @@ answer with an `Outcome` instead, which adds remarks and statistics.
 
 from __future__ import annotations
 
-from tileir.passmanager.bisect import Culprit, bisect
-from tileir.passmanager.manager import CrashError, Observer, Record, Run, Step, run
-from tileir.passmanager.pipeline import Node, format_pipeline, parse_pipeline
+from typing import TYPE_CHECKING, Any
+
 from tileir.passmanager.registry import Option, Outcome, Pass, all_passes, lookup, pass_, remark
+
+if TYPE_CHECKING:
+    from tileir.passmanager.culprit import Culprit, bisect
+    from tileir.passmanager.manager import CrashError, Observer, Record, Run, Step, run
+    from tileir.passmanager.pipeline import Node, format_pipeline, parse_pipeline
 
 __all__ = [
     "CrashError",
@@ -35,3 +39,18 @@ __all__ = [
     "remark",
     "run",
 ]
+
+_HOMES = {
+    **dict.fromkeys(("Culprit", "bisect"), "culprit"),
+    **dict.fromkeys(("CrashError", "Observer", "Record", "Run", "Step", "run"), "manager"),
+    **dict.fromkeys(("Node", "format_pipeline", "parse_pipeline"), "pipeline"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What a pass needs to be declared is there at once, what runs pipelines on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tileir.passmanager' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"tileir.passmanager.{_HOMES[name]}"), name)

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import pkgutil
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tileir import records
 from tileir.errors import Diagnostic, Location, PassError, Severity
@@ -73,7 +72,7 @@ class Pass:
     @property
     def summary(self) -> str:
         """The first line of its documentation."""
-        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
 
     def __call__(self, ir: Any, **options: Any) -> Outcome:
         """Run it on a `Function` or `Module`."""
@@ -82,6 +81,8 @@ class Pass:
 
 
 _PASSES: dict[str, Pass] = {}
+_DECLARED: dict[str, tuple[Any, Mapping[str, Sequence[Any]]]] = {}
+"""Functions of passes, and the choices of their options."""
 
 
 def pass_(name: str, choices: Mapping[str, Sequence[Any]] = {}) -> Callable[[_F], _F]:
@@ -91,34 +92,45 @@ def pass_(name: str, choices: Mapping[str, Sequence[Any]] = {}) -> Callable[[_F]
     """
 
     def define(function: _F) -> _F:
-        hints = typing.get_type_hints(function)
-        parameters = iter(inspect.signature(function).parameters.values())
-        subject = hints[next(parameters).name]
-        level = {Function: "function", Module: "module"}[subject]
-        tried = {keyword: tuple(values) for keyword, values in choices.items()}
-        options = tuple(
-            Option(p.name.replace("_", "-"), hints[p.name], p.default, tried.pop(p.name, ()))
-            for p in parameters
-        )
-        if tried:
-            raise TypeError(f"pass {name} has no option {', '.join(tried)} to have choices of")
-        if name in _PASSES or not function.__doc__ or not _NAME.fullmatch(name):
+        unknown = sorted(choices.keys() - (cast(Any, function).__kwdefaults__ or {}))
+        if unknown:
+            raise TypeError(f"pass {name} has no option {', '.join(unknown)} to have choices of")
+        if _is_known(name) or not function.__doc__ or not _NAME.fullmatch(name):
             raise TypeError(f"pass {name} needs a docstring and a name of its own")
-        _PASSES[name] = Pass(name, function, level, options)
+        _DECLARED[name] = function, choices
         return function
 
     return define
 
 
+def _is_known(name: str) -> bool:
+    return name in _PASSES or name in _DECLARED
+
+
+def _known(name: str) -> Pass | None:
+    """The pass called `name` of those loaded. Its annotations are read when it is first asked for,
+    so that passes which the backend calls by themselves cost no more than functions."""
+    if name not in _PASSES and name in _DECLARED:
+        function, choices = _DECLARED[name]
+        hints, (subject, *_) = typing.get_type_hints(function), function.__code__.co_varnames
+        options = tuple(
+            Option(key.replace("_", "-"), hints[key], default, tuple(choices.get(key, ())))
+            for key, default in (function.__kwdefaults__ or {}).items()
+        )
+        level = {Function: "function", Module: "module"}[hints[subject]]
+        _PASSES[name] = Pass(name, function, level, options)
+    return _PASSES.get(name)
+
+
 def lookup(name: str) -> Pass:
     """The pass called `name`. Raises PassError (TIR0601) where there is none."""
-    if name not in _PASSES and _NAME.fullmatch(name):
+    if not _is_known(name) and _NAME.fullmatch(name):
         home = f"tileir.passes.{name.replace('-', '_')}"
         if importlib.util.find_spec(home) is not None:
             importlib.import_module(home)
-    if name not in _PASSES:
+    if not _is_known(name):
         _load_entry_points(name)
-    found = _PASSES.get(name)
+    found = _known(name)
     if found is None:
         known = ", ".join(p.name for p in all_passes())
         raise PassError(Diagnostic("TIR0601", f"no pass is called {name!r}; there are: {known}"))
@@ -131,7 +143,8 @@ def all_passes() -> Iterator[Pass]:
     for module in pkgutil.iter_modules(home.__path__):
         importlib.import_module(f"tileir.passes.{module.name}")
     _load_entry_points(None)
-    return iter([_PASSES[name] for name in sorted(_PASSES)])
+    found = (_known(name) for name in sorted({*_PASSES, *_DECLARED}))
+    return iter([each for each in found if each is not None])
 
 
 def remark(
@@ -145,7 +158,7 @@ def _load_entry_points(name: str | None) -> None:
     import importlib.metadata  # slow, and needed for passes of other distributions only
 
     for point in importlib.metadata.entry_points(group=_GROUP):
-        if name in (None, point.name) and point.name not in _PASSES:
+        if name in (None, point.name) and not _is_known(point.name):
             point.load()
 
 

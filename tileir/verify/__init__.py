@@ -31,7 +31,6 @@ from tileir.op import Op
 from tileir.values import Value
 from tileir.verify.declarations import check_function_header, check_globals, check_names
 from tileir.verify.definitions import check_definitions
-from tileir.verify.predicates import check_predicates
 from tileir.verify.structure import check_structure
 from tileir.verify.symbols import check_recursion, check_symbols
 
@@ -66,6 +65,8 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
         found.extend(check_symbols(module, walk.naming))
         naming[function.name] = walk.naming
         if walk.predicated and not wrong:
+            from tileir.verify.predicates import check_predicates  # few programs have any
+
             found.extend(check_predicates(function))
         if walk.placed and not wrong:
             from tileir.verify.rooms import check_rooms  # programs as written have no rooms

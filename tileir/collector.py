@@ -1,4 +1,4 @@
-"""Python's collector of cycles, paused while a kernel is compiled."""
+"""Python's collector of cycles, paused while much is made that stays."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 def collector_paused() -> Generator[None]:
     """No search for garbage cycles meanwhile; also a decorator.
 
-    A compilation makes many objects that live to its end and few cycles. The collector would
-    look at all of them again and again: three quarters of the time in which text is written.
-    Where others have paused it, it stays paused.
+    Reading, compiling and importing make many objects that live to their end and few cycles. The
+    collector would look at all of them again and again: three quarters of the time in which text
+    is written. Where others have paused it, it stays paused.
     """
     running = gc.isenabled()
     gc.disable()
