@@ -330,8 +330,7 @@ _C = TypeVar("_C", bound=type[Op])
 
 @dataclass_transform(frozen_default=True, field_specifiers=(records.field, operand, attribute))
 def family(cls: _C) -> _C:
-    """Class decorator of a base that several ops share: its fields come before theirs. It has no
-    mnemonic and is not registered."""
+    """Class decorator of a base of several ops, whose fields come first: it is not registered."""
     return records.frozen(eq=False, weakref_slot=False, repr=False)(cls)
 
 
