@@ -13,7 +13,7 @@ import numpy as np
 
 from tileir.backend.layouts.warpgroups import ROWS, Warpgroup
 from tileir.backend.lower.beside import Map, Product
-from tileir.backend.simt.order import bytes_of
+from tileir.backend.simt.order import bytes_of, join
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.simt.tensors import Tensor
 from tileir.backend.simt.warpgroups import (
@@ -161,6 +161,7 @@ class BesideThreads:
             raise WaitingError(lambda: found.phase % 2 != asked, found.why)
         view, clock = self.crewman.view, self.memory.clock
         view.join(found.ended)
+        join(view.given, found.given)
         clock.block = max(clock.block, found.epochs.get(view.agent, 0))
 
     # Copies ---------------------------------------------------------------------------------

@@ -158,7 +158,10 @@ class AcrossBlocks:
             found = self.yard.barrier(rank * self._peer(rank).shared_bytes + at)
             self._check_begun(found)
             found.epochs[self.crewman.view.agent] = self.memory.clock.epoch
-            self.crewman.view.publish(found.coming)
+            if rank == self.rank:
+                self.crewman.view.publish(found.coming)
+            else:
+                self.crewman.view.give(found.giving)
             found.arrive(warps)
 
     def tma_multicast(
@@ -214,7 +217,7 @@ class AcrossBlocks:
 
     def _check_awaited(self, barrier: Barrier) -> None:
         view: View = self.crewman.view
-        for agent, clock in barrier.coming.items():
+        for agent, clock in (*barrier.coming.items(), *barrier.giving.items()):
             if view.order.homes[agent] != self.rank and view.known.get(agent, 0) < clock:
                 raise RaceError(
                     f"race: block {self.rank} ends, and {view.order.names[agent]} arrives at a "

@@ -68,16 +68,17 @@ class Order:
         late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > view.of(wrote))
         self.refuse(late, at, wrote, f"{view.name} reads", "wrote")
 
-    def check_write(self, view: View, at: Array, who: str = "") -> None:
-        """Raise RaceError where a byte was written or read that `view` does not come after, or is
-        being read."""
-        does = f"{who or view.name} writes"
-        wrote = self.writer[at]
-        late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > view.of(wrote))
+    def check_write(self, view: View, at: Array, copy: bool = False) -> None:
+        """Raise RaceError where a byte was written or read that `view`, or a `copy` that it begins,
+        does not come after, or is being read."""
+        does = f"a copy that {view.name} begins writes" if copy else f"{view.name} writes"
+        wrote, known = self.writer[at], view.before_copies if copy else view.known
+        before = view.table(known)[wrote]
+        late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > before)
         self.refuse(late, at, wrote, does, "wrote")
         for agent, clocks in self.reads.items():
             if agent != view.agent:
-                late = clocks[at] > view.known.get(agent, 0)
+                late = clocks[at] > known.get(agent, 0)
                 self.refuse(late, at, np.full(len(at), agent), does, "read")
         busy = self.reading[at] > 0
         if busy.any():
@@ -115,13 +116,15 @@ class Order:
 
 @records.define(eq=False)
 class View:
-    """A role as one of the agents of `order`, which knows others' clocks as far as `known`. Bytes
-    are those of its block, which begins at `base`."""
+    """A role as one of the agents of `order`, which knows others' clocks as far as `known`, and as
+    far as `given` where it lets copies write. Bytes are those of its block, which begins at
+    `base`."""
 
     order: Order
     agent: int
     known: dict[int, int] = records.field(factory=dict)
     base: int = 0
+    given: dict[int, int] = records.field(factory=dict)
 
     @property
     def name(self) -> str:
@@ -135,19 +138,35 @@ class View:
 
     def of(self, agents: Array) -> Array:
         """What is known of the clocks of `agents`."""
+        return self.table(self.known)[agents]
+
+    def table(self, known: dict[int, int]) -> Array:
+        """Clocks by agent, as far as `known`."""
         table = np.zeros(len(self.order.names) + 1, np.int64)
-        for agent, clock in self.known.items():
+        for agent, clock in known.items():
             table[agent] = clock
-        return table[agents]
+        return table
+
+    @property
+    def before_copies(self) -> dict[int, int]:
+        """What comes before the copies that it begins."""
+        found = dict(self.known)
+        join(found, self.given)
+        return found
 
     def publish(self, into: dict[int, int]) -> None:
         """Add what comes before now to `into`; what follows is of another time."""
-        _join(into, {**self.known, self.agent: self.clock})
+        join(into, {**self.known, self.agent: self.clock})
         self.known[self.agent] = self.clock + 1
+
+    def give(self, into: dict[int, int]) -> None:
+        """Add what comes before now to `into`, which is for copies."""
+        self.publish(into)
+        join(into, self.given)
 
     def join(self, other: dict[int, int]) -> None:
         """Come after all that `other` knows."""
-        _join(self.known, other)
+        join(self.known, other)
 
     # Accesses by threads --------------------------------------------------------------------
 
@@ -187,7 +206,7 @@ class View:
 
     def begin_copy_at(self, at: Array) -> None:
         """A copy begins to write bytes of any block. Raises RaceError."""
-        self.order.check_write(self, at, f"a copy that {self.name} begins")
+        self.order.check_write(self, at, copy=True)
         self.order.check_fenced(at, "a copy writes")
 
     def begin_reading(self, at: Array, what: str) -> None:
@@ -216,7 +235,8 @@ class View:
                 order.refuse(late, at, np.full(len(at), agent), does, "read")
 
 
-def _join(into: dict[int, int], other: dict[int, int]) -> None:
+def join(into: dict[int, int], other: dict[int, int]) -> None:
+    """Know what `other` knows."""
     for agent, clock in other.items():
         into[agent] = max(into.get(agent, 0), clock)
 

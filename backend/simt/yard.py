@@ -41,7 +41,8 @@ class WaitingError(Exception):
 @records.define(eq=False)
 class Barrier:
     """A barrier at byte `at`: `left` of `arrivals` are missing in phase number `phase`, and
-    `bytes`. `coming` knows what those did that arrived, `ended` what those did in phases past."""
+    `bytes`. `coming` knows what those did that arrived, `ended` what those did in phases past; of
+    those that arrived to let copies write, `giving` and `given` do."""
 
     at: int
     agent: int
@@ -51,6 +52,8 @@ class Barrier:
     phase: int = 0
     coming: dict[int, int] = records.field(factory=dict)
     ended: dict[int, int] = records.field(factory=dict)
+    giving: dict[int, int] = records.field(factory=dict)
+    given: dict[int, int] = records.field(factory=dict)
     maker: tuple[int, int] = (0, 0)
     """Who began it, and what its clock was."""
     epochs: dict[int, int] = records.field(factory=dict)
@@ -78,6 +81,7 @@ class Barrier:
             self.phase += 1
             self.left, self.ended = self.arrivals, dict(self.coming)
             self.ended[self.agent] = self.phase
+            self.given = dict(self.giving)
 
     def why(self) -> str:
         """What it waits for."""

@@ -63,6 +63,18 @@ def test_code() -> None:
     assert made.assembled.spills == made.assembled.stack == 0
 
 
+def test_arrivals_for_copies_order_nothing_else() -> None:
+    """What threads wrote, other blocks do not see behind arrivals of the scope of a block."""
+    arrival = "gpu.mbarrier_arrive %staged, 0 {cluster = true}"
+    text = REMOTE.replace("gpu.remote_arrive %staged, 0", arrival)
+    alone = "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = "
+    assert text.count(f"{alone}2}}") == 1
+    text = text.replace(f"{alone}2}}", f"{alone}8}}")
+    for seed in range(4):
+        with pytest.raises(AssertionError, match=r"reads byte .* nothing orders"):
+            two(text, seed, by_threads)
+
+
 def test_targets_without_clusters() -> None:
     with pytest.raises(CompileError, match="a cluster of 4 blocks: sm_80 has none"):
         compile_kernel(parse(CLUSTER), "sm_80")

@@ -17,6 +17,7 @@ from tileir.backend.options import Options
 from tileir.backend.simt import machine as simt
 from tileir.backend.target import target
 from tileir.backend.tma.plan import HostPlan
+from tileir.builder import F32
 from tileir.errors import CompileError, InterpretError, TileirError
 from tileir.interp import interpret
 from tileir.ir import Module
@@ -198,7 +199,7 @@ def causal() -> Module:
         (KINDS["f16"][0], {"multicast": 2, "split": 2}, "its depth is shared"),
         (KINDS["f16"][0], {"multicast": 3}, "clusters have 2, 4, 8, 16 blocks"),
         (causal(), {"multicast": 2}, "which slots are filled and read follows from the instance"),
-        (matmul(64, 32, 8, *KINDS["tf32"][1:], KINDS["tf32"][2], precision="tf32", transposed=True),
+        (matmul(64, 32, 8, F32, F32, F32, precision="tf32", transposed=True),
          {"multicast": 16}, "no two instances may need the same"),
     ],
 )  # fmt: skip
