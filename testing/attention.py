@@ -14,6 +14,10 @@ rescaled only beyond it."""
 KEPT = 128
 """What is kept for each row has room for a multiple of so many rows, as blocks of tensors need."""
 
+_CACHED = 1 << 23
+"""Elements of keys, and as many of values, that the L2 cache holds beside what else passes it: 32
+MiB of 16 bits."""
+
 _NEVER = -1e30
 """A score that has no weight."""
 
@@ -25,17 +29,21 @@ def attention(
     """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
     ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
     Blocks of keys that every row sees have no masks of scores; `causal`, instances with most of
-    them come first. `keep` adds the parameter `sums`, [heads, t rounded up to `KEPT`]: what each
-    row's weights add up to, as a logarithm in base 2. `grouped` adds `group`: so many heads of
-    queries share one of keys and values. `turned`: v is [heads, d, t], as products of 8-bit
-    factors need it. o is of type `result`, or that of the factors."""
+    them come first, among heads whose keys and values fit in the cache. `keep` adds the parameter
+    `sums`, [heads, t rounded up to `KEPT`]: what each row's weights add up to, as a logarithm in
+    base 2. `grouped` adds `group`: so many heads of queries share one of keys and values. `turned`:
+    v is [heads, d, t], as products of 8-bit factors need it. o is of type `result`, or that of the
+    factors."""
     b = Builder()
     kinds = {name: _buffer(factor) for name in "qkv"} | {"o": _buffer(result or factor)}
     more: dict[str, Any] = {"sums": _buffer(F32)} if keep else {}
     more |= {"group": I32} if grouped else {}
     with b.kernel("attention", **kinds, t=I32, scale=F32, **more) as (q, k, v, o, t, scale, *rest):
-        tile = _longest_first(b) if causal else (b.program_id(axis=0), b.program_id(axis=1))
-        first, number = tile[0] * bm, tile[1]
+        block, number = b.program_id(axis=0), b.program_id(axis=1)
+        if causal:
+            block, number = in_turns(b, t, d)
+            block = b.num_programs(axis=0) - 1 - block
+        first = block * bm
         rows, keys, dims = (b.arange(bm) + first)[:, None], b.arange(bn), b.arange(d)
         inside = (rows < t).broadcast_to(bm, d)
         place = number * (t * d) + (rows * d + dims[None, :])
@@ -93,11 +101,15 @@ def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> Any:
     return b.select(highest > most + slack, highest, most)
 
 
-def _longest_first(b: Builder) -> tuple[Any, Any]:
-    """Block of rows and head of this instance, the last blocks of all heads before others."""
+def in_turns(b: Builder, t: Any, d: int) -> tuple[Any, Any]:
+    """Block and head of this instance: the first blocks of some heads, their second ones, and so
+    on, before other heads. What these many heads share stays in the cache meanwhile."""
     blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
     number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
-    return blocks - 1 - number // heads, number % heads
+    many = b.smax(_CACHED // (b.smax(t, 1) * d), 1)
+    first = number // (many * blocks) * many
+    here, place = b.smin(many, heads - first), number - first * blocks
+    return place // here, first + place % here
 
 
 def _buffer(element: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.ir import Module
-from tileir.testing.attention import kept_rows
+from tileir.testing.attention import in_turns, kept_rows
 
 
 def attention_delta(bm: int, d: int, factor: Any = F16) -> Module:
@@ -40,7 +40,7 @@ def attention_keys(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool 
     names = ("q", "k", "v", "g", "sums", "delta", "dk", "dv")
     with b.kernel("attention_keys", **_kinds(names, factor)) as values:
         q, k, v, g, sums, delta, dk, dv, t, group, scale = values
-        block, head = _most_first(b) if causal else (b.program_id(axis=0), b.program_id(axis=1))
+        block, head = in_turns(b, t, d) if causal else (b.program_id(axis=0), b.program_id(axis=1))
         first = block * bn
         keys, dims, number = b.arange(bn) + first, b.arange(d), b.arange(bm)
         inside = (keys < t)[:, None].broadcast_to(bn, d)
@@ -95,7 +95,7 @@ def attention_queries(
     names = ("q", "k", "v", "g", "sums", "delta", "dq")
     with b.kernel("attention_queries", **_kinds(names, factor)) as values:
         q, k, v, g, sums, delta, dq, t, group, scale = values
-        block, head = _most_first(b) if causal else (b.program_id(axis=0), b.program_id(axis=1))
+        block, head = in_turns(b, t, d) if causal else (b.program_id(axis=0), b.program_id(axis=1))
         first = (b.num_programs(axis=0) - 1 - block if causal else block) * bm
         rows, dims, number = b.arange(bm) + first, b.arange(d), b.arange(bn)
         inside = (rows < t)[:, None].broadcast_to(bm, d)
@@ -130,13 +130,6 @@ def attention_queries(
             block_of_keys(at, masked=True)
         (dq + place).store((found.get() * (scale * log(2))).to(factor), inside)
     return b.module()
-
-
-def _most_first(b: Builder) -> tuple[Any, Any]:
-    """Block and head of this instance, the first blocks of all heads before others."""
-    blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
-    number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
-    return number // heads, number % heads
 
 
 class _Pair(NamedTuple):
