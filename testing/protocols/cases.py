@@ -67,6 +67,9 @@ class Case:
         return [given[place] for place in self.places]
 
 
+USUAL, WIDE = (72, 264, 200), (72, 520, 72)
+"""Rows, columns and depth of a product; of one with so many tiles that each of two warpgroups of a
+cluster's blocks writes several."""
 ODD = (72, 263, 200)
 """Rows, columns and depth of a product whose rows no tensor map has, but for those of the first
 factor."""
@@ -83,12 +86,12 @@ def cases() -> Iterator[Case]:
     yield product("beside threads", PIPELINES["persist"], ODD, (0, 2, 2))
     for name, pipeline in PIPELINES.items():
         if name not in ("delay", "turns"):
-            yield product(name, pipeline)
+            yield product(name, pipeline, WIDE if name == "multicast in turns" else USUAL)
         if name not in ("overlap", "pingpong", "split") and "multicast" not in name:
             yield softmax(name, pipeline, 128 if name == "turns" else 64)
     yield product("compiled", Wanted(), (136, 264, 72), tile=(128, 64, 32))
     yield product("compiled split", Wanted(slots=2, split=4), (130, 72, 392))
-    yield product("compiled pingpong", Wanted(pingpong=True))
+    yield product("compiled pingpong", Wanted(slots=3, pingpong=True))
     yield product("compiled multicast", Wanted(multicast=2))
     yield softmax("compiled", Wanted(), 128)
     yield slopes("compiled", Wanted(slots=2))
@@ -97,7 +100,7 @@ def cases() -> Iterator[Case]:
 
 
 def product(
-    name: str, how: How, shape: tuple[int, int, int] = (72, 264, 200),
+    name: str, how: How, shape: tuple[int, int, int] = USUAL,
     units: tuple[int, ...] = (), tile: tuple[int, int, int] = (64, 64, 32),
 ) -> Case:  # fmt: skip
     """A product at whose edges tiles leave the tensors; `units` says which of these no tensor map

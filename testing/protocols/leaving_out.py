@@ -25,7 +25,7 @@ ORDERING = (
 
 _NO_WAIT = 7
 """Groups of products that may be under way: more than there are."""
-_ORDERS = 6
+_ORDERS = 16
 """Orders in which something left out has to be noticed."""
 
 
