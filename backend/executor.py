@@ -56,7 +56,7 @@ class GpuExecutor:
         cuda = driver()
         cuda.context()
         with ExitStack() as stack:
-            copies = {id(v): _on_gpu(stack, v) for v in values if isinstance(v, np.ndarray)}
+            copies = _on_gpu(stack, Span.each(values))
             described = [t.startswith("tensor_desc") for t in compiled.plan.arguments]
             held = [
                 _passed(copies.get(id(v)), v, d) for v, d in zip(values, described, strict=True)
@@ -148,7 +148,8 @@ class SimtExecutor:
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         host = None if module.stage else host_plan(done)
         if host is not None:
-            numbers = [_number(i, v) for i, v in enumerate(values)]
+            spans = Span.each(values)
+            numbers = [_number(i, v, spans.get(id(v))) for i, v in enumerate(values)]
             if options.get("split") == 0:
                 ranks = _ranks(module, done, machine, extents, numbers)
                 shared = _staged(module, machine, kernel, {**options, "split": ranks})
@@ -198,11 +199,9 @@ def host_plan(done: Staged) -> HostPlan | None:
     return HostPlan.from_text(str(text))
 
 
-def _number(index: int, value: Any) -> int:
+def _number(index: int, value: Any, span: Span | None) -> int:
     """An argument as host plans take it: for an array, an address aligned as its memory is."""
-    if isinstance(value, np.ndarray):
-        return (index + 1 << 40) + Span.of(value).offset
-    return as_number(value)
+    return as_number(value) if span is None else (index + 1 << 40) + span.offset
 
 
 def expanded(function: Function, values: list[Any]) -> list[Any]:
@@ -244,10 +243,13 @@ class _Copy:
         self.span.write_back()
 
 
-def _on_gpu(stack: ExitStack, array: np.ndarray[Any, Any]) -> _Copy:
-    """A copy of the memory of `array` on the GPU, freed with `stack`."""
-    cuda, span = driver(), Span.of(array)
-    address = cuda.allocate(max(span.data.nbytes, 1))
-    stack.callback(cuda.free, address)
-    cuda.to_device(address, span.data.ctypes.data, span.data.nbytes)
-    return _Copy(span, address)
+def _on_gpu(stack: ExitStack, spans: Mapping[int, Span]) -> dict[int, _Copy]:
+    """Copies of memory on the GPU, freed with `stack`."""
+    cuda = driver()
+    addresses: dict[int, int] = {}
+    for span in spans.values():
+        if id(span.data) not in addresses:
+            address = addresses[id(span.data)] = cuda.allocate(max(span.data.nbytes, 1))
+            stack.callback(cuda.free, address)
+            cuda.to_device(address, span.data.ctypes.data, span.data.nbytes)
+    return {key: _Copy(span, addresses[id(span.data)]) for key, span in spans.items()}

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tileir import records
 from tileir.analysis.cache import cached
 from tileir.backend.cpu.compile import CpuKernel, compile as compile_kernel
@@ -57,7 +55,7 @@ class CpuExecutor:
         compiled = _compiled(module, kernel, **options)
         function = module.functions[compiled.kernel]
         values = expanded(function, ordered(module, compiled.kernel, arguments))
-        spans = {id(v): Span.of(v) for v in values if isinstance(v, np.ndarray)}
+        spans = Span.each(values)
         given = [_passed(spans.get(id(v)), v) for v in values]
         ends = {i: _ends(spans[id(v)]) for i, v in enumerate(values) if id(v) in spans}
         printed = compiled(grid, given, threads, ends)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from tileir import records
 
 
 @records.frozen(eq=False)
 class Span:
-    """A copy of the bytes from the lowest to the highest element of `array`; its first element
-    is at byte `offset`. Bytes between its elements are zero."""
+    """A copy of the bytes from the lowest to the highest element of `array`, and of arrays that
+    share memory with it; its first element is at byte `offset`. Bytes between elements are zero."""
 
     array: np.ndarray[Any, Any]
     data: np.ndarray[Any, Any]
@@ -30,6 +32,23 @@ class Span:
         made.elements[...] = array
         return made
 
+    @staticmethod
+    def each(arrays: Iterable[Any]) -> dict[int, Span]:
+        """The memory of every array among `arrays`, by `id`: one copy of what several share, at
+        the distances they have, so that what is written to one is there for the others."""
+        found: dict[int, Span] = {}
+        unique = list({id(a): a for a in arrays if isinstance(a, np.ndarray)}.values())
+        for group in _sharing(unique):
+            if len(group) == 1:
+                found[id(group[0])] = Span.of(group[0])
+                continue
+            low = byte_bounds(group[0])[0] // _ALIGNED * _ALIGNED
+            data = np.zeros(max(byte_bounds(a)[1] for a in group) - low, np.uint8)
+            for array in group:
+                found[id(array)] = span = Span(array, data, array.ctypes.data - low)
+                span.elements[...] = array
+        return found
+
     @property
     def elements(self) -> np.ndarray[Any, Any]:
         """The elements in `data`, as an array like `array`."""
@@ -41,3 +60,22 @@ class Span:
     def write_back(self) -> None:
         """Copy every element into `array`."""
         self.array[...] = self.elements
+
+
+_ALIGNED = 16
+"""Bytes that an address of the host is a multiple of where its copy has to be."""
+
+
+def _sharing(arrays: list[np.ndarray[Any, Any]]) -> list[list[np.ndarray[Any, Any]]]:
+    """`arrays` grouped by overlapping memory, in each group by where it begins."""
+    empty = [[a] for a in arrays if not a.size]
+    groups: list[list[np.ndarray[Any, Any]]] = []
+    reach = 0
+    for array in sorted((a for a in arrays if a.size), key=lambda a: byte_bounds(a)[0]):
+        low, high = byte_bounds(array)
+        if low < reach:
+            groups[-1].append(array)
+        else:
+            groups.append([array])
+        reach = max(reach, high)
+    return empty + groups

@@ -19,6 +19,7 @@ import numpy as np
 from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.analysis.loops import loops
+from tileir.backend.driver.spans import Span
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.lower.lowering import Lowering, Rule
 from tileir.backend.lower.thread import Number
@@ -325,7 +326,8 @@ def run(
     contiguity, table = Contiguity.of(function), _rules()
     memory = Memory(plan.size)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
-    handles = [memory.place(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    spans = Span.each(arguments)
+    handles = [memory.hold(spans[id(a)]) if id(a) in spans else a for a in arguments]
     every = itertools.product(*(range(n) for n in reversed(extents)))
     count = ranks(module, function)
     for program in every if only is None else [(*only, 0, 0)[2::-1]]:

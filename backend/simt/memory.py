@@ -28,6 +28,8 @@ class Memory:
 
     shared_bytes: int
     buffers: list[tuple[int, Span]] = records.field(init=False, factory=list)
+    spans: list[Span] = records.field(init=False, factory=list)
+    """The arrays, several in a buffer where they share memory."""
     shared: Array = records.field(init=False)
     touched: Shadow = records.field(init=False)
     shadows: list[Shadow] = records.field(init=False, factory=list)
@@ -54,16 +56,23 @@ class Memory:
 
     def place(self, array: Array) -> int:
         """An address for `array`, aligned to 256 bytes."""
+        return self.hold(Span.of(array))
+
+    def hold(self, span: Span) -> int:
+        """An address for the array of `span`, in one buffer with those that share its memory."""
+        self.spans.append(span)
+        for base, placed in self.buffers:
+            if placed.data is span.data:
+                return base + span.offset
         last = self.buffers[-1] if self.buffers else None
         base = _GAP if last is None else last[0] + -(-len(last[1].data) // _GAP) * _GAP + _GAP
-        span = Span.of(array)
         self.buffers.append((base, span))
         self.shadows.append(Shadow(len(span.data), f"argument {len(self.shadows)}", self.clock))
         return base + span.offset
 
     def write_back(self) -> None:
-        """Copy every buffer into the array it was made from."""
-        for _, span in self.buffers:
+        """Copy every buffer into the arrays it was made from."""
+        for span in self.spans:
             span.write_back()
 
     def check_aligned(self, address: Array, size: int, held: Array) -> None:

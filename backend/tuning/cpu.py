@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tileir import records
 from tileir.backend import cpu
 from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
@@ -99,8 +97,8 @@ class CpuSession:
         """The kernel, its arguments as addresses and numbers, and the memory behind them."""
         module, name, options = artifact.code
         kernel = self._kernel(artifact.digest, module, name, options)
-        spans = {k: Span.of(v) for k, v in self.inputs.items() if isinstance(v, np.ndarray)}
-        by_array = {id(self.inputs[k]): span for k, span in spans.items()}
+        by_array = Span.each(self.inputs.values())
+        spans = {k: by_array[id(v)] for k, v in self.inputs.items() if id(v) in by_array}
         function = module.functions[name]
         mine = {str(p.name): self.inputs[str(p.name)] for p in function.parameters}
         given = expanded(function, ordered(module, name, mine))

@@ -116,8 +116,11 @@ class GpuSession:
         """Copies of the arrays among `inputs`."""
         cuda = driver()
         cuda.context()
-        spans = {k: Span.of(v) for k, v in inputs.items() if isinstance(v, np.ndarray)}
-        addresses = {k: cuda.allocate(max(s.data.nbytes, 1)) for k, s in spans.items()}
+        each = Span.each(inputs.values())
+        spans = {k: each[id(v)] for k, v in inputs.items() if id(v) in each}
+        places = {id(s.data): s.data.nbytes for s in spans.values()}
+        places = {k: cuda.allocate(max(size, 1)) for k, size in places.items()}
+        addresses = {k: places[id(s.data)] for k, s in spans.items()}
         session = GpuSession(inputs, spans, addresses, Stopwatch.make(), budget)
         session.reset(spans)
         return session
@@ -154,7 +157,7 @@ class GpuSession:
     def close(self) -> None:
         """Free the copies."""
         self.watch.close()
-        for address in self.addresses.values():
+        for address in set(self.addresses.values()):
             driver().free(address)
 
     def _read(self, name: str, span: Span) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from tileir.frontends.triton.dtypes import (
 from tileir.frontends.triton.errors import refused
 from tileir.frontends.triton.parameters import Argument, Described, Known, Parameter, Several
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
+from tileir.machine.tensor import dtype_of
 
 
 def is_array(value: Any) -> bool:
@@ -116,10 +118,21 @@ def address(value: Any) -> int:
 
 
 def host_array(value: Any) -> Any:
-    """An array of the host as numpy's, sharing its memory; anything else as it is. Raises
-    LaunchError for one that is not contiguous where its strides would be lost."""
+    """An array of the host, of any library and element type, as numpy's, sharing its memory;
+    anything else as it is."""
     if isinstance(value, np.ndarray) or not is_array(value):
         return value
     if hasattr(value, "__cuda_array_interface__") and getattr(value, "is_cuda", True):
         return value
-    return value.detach().numpy()
+    kind = dtype_of(_element("", value).element)
+    size, shape = kind.itemsize, tuple(value.shape)
+    strides = tuple(n * size for n in value.stride())
+    if hasattr(value, "untyped_storage") and not value.is_contiguous():
+        # kernels get its address and strides, and may go on behind it
+        shape = (value.untyped_storage().nbytes() // size - value.storage_offset(),)
+        strides = (size,)
+    interface = {
+        "version": 3, "data": (address(value), False), "typestr": f"|V{size}",
+        "shape": shape, "strides": strides,
+    }  # fmt: skip
+    return np.asarray(SimpleNamespace(__array_interface__=interface, owner=value)).view(kind)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
-from tileir import records
+from tileir import Location, records
 from tileir.builder import Builder, Expr, Var
-from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.errors import KernelError, wrong
 from tileir.frontends.triton.language.memory import BlockPointer, TensorDescriptor
 from tileir.frontends.triton.tensor import Tensor, described, of
 
@@ -73,11 +73,12 @@ class _Same:
 
 @records.frozen(eq=False)
 class Slot:
-    """What a name holds: variables, and how they make the value."""
+    """What a name holds since `place`: variables, and how they make the value."""
 
     key: Any
     variables: tuple[Var, ...]
     rebuild: Rebuild
+    place: Location | None
 
     def value(self) -> Any:
         """The value of now."""
@@ -99,8 +100,8 @@ class Names:
     held: dict[str, Slot | Lost] = records.field(factory=dict[str, "Slot | Lost"])
     shared: list[dict[str, Slot | Lost]] = records.field(factory=list[Any])
     """What the other branch of each `if` around made, to be held in common."""
-    loops: list[frozenset[str]] = records.field(factory=list[frozenset[str]])
-    """Names that each loop around found defined."""
+    loops: list[dict[str, Slot]] = records.field(factory=list[Any])
+    """What each loop around found defined."""
 
     def get(self, name: str) -> Any:
         """The value of `name`. Raises KeyError where it is none of this function, KernelError where
@@ -111,7 +112,7 @@ class Names:
         return slot.value()
 
     def set(self, name: str, value: Any) -> None:
-        """From here on `name` is `value`. Raises KernelError where a loop changes its type."""
+        """From here on `name` is `value`."""
         found = structure(value)
         slot = self._fitting(name, found)
         if slot is not None:
@@ -119,10 +120,8 @@ class Names:
                 variable.set(part)
             self.held[name] = slot
             return
-        if any(name in before for before in self.loops):
-            raise KernelError(self._changed(name, value))
         variables = tuple(self.b.var(part, name=name) for part in found.parts)
-        self.held[name] = Slot(found.key, variables, found.rebuild)
+        self.held[name] = Slot(found.key, variables, found.rebuild, self.b.fixed)
 
     def drop(self, name: str, why: str) -> None:
         """From here on `name` is nothing."""
@@ -130,16 +129,11 @@ class Names:
 
     def _fitting(self, name: str, found: Structure) -> Slot | None:
         """Where a value of this structure is already held under this name."""
-        for place in (self.held, *reversed(self.shared)):
+        for place in (self.held, *reversed(self.shared), *reversed(self.loops)):
             slot = place.get(name)
             if isinstance(slot, Slot) and slot.key == found.key:
                 return slot
         return None
-
-    def _changed(self, name: str, value: Any) -> str:
-        old = self.held.get(name)
-        before = described(old.value()) if isinstance(old, Slot) else "something else"
-        return f"{name} is {before} before the loop and {described(value)} in it"
 
     # Where paths meet -----------------------------------------------------------------------
 
@@ -168,8 +162,20 @@ class Names:
 
     def enter_loop(self) -> dict[str, Slot | Lost]:
         """Enter the body of a loop. What was held is returned."""
-        self.loops.append(frozenset(n for n, s in self.held.items() if isinstance(s, Slot)))
+        self.loops.append({n: s for n, s in self.held.items() if isinstance(s, Slot)})
         return dict(self.held)
+
+    def end_round(self) -> None:
+        """Go back to the start of the innermost loop, or out of it. Raises CompilationError for a
+        name that is not of the type there that it was before the loop; in between it may be."""
+        for name, slot in self.loops[-1].items() if self.loops else ():
+            now = self.held[name]
+            if isinstance(now, Lost):
+                raise KernelError(f"{name} {now.why}, and was defined before the loop", "TIR1002")
+            if now is not slot:
+                was, becomes = described(slot.value()), described(now.value())
+                message = f"{name} is {was} before the loop and {becomes} in it"
+                raise wrong(message, now.place, "TIR1003")
 
     def set_variable(self, name: str, value: Any) -> bool:
         """`name` counts the loop just entered. Whether it was something else before, which it is
@@ -177,7 +183,7 @@ class Names:
         slot = self.held.get(name)
         other = isinstance(slot, Slot) and slot.key != structure(value).key
         if other:
-            self.loops[-1] -= {name}
+            del self.loops[-1][name]
             self.held.pop(name)
         self.set(name, value)
         return other

@@ -156,7 +156,8 @@ def _counted(frame: Frame, node: ast.For, items: control.range) -> bool:
     with frame.b.for_(low, high, step, name=node.target.id, **_options(frame, items)) as index:
         before = names.enter_loop()
         other = names.set_variable(node.target.id, Tensor(index, kind))
-        run(frame, node.body)
+        if run(frame, node.body):
+            names.end_round()
         names.leave_loop(before)
     if other:
         names.drop(node.target.id, "was the variable of a loop, of another type than before")
@@ -190,18 +191,21 @@ def _while(frame: Frame, node: ast.While) -> bool:
     frame.nested += 1
     with frame.b.while_(test):
         before = frame.names.enter_loop()
-        run(frame, node.body)
+        if run(frame, node.body):
+            frame.names.end_round()
         frame.names.leave_loop(before)
     frame.nested -= 1
     return True
 
 
 def _break(frame: Frame, node: ast.Break) -> bool:
+    frame.names.end_round()
     frame.b.break_()
     return False
 
 
 def _continue(frame: Frame, node: ast.Continue) -> bool:
+    frame.names.end_round()
     frame.b.continue_()
     return False
 

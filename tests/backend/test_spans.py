@@ -32,3 +32,19 @@ def test_only_elements_are_written_back() -> None:
     span.data[:] = np.frombuffer(np.float32(1).tobytes(), np.uint8)[np.arange(len(span.data)) % 4]
     span.write_back()
     assert (whole[:, ::2] == 1).all() and (whole[:, 1::2] == 0).all()
+
+
+def test_arrays_that_share_memory_are_copied_once() -> None:
+    whole, other = np.arange(30, dtype=np.float32), np.ones(5, np.float32)
+    parts = [whole[21:29], whole[3:20], other, whole[10:22][::-2], whole[:0], whole[3:20], other]
+    spans = Span.each([*parts, 7])
+    assert len({id(spans[id(a)].data) for a in parts}) == 3
+    for array in parts:
+        span = spans[id(array)]
+        assert (span.elements == array).all()
+        assert (span.offset - array.ctypes.data) % 16 == 0 or array is other or not array.size
+    spans[id(parts[1])].elements[...] = -1
+    assert (spans[id(parts[3])].elements == np.where(parts[3] < 20, -1, parts[3])).all()
+    for array in parts:
+        spans[id(array)].write_back()
+    assert (whole[3:20] == -1).all() and (whole[20:] == np.arange(20, 30)).all()

@@ -62,7 +62,8 @@ def load(
     padding_option: Any = "", cache_modifier: Any = "", eviction_policy: Any = "",
     volatile: Any = False,
 ) -> Tensor:  # fmt: skip
-    """What `pointer` points to; where `mask` is false, `other`, or nothing definite."""
+    """What `pointer` points to; where `mask` is false, or a block leaves its tensor, `other`: 0
+    unless given, as Triton's compiler and interpreter have it."""
     if isinstance(pointer, TensorDescriptor):
         raise KernelError("a tensor descriptor is read by its method load")
     if isinstance(pointer, BlockPointer):
@@ -74,11 +75,10 @@ def load(
     kind = _pointee(place)
     guard = _mask(s, place, mask)
     place = guard[0]
-    filler = None
-    if other is not None:
-        if guard[1] is None:
-            raise KernelError("other is what masked-off elements are, so it needs a mask")
-        filler = _as(s, other, kind, place.shape).expr
+    if other is not None and guard[1] is None:
+        raise KernelError("other is what masked-off elements are, so it needs a mask")
+    left_out = 0 if other is None else other
+    filler = None if guard[1] is None else _as(s, left_out, kind, place.shape).expr
     found = s.b.load(
         place.expr, guard[1], filler, **_policy(cache_modifier, eviction_policy, volatile)
     )
@@ -86,11 +86,9 @@ def load(
 
 
 def _padding(option: str, mask: Tensor | None) -> float | None:
-    if mask is None or not option:
-        return None
-    if option not in ("zero", "nan"):
+    if option not in ("", "zero", "nan"):
         raise KernelError(f"padding_option is zero or nan, not {option!r}")
-    return 0 if option == "zero" else float("nan")
+    return float("nan") if option == "nan" and mask is not None else None
 
 
 @builtin
