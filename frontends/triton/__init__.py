@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tileir.frontends.triton import language, testing, tools
+from tileir.frontends.triton import language, runtime, testing, tools
 from tileir.frontends.triton.errors import CompilationError
 from tileir.frontends.triton.runtime import JITFunction, jit
 from tileir.frontends.triton.tuning import Autotuner, Config, autotune, heuristics
@@ -34,6 +34,7 @@ __all__ = [
     "jit",
     "language",
     "next_power_of_2",
+    "runtime",
     "set_allocator",
     "testing",
     "tools",

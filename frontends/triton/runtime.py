@@ -9,6 +9,7 @@ from typing import Any, cast
 from tileir import Module, records
 from tileir.executor import Call, Dispatch, Dispatching, Done, executor, executors, on_host
 from tileir.frontends.triton.arguments import argument, host_array, unaligned
+from tileir.frontends.triton.driver import driver
 from tileir.frontends.triton.errors import refused
 from tileir.frontends.triton.kernel import Specialization, from_signature, module_of
 from tileir.frontends.triton.language.control import constexpr
@@ -16,6 +17,8 @@ from tileir.frontends.triton.parameters import Argument, Known
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.measuring import Candidate
+
+__all__ = ["OPTIONS", "JITFunction", "PreparedLaunch", "driver", "jit"]
 
 OPTIONS = {
     "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion",
