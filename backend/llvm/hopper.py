@@ -242,7 +242,7 @@ class LlvmHopper(LlvmMemory):
 
 def _own_registers(first: int, count: int) -> str:
     """Registers for factors, filled from operand `first` on: a product reads them until it is
-    waited for, and those of a value may be written before that, in a loop's next round."""
+    waited for, and those of a value may be written before that, for a loop's next round."""
     moves = "".join(f"mov.b32 f{i}, ${first + i}; " for i in range(count))
     return f".reg .b32 f<{count}>; {moves}"
 

@@ -9,6 +9,7 @@ from tileir.backend.roles.carried import State, carried
 from tileir.backend.roles.fetching import Fetching, blocks_read
 from tileir.backend.roles.parts import Counting, RingParts, inverse, part_of
 from tileir.backend.roles.rings import Rings
+from tileir.backend.tma.host import host_values
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.descriptor import DescriptorLoad, MakeDescriptor
@@ -20,7 +21,6 @@ from tileir.ops.hopper import (
     MBarrierWait,
     TmaLoad,
 )
-from tileir.ops.memory import Load
 from tileir.ops.program import Assume
 from tileir.passes.dce import dce, needed
 from tileir.passes.simplify_cfg import simplify_cfg
@@ -42,7 +42,7 @@ class _Loading:
         self.found, self.parts, self.counting = found, parts, Counting(parts)
         loads = [load for ring in found.rings for load in ring.loads]
         self.fetching = Fetching(blocks_read(function, [x.op for x in loads if x.unit]))
-        self.invariant = from_arguments(function)
+        self.invariant = host_values(function)
         self.missing: set[Value] = set()
         """What ops that the role lacks would define."""
 
@@ -65,8 +65,8 @@ class _Loading:
         return ops, state
 
     def _kept(self, op: Op) -> bool:
-        """Whether the role needs an op with an effect: a check, and what is assumed of what is
-        computed from the kernel's arguments alone."""
+        """Whether the role needs an op with an effect: a check, and what is assumed of what follows
+        from the kernel's arguments alone."""
         if isinstance(op, Assume):
             return op.condition in self.invariant
         return isinstance(op, Check)
@@ -96,13 +96,3 @@ class _Loading:
         if any(load.unit for load in ring.loads):
             ops += [AsyncFence(), MBarrierArrive(full, slot)]
         return state if ring.resident else self.counting.advanced(state, part, ops)
-
-
-def from_arguments(function: Function) -> set[Value]:
-    """What the entry computes of arguments, literals and its instance's number alone."""
-    found = {parameter.value for parameter in function.parameters}
-    for op in function.entry.ops:
-        known = all(v in found for v in op.operands if isinstance(v, Value))
-        if known and not needed(op) and not isinstance(op, Load):
-            found.update(op.results)
-    return found
