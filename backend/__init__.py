@@ -16,12 +16,9 @@ if __name__ != "tileir.backend":
 
 from typing import TYPE_CHECKING, Any
 
-from tileir.collector import collector_paused
-
-with collector_paused():
-    from tileir.backend.compile import Compiled, Metadata, Options, compile  # noqa: A004
-    from tileir.backend.metadata import Argument, HostStep
-    from tileir.backend.target import TARGETS, Target, target
+from tileir.backend.compile import Compiled, Metadata, Options, compile  # noqa: A004
+from tileir.backend.metadata import Argument, HostStep
+from tileir.backend.target import TARGETS, Target, target
 
 if TYPE_CHECKING:
     from tileir.backend.runtime.cache import Cache

@@ -14,34 +14,31 @@ See `docs/builder.md`.
 if __name__ != "tileir.builder":
     raise ImportError(f"import tileir.builder, not {__name__}")
 
-from tileir.collector import collector_paused
-
-with collector_paused():
-    from tileir.builder.blocks import BlockRef, Target
-    from tileir.builder.builder import Builder
-    from tileir.builder.expr import Expr
-    from tileir.builder.functions import Argument, arg
-    from tileir.builder.place import source_name
-    from tileir.builder.variables import Var
-    from tileir.errors import BuildError, Location
-    from tileir.types import (
-        BF16,
-        F4E2M1,
-        F8E4M3,
-        F8E5M2,
-        F8E8M0,
-        F16,
-        F32,
-        F64,
-        I1,
-        I4,
-        I8,
-        I16,
-        I32,
-        I64,
-        pointer,
-        tile,
-    )
+from tileir.builder.blocks import BlockRef, Target
+from tileir.builder.builder import Builder
+from tileir.builder.expr import Expr
+from tileir.builder.functions import Argument, arg
+from tileir.builder.place import source_name
+from tileir.builder.variables import Var
+from tileir.errors import BuildError, Location
+from tileir.types import (
+    BF16,
+    F4E2M1,
+    F8E4M3,
+    F8E5M2,
+    F8E8M0,
+    F16,
+    F32,
+    F64,
+    I1,
+    I4,
+    I8,
+    I16,
+    I32,
+    I64,
+    pointer,
+    tile,
+)
 
 __all__ = [
     "BF16", "F4E2M1", "F8E4M3", "F8E5M2", "F8E8M0", "F16", "F32", "F64", "I1", "I4", "I8", "I16",

@@ -40,10 +40,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from tileir.collector import collector_paused
-
-with collector_paused():
-    from tileir.verify import verify  # at once: the package `verify` would hide a lazy function
+from tileir.verify import verify  # at once: the package `verify` would hide a lazy function
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def collector_paused() -> Generator[None]:
     """No search for garbage cycles meanwhile; also a decorator.
 
-    Reading, compiling and importing make many objects that live to their end and few cycles. The
+    Reading and compiling make many objects that live to their end and few cycles. The
     collector would look at all of them again and again: three quarters of the time in which text
     is written. Where others have paused it, it stays paused.
     """
