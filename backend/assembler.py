@@ -22,6 +22,15 @@ otherwise."""
 _PTX_INPUT = 2
 """NVJITLINK_INPUT_PTX (nvJitLink API, nvJitLinkInputType)."""
 
+_UNRECOGNIZED_OPTION = 1
+"""NVJITLINK_ERROR_UNRECOGNIZED_OPTION (nvJitLinkResult)."""
+
+_ANEW = b"-no-cache"
+"""Where there is a driver, nvJitLink looks into the driver's cache otherwise, which takes longer
+than to assemble a small kernel and says nothing of the registers of what it finds."""
+
+_OLD = "nvJitLink 12.5 or newer is needed"
+
 
 @records.frozen
 class Assembled:
@@ -45,12 +54,13 @@ def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = (
     if tool is not None:
         return _measured(*assembled_by(tool, ptx, target, ["-O1"] * (len(ptx) > _LARGE)))
     library = _library()
-    options = [f"-arch={target.name}".encode(), b"-verbose", b"-O3"]
+    options = [f"-arch={target.name}".encode(), b"-verbose", b"-O3", _ANEW]
     options += [b"-Xptxas=-O1"] if len(ptx) > _LARGE else []
     options += [b"-lineinfo"] if "\t.loc" in ptx else []
     handle = ctypes.c_void_p()
     array = (ctypes.c_char_p * len(options))(*options)
-    _check(library.nvJitLinkCreate(ctypes.byref(handle), len(options), array), "", "")
+    created = library.nvJitLinkCreate(ctypes.byref(handle), len(options), array)
+    _check(created, "", _OLD if created == _UNRECOGNIZED_OPTION else "")
     try:
         for text in (ptx, *libraries):
             code = text.encode()

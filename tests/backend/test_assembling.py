@@ -19,11 +19,11 @@ class Library:
     """nvJitLink that takes everything."""
 
     def __init__(self, fails=()):
-        self.options, self.fails, self.destroyed = [], fails, 0
+        self.options, self.fails, self.destroyed, self.unknown = [], fails, 0, ""
 
     def nvJitLinkCreate(self, handle, count, options):
         self.options = [options[i].decode() for i in range(count)]
-        return 0
+        return 1 if self.unknown in self.options else 0
 
     def nvJitLinkDestroy(self, handle):
         self.destroyed += 1
@@ -84,6 +84,19 @@ def test_so_is_large_code_of_warpgroups(monkeypatch, size, less):
     monkeypatch.setattr(assembler, "assembled_by", assembled_by)
     assembler.assemble("wgmma" + "x" * size, "k", target("sm_90a"))
     assert asked == [["-O1"] if less else []]
+
+
+def test_the_cache_of_the_driver_is_not_asked(library):
+    """What it finds comes without a word on registers."""
+    assembler.assemble("", "k", target("sm_90"))
+    assert "-no-cache" in library.options
+
+
+def test_a_library_that_is_too_old(library):
+    library.unknown = "-no-cache"
+    with pytest.raises(CompileError, match=r"status 1 .*12\.5 or newer") as caught:
+        assembler.assemble("", "k", target("sm_90"))
+    assert caught.value.code == "TIR0705"
 
 
 def test_a_library_that_fails_is_let_go(library):

@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import pytest
 
+import tileir.backend
 from tileir.backend.driver.launch import Kernel
 from tileir.backend.runtime import native
 from tileir.backend.runtime.cache import Cache
@@ -348,3 +349,9 @@ def test_processes_share_a_cache_and_launch(tmp_path):
 
 def test_machine_code_is_used():
     assert native.supported()
+
+
+def test_machine_code_assembled_again_says_what_it_needs():
+    """The driver's cache, which nvJitLink would ask, forgets it."""
+    first, again = (tileir.backend.compile(parse(AXPY), "sm_90") for _ in range(2))
+    assert first.metadata.registers == again.metadata.registers > 0
