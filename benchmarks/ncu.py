@@ -56,9 +56,9 @@ def command(ncu: str, log: Path, program: Iterable[str], unknown: Iterable[str] 
     metrics = [metric for metric in METRICS if metric not in set(unknown)]
     return [
         ncu, "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log),
-        "--target-processes", "all", "--profile-from-start", "off", "--clock-control", "none",
-        "--cache-control", "all", *sections, *(("--metrics", ",".join(metrics)) if metrics else ()),
-        *program,
+        "--target-processes", "application-only", "--profile-from-start", "off",
+        "--clock-control", "none", "--cache-control", "all", *sections,
+        *(("--metrics", ",".join(metrics)) if metrics else ()), *program,
     ]  # fmt: skip
 
 

@@ -115,8 +115,9 @@ def profiled(
     def one(name: str) -> None:
         gpu = free.get()
         try:
-            if time.monotonic() < end:
-                done.put(row(name, known.get(name), _run(name, gpu, options, unknown)))
+            if (begun := time.monotonic()) < end:
+                found = row(name, known.get(name), _run(name, gpu, options, unknown))
+                done.put({**found, "seconds": round(time.monotonic() - begun, 1)})
         except Exception as error:
             done.put({"row": name, "error": f"{type(error).__name__}: {error}"})
         finally:
