@@ -65,11 +65,14 @@ ROUNDING = {"f16": 2**-11, "bf16": 2**-8, "f8": 2**-5}
 """The unit of rounding of results, or of weights where it is larger."""
 
 
-def kernels(kind: str, d: int, causal: bool, group: int) -> dict[Block, Kernel]:
-    """Kernels by tile; what does not compile is said and left out."""
+def kernels(
+    kind: str, d: int, causal: bool, group: int, blocks: tuple[Block, ...] | None = None
+) -> dict[Block, Kernel]:
+    """Kernels by tile, all of `blocks_of` unless told; what does not compile is said and left
+    out."""
     found = dict[Block, Kernel]()
     eight = kind == "f8"
-    for block in (BLOCKS_OF_8_BITS if eight else BLOCKS)[d]:
+    for block in blocks or blocks_of(kind, d):
         factor, result = (F8E4M3, BF16) if eight else (products.BUDGET[kind][0], None)
         module = attention(
             block.m, block.n, d, factor, result, causal=causal, grouped=group > 1, turned=eight
@@ -85,6 +88,21 @@ def kernels(kind: str, d: int, causal: bool, group: int) -> dict[Block, Kernel]:
             print(f"d {d} {block} {used.registers} registers {used.spills} spilled", flush=True)
             found[block] = Kernel(made)
     return found
+
+
+def blocks_of(kind: str, d: int) -> tuple[Block, ...]:
+    """The tiles that are tried."""
+    return (BLOCKS_OF_8_BITS if kind == "f8" else BLOCKS)[d]
+
+
+def shape_of(d: int, t: int, group: int) -> tuple[int, int, int, int]:
+    """Batches, heads of queries, length and size of heads."""
+    return max(1, 16384 // t), 2048 // d // group * group, t, d
+
+
+def scale_of(d: int) -> float:
+    """Of scores, to the base 2."""
+    return 1 / math.sqrt(d) / math.log(2)
 
 
 def ours(kernel: Kernel, block: Block, scale: float, group: int, factors: Any = None) -> Any:
@@ -129,9 +147,9 @@ def row(
 ) -> Any:
     """One line of the table."""
     torch.manual_seed(t)
-    shape = (max(1, 16384 // t), 2048 // d // group * group, t, d)
+    shape = shape_of(d, t, group)
     data, factors = tensors(kind, shape, group)
-    (q, k, v, o), scale = data, 1 / math.sqrt(d) / math.log(2)
+    (q, k, v, o), scale = data, scale_of(d)
     part = (slice(0, 1), slice(0, 1))
     exact = attend(*(x[part].float() for x in (q, k, v)), is_causal=causal)
     calls, failed = {}, {}

@@ -101,15 +101,19 @@ class Kernels(NamedTuple):
     queries: dict[Block, Kernel]
 
 
-def kernels(kind: str, d: int, causal: bool) -> Kernels:
-    """All kernels of one size of heads; tiles that do not compile are said and left out."""
+def kernels(
+    kind: str, d: int, causal: bool,
+    of_keys: tuple[Block, ...] | None = None, of_queries: tuple[Block, ...] | None = None,
+) -> Kernels:  # fmt: skip
+    """All kernels of one size of heads, or those of some tiles; tiles that do not compile are said
+    and left out."""
     factor, first = products.BUDGET[kind][0], FORWARD[d]
     forward = attention(first.m, first.n, d, factor, causal=causal, keep=True, grouped=True)
     return Kernels(
         Kernel(tileir.backend.compile(forward, "sm_90a", Options())),
         Kernel(tileir.backend.compile(attention_delta(ROWS, d, factor), "sm_90a", Options())),
-        _tiles("keys", attention_keys, KEYS[d], d, factor, causal),
-        _tiles("queries", attention_queries, QUERIES[d], d, factor, causal),
+        _tiles("keys", attention_keys, of_keys or KEYS[d], d, factor, causal),
+        _tiles("queries", attention_queries, of_queries or QUERIES[d], d, factor, causal),
     )
 
 

@@ -182,9 +182,8 @@ def compiled(kinds: list[str], cubins: str | None) -> dict[tuple[str, Config], K
     target = gpu_target()
 
     def one(key: tuple[str, Config]) -> Any:
-        _, _, _, warps, stages, prefetch, registers = key[1]
-        options = Options(num_warps=warps, stages=stages, prefetch=prefetch, registers=registers)
-        found = tileir.backend.compile(tileir_matmul(CASES[key[0]], key[1]), target, options)
+        module = tileir_matmul(CASES[key[0]], key[1])
+        found = tileir.backend.compile(module, target, options_of(key[1]))
         return found, found.metadata
 
     kernels: dict[tuple[str, Config], Kernel] = {}
@@ -198,6 +197,12 @@ def compiled(kinds: list[str], cubins: str | None) -> dict[tuple[str, Config], K
                 Path(cubins, f"{name}.cubin").write_bytes(found.cubin)
                 Path(cubins, f"{name}.ptx").write_text(found.ptx)
     return kernels
+
+
+def options_of(config: Config) -> Options:
+    """How a configuration is compiled."""
+    _, _, _, warps, stages, prefetch, registers = config
+    return Options(num_warps=warps, stages=stages, prefetch=prefetch, registers=registers)
 
 
 def ours(kernel: Kernel, config: Config, size: tuple[int, int, int]) -> Callable[..., None]:
@@ -224,11 +229,14 @@ def variants(
             a, b, c, m, n, k, M=x.m, N=x.n, K=x.k, GROUP=GROUP, TOTAL=total,
             PRECISION=case.precision, num_warps=x.warps, num_stages=x.stages,
         )  # fmt: skip
+    return found | {"cublas": cublas(kind)}
+
+
+def cublas(kind: str) -> Callable[..., None]:
+    """A function of (a, b, c) that calls torch."""
     if kind == "i8":
-        found["cublas"] = lambda a, b, c: torch._int_mm(a, b, out=c)
-    else:
-        found["cublas"] = lambda a, b, c: torch.mm(a, b, out=c)
-    return found
+        return lambda a, b, c: torch._int_mm(a, b, out=c)
+    return lambda a, b, c: torch.mm(a, b, out=c)
 
 
 def inputs(case: Case, size: tuple[int, int, int]) -> tuple[torch.Tensor, ...]:

@@ -265,9 +265,15 @@ def variants(row: Row, tune: bool, compiled: bool) -> dict[str, Callable[..., to
     for place, config in enumerate(row.configs if tune else row.configs[:1]):
         name = f"tileir {config}" if place else "tileir"
         try:
-            found[name] = _mine(row, config)
+            found[name] = mine(row, config)
         except tileir.TileirError as error:
             print(f"  {name} on {row.name}: {error}")
+    return found | others(row, compiled)
+
+
+def others(row: Row, compiled: bool) -> dict[str, Callable[..., torch.Tensor]]:
+    """The peers among `variants`."""
+    found: dict[str, Callable[..., torch.Tensor]] = {}
     for name, call in row.triton.items():
         found[name] = lambda y, *a, call=call: (call(y, *a, *row.numbers), y)[1]
     found["torch"] = lambda y, *a: row.plain(*a, *row.numbers)
@@ -278,7 +284,8 @@ def variants(row: Row, tune: bool, compiled: bool) -> dict[str, Callable[..., to
     return found
 
 
-def _mine(row: Row, config: Config) -> Callable[..., torch.Tensor]:
+def mine(row: Row, config: Config) -> Callable[..., torch.Tensor]:
+    """Ours among `variants`; raises TileirError where it does not compile."""
     module, grid = row.ours(config)
     options = Options(num_warps=config.warps, registers=config.registers)
     compiled = tileir.backend.compile(module, options=options)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from workloads import Case, Variant
+from workloads import Case, Variant, checked
 
 from tileir.testing.workloads import sparse
 from tileir.testing.workloads.tables import Blocks
@@ -70,7 +70,7 @@ def sdd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
 
     def cublas(x: Any, y: Any, z: Any) -> Any:
         torch.mm(x, y, out=dense)
-        return None if torch.cuda.is_current_stream_capturing() else blocks_of(blocks, dense, size)
+        return blocks_of(blocks, dense, size) if checked() else None
 
     ours = {
         f"{bk}{'' if persistent else ' once'}": Variant(
@@ -145,9 +145,7 @@ def softmax(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
 
     def dense(x: Any, whole: Any, y: Any) -> Any:
         found = torch.softmax(whole * scale, -1)
-        if torch.cuda.is_current_stream_capturing():
-            return None
-        return blocks_of(blocks, found.nan_to_num(), size)
+        return blocks_of(blocks, found.nan_to_num(), size) if checked() else None
 
     ours = {
         f"{rows} rows w{warps}": Variant(

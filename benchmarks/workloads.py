@@ -23,8 +23,10 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -120,6 +122,25 @@ def wrong(case: Case, call: Call) -> str | None:
     bound = case.off * max(1.0, expected.abs().max().item())
     worst = (found.float() - expected.float()).abs().nan_to_num(math.inf).max().item()
     return None if worst <= bound else f"off by {worst:.3g}, allowed {bound:.3g}"
+
+
+_UNCHECKED: ContextVar[bool] = ContextVar("unchecked", default=False)
+
+
+def checked() -> bool:
+    """Whether results are looked at: peers that compute something else give what is expected where
+    they are, and where launches are captured or profiled do nothing but what is measured."""
+    return not (_UNCHECKED.get() or torch.cuda.is_current_stream_capturing())
+
+
+@contextmanager
+def unchecked() -> Generator[None]:
+    """Nobody looks at results meanwhile."""
+    before = _UNCHECKED.set(True)
+    try:
+        yield
+    finally:
+        _UNCHECKED.reset(before)
 
 
 def poison(output: torch.Tensor) -> None:
