@@ -28,12 +28,12 @@ def attention(
 ) -> Module:  # fmt: skip
     """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
     ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
-    Blocks of keys that every row sees have no masks of scores; `causal`, instances with most of
-    them come first, among heads whose keys and values fit in the cache. `keep` adds the parameter
-    `sums`, [heads, t rounded up to `KEPT`]: what each row's weights add up to, as a logarithm in
-    base 2. `grouped` adds `group`: so many heads of queries share one of keys and values. `turned`:
-    v is [heads, d, t], as products of 8-bit factors need it. o is of type `result`, or that of the
-    factors."""
+    Blocks of keys that every row sees have no masks of scores; `causal`, heads whose keys and
+    values fit in the cache come together, with most keys first and last in turns. `keep` adds the
+    parameter `sums`, [heads, t rounded up to `KEPT`]: what each row's weights add up to, as a
+    logarithm in base 2. `grouped` adds `group`: so many heads of queries share one of keys and
+    values. `turned`: v is [heads, d, t], as products of 8-bit factors need it. o is of type
+    `result`, or that of the factors."""
     b = Builder()
     kinds = {name: _buffer(factor) for name in "qkv"} | {"o": _buffer(result or factor)}
     more: dict[str, Any] = {"sums": _buffer(F32)} if keep else {}
@@ -103,12 +103,16 @@ def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> Any:
 
 def in_turns(b: Builder, t: Any, d: int) -> tuple[Any, Any]:
     """Block and head of this instance: the first blocks of some heads, their second ones, and so
-    on, before other heads. What these many heads share stays in the cache meanwhile."""
+    on, then those of other heads from the last blocks to the first, and so in turns. What these
+    many heads share stays in the cache meanwhile; that what takes long and what does not change
+    places lets each of the blocks that work for many instances have as much to do."""
     blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
     number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
     many = b.smax(_CACHED // (b.smax(t, 1) * d), 1)
-    first = number // (many * blocks) * many
+    group = number // (many * blocks)
+    first = group * many
     here, place = b.smin(many, heads - first), number - first * blocks
+    place = b.select(group % 2 != 0, here * blocks - 1 - place, place)
     return place // here, first + place % here
 
 
