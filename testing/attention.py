@@ -76,7 +76,7 @@ def attention(
             by_key = here[:, None] * d + dims[None, :]
             place_v = dims[None, :] * t + here[:, None] if turned else by_key
             values = (v + (head + place_v)).load(left[:, None].broadcast_to(bn, d), 0.0)
-            found.set(b.dot(weights.to(factor), values, kept, **bits))
+            found.set(b.dot(weights.to(factor, saturate=factor.bits == 8), values, kept, **bits))
             most.set(level)
         if keep:
             total = most.get() + b.log2(sums.get(), fast="approx")

@@ -25,6 +25,8 @@ class LlvmWords(Body):
         """What a value was before its bits were cast from a type."""
         self._packs: dict[tuple[Element, tuple[Handle, ...]], Handle] = {}
         """The word that elements were taken from."""
+        self._pairs: dict[tuple[Handle, Handle], tuple[Handle, int]] = {}
+        """The word, and which half of it, that two bytes were taken from."""
         self._asked: set[Handle] = set()
         """Words that were there when elements were to be packed."""
 
@@ -49,6 +51,14 @@ class LlvmWords(Body):
     def is_asked(self, word: Handle) -> bool:
         """Whether `word` was taken in place of its elements."""
         return word in self._asked
+
+    def pack(self, element: Element, values: Sequence[Handle]) -> Handle:
+        """An i32 of values of one or two bytes that fill it, the first lowest."""
+        return self._packed_word(element, tuple(values))
+
+    def unpack(self, element: Element, word: Handle) -> list[Handle]:
+        """What `pack` would make `word` of."""
+        return self._unpack(element, self.per_word(element), I32, [word])
 
     def joining(self, element: Element, values: Sequence[Handle], word: Handle) -> list[str]:
         """Lines that define `word`, which holds `values`."""
@@ -119,10 +129,20 @@ class LlvmWords(Body):
         return known
 
     def _joined(self, element: Element, values: Sequence[Handle]) -> Handle:
+        if len(values) == 4 and element.bits == 8:
+            low, high = (self._pairs.get((values[i], values[i + 1])) for i in (0, 2))
+            if low and high:
+                return self._of_halves(*low, *high)
         kind, stored = memory_type(element), [self._to_memory(element, x) for x in values]
         vector = self._vector(kind, stored)
         bits = element.bytes * 8 * len(values)
         return self.pure(f"bitcast <{len(values)} x {kind}> {vector} to i{bits}")
+
+    def _of_halves(self, low: Handle, first: int, high: Handle, second: int) -> Handle:
+        """A word of two halves of words (PTX ISA 9.7.9.7, `prmt`)."""
+        self.declare("declare i32 @llvm.nvvm.prmt(i32, i32, i32)")
+        order = (0x76 if second else 0x54) << 8 | (0x32 if first else 0x10)
+        return self.pure(f"call i32 @llvm.nvvm.prmt(i32 {low}, i32 {high}, i32 {order})")
 
     def _unpack(
         self, element: Element, count: int, word: Element, words: list[Handle]
@@ -138,6 +158,10 @@ class LlvmWords(Body):
             elements = [self._from_memory(element, part) for part in parts]
             if element.bits >= 8:
                 self._packs[element, tuple(elements)] = x
+            if element.bits == 8 and each == 4:
+                for half in range(2):
+                    low, high = elements[2 * half : 2 * half + 2]
+                    self._pairs[low, high] = x, half
             found += elements
         return found[:count]
 

@@ -306,6 +306,8 @@ def packed(lowering: Lowering, element: Element, values: Sequence[str]) -> str:
     if len(values) == 1:
         return values[0]
     thread, bits = lowering.thread, 32 // len(values)
+    if len(values) * element.bits == 32:
+        return thread.pack(element, values)
     total: str | None = None
     for i, value in enumerate(values):
         word = _to_integer(thread, element, value)
@@ -321,6 +323,8 @@ def unpacked(lowering: Lowering, element: Element, word: str, count: int) -> lis
     if count == 1:
         return [word]
     thread, bits = lowering.thread, 32 // count
+    if count * element.bits == 32:
+        return thread.unpack(element, word)
     found: list[str] = []
     for i in range(count):
         moved = thread.binary("lshr", I32, word, thread.integer(i * bits)) if i else word

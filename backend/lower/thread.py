@@ -102,6 +102,14 @@ class Thread(Beside, Across, Protocol):
         """A pure PTX instruction: `$0` is the result, `$1` ... the operands."""
         ...
 
+    def pack(self, element: Element, values: Sequence[Handle]) -> Handle:
+        """An i32 of values of one or two bytes that fill it, the first lowest."""
+        ...
+
+    def unpack(self, element: Element, word: Handle) -> list[Handle]:
+        """What `pack` would make `word` of."""
+        ...
+
     def call(
         self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Handle]]
     ) -> list[Handle]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.lower.lowering import Rule, scalar_of
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
-from tileir.backend.rules.small_floats import narrow, widen
-from tileir.types import BF16, F16, F32, F64, I1, I16, I32, Element, Scalar
+from tileir.backend.rules.small_floats import narrow, narrow_four, widen
+from tileir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I1, I16, I32, Element, Scalar
 from tileir.values import decode, encode
 
 _PLAIN = ("trunc", "zext", "sext", "sitofp", "uitofp", "ptrtoint", "inttoptr", "addrspacecast")
@@ -33,6 +33,23 @@ def _widen(t: Thread, op: Any, x: Handle) -> Handle:
 
 def _narrow(t: Thread, op: Any, x: Handle) -> Handle:
     return float_to_float(t, _source(op), _target(op), x, op.rounding.value, op.saturate)
+
+
+def _narrow_tile(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Four numbers as a word by instructions that convert two, where there are such."""
+    t, target, rounding = lowering.thread, _target(op), op.rounding.value
+    if not (target in (F8E4M3, F8E5M2) and t.f8_conversion and rounding == "rn"):
+        return each(_narrow)(lowering, op)
+    source, (values,) = _source(op), (lowering.fragment(v) for v in op.inputs)
+    found: Fragment = []
+    known: dict[tuple[Handle, ...], list[Handle]] = {}
+    for start in range(0, len(values) // 4 * 4, 4):
+        four = tuple(values[start : start + 4])
+        if four not in known:
+            known[four] = narrow_four(t, source, target, four, op.saturate)
+        found += known[four]
+    rest = values[len(found) :]
+    return [found + [float_to_float(t, source, target, x, rounding, op.saturate) for x in rest]]
 
 
 def float_to_float(
@@ -137,8 +154,8 @@ def _target(op: Any) -> Element:
 RULES: dict[str, Rule] = {
     **{name: each(_plain) for name in _PLAIN},
     "fpext": each(_widen),
-    "fptrunc": each(_narrow),
-    "fpcast": each(_narrow),
+    "fptrunc": _narrow_tile,
+    "fpcast": _narrow_tile,
     "fptosi": each(_to_integer),
     "fptoui": each(_to_integer),
     "bitcast": each(_bitcast),

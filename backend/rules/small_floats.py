@@ -5,6 +5,8 @@ Formats as in OCP's "8-bit Floating Point Specification" and "Microscaling Forma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tileir.backend.lower.thread import Handle, Thread
 from tileir.types import (
     BF16,
@@ -87,31 +89,54 @@ def narrow(
     """A float as one of 8 or 4 bits, rounded once. f64 goes through f32 rounded to odd, which keeps
     what decides the second rounding (Boldo and Melquiond, "Emulation of FMA and correctly
     rounded sums: proved algorithms using rounding to odd", 2008)."""
-    if source is F64:
-        x = _to_odd(t, x, target)
-    elif source in (F16, BF16):
-        x = t.convert("fpext", source, F32, x)
+    x = _single(t, source, target, x)
     if target is F8E8M0:
         return _narrow_e8m0(t, x, rounding, saturate)
     if target is F4E2M1:
         return _narrow_e2m1(t, x, rounding)
     if t.f8_conversion and rounding == "rn":
-        return _narrow_by_instruction(t, target, x, saturate)
+        pair = _pair(t, target, x, t.constant(F32, 0))
+        return _beyond(t, target, x, t.convert("trunc", I16, I8, pair), saturate)
     mantissa, bias = (2, 15) if target is F8E5M2 else (3, 7)
     sign, found = _narrow_bits(t, x, mantissa, bias, rounding)
     found = _overflowed(t, _magnitude(t, x), sign, found, mantissa, rounding, saturate)
     return t.convert("trunc", I32, I8, t.binary("or", I32, found, sign))
 
 
-def _narrow_by_instruction(t: Thread, target: Scalar, x: Handle, saturate: bool) -> Handle:
+def narrow_four(
+    t: Thread, source: Element, target: Scalar, values: Sequence[Handle], saturate: bool
+) -> list[Handle]:
+    """Four floats as f8e4m3 or f8e5m2 by the instruction, each rounded once to the nearest: the
+    bytes of a word."""
+    if source.bits <= 8:
+        values, source = [widen(t, source, x) for x in values], F32
+    values = [_single(t, source, target, x) for x in values]
+    low, high = (t.convert("zext", I16, I32, _pair(t, target, *values[i : i + 2])) for i in (0, 2))
+    word = t.binary("or", I32, low, t.binary("shl", I32, high, t.integer(16)))
+    bytes_ = t.unpack(target, word)
+    return [_beyond(t, target, x, found, saturate) for x, found in zip(values, bytes_, strict=True)]
+
+
+def _single(t: Thread, source: Element, target: Element, x: Handle) -> Handle:
+    """`x` as f32, so that rounding it to `target` is as if `x` were rounded."""
+    if source is F64:
+        return _to_odd(t, x, target)
+    return t.convert("fpext", source, F32, x) if source in (F16, BF16) else x
+
+
+def _pair(t: Thread, target: Scalar, low: Handle, high: Handle) -> Handle:
+    """Two f32 as the bytes of an i16, held within the largest number."""
+    kind = "e5m2" if target is F8E5M2 else "e4m3"
+    text = f"cvt.rn.satfinite.{kind}x2.f32 $0, $1, $2;"
+    return t.instruction(text, I16, [(F32, high), (F32, low)])
+
+
+def _beyond(t: Thread, target: Scalar, x: Handle, found: Handle, saturate: bool) -> Handle:
     """The instruction saturates; what rounds to more than the largest number, infinities
-    included, becomes an infinity or NaN of its sign after it."""
-    kind, limit, beyond = ("e5m2", 61440.0, 0x7C) if target is F8E5M2 else ("e4m3", 464.0, 0x7F)
-    operands = [(F32, t.constant(F32, 0)), (F32, x)]
-    pair = t.instruction(f"cvt.rn.satfinite.{kind}x2.f32 $0, $1, $2;", I16, operands)
-    found = t.convert("trunc", I16, I8, pair)
+    included, becomes an infinity or NaN of its sign after it, unless it is to."""
     if saturate:
         return found
+    limit, beyond = (61440.0, 0x7C) if target is F8E5M2 else (464.0, 0x7F)
     word = "oge" if target is F8E5M2 else "ogt"  # halfway rounds to even
     size = t.intrinsic("fabs", F32, x)
     over = t.compare(word, F32, size, t.constant(F32, encode(F32, limit)))
@@ -129,7 +154,7 @@ def _narrow_e2m1(t: Thread, x: Handle, rounding: str) -> Handle:
     return t.convert("trunc", I32, I4, t.select(I32, nan, t.integer(7), bits))
 
 
-def _to_odd(t: Thread, x: Handle, target: Scalar) -> Handle:
+def _to_odd(t: Thread, x: Handle, target: Element) -> Handle:
     """f64 to f32: truncated, the last bit set where anything was lost. Powers of two have no
     largest one that others are truncated to."""
     cut = t.instruction("cvt.rz.f32.f64 $0, $1;", F32, [(F64, x)])

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from tileir.machine.floats import KERNELS, fma
-from tileir.types import I1, Element, Pointer
+from tileir.types import I1, I32, Element, Pointer
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -187,6 +187,14 @@ class Numbers:
 
     def select(self, element: Element, condition: Any, a: Any, b: Any) -> Any:
         return self.made(np.where(condition.array, a.array, b.array), element)
+
+    def pack(self, element: Element, values: Sequence[Any]) -> Any:
+        raw = np.stack([x.array.astype(self.dtype(element)) for x in values], axis=-1)
+        return self.made(raw.view(np.int32)[..., 0], I32)
+
+    def unpack(self, element: Element, word: Any) -> list[Any]:
+        raw = np.ascontiguousarray(word.array)[..., None].view(self.dtype(element))
+        return [self.made(raw[..., i], element) for i in range(raw.shape[-1])]
 
     def convert(self, name: str, source: Element, target: Element, a: Any) -> Any:
         x, new = a.array, self.dtype(target)

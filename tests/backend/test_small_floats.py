@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from tileir.backend import compile as compile_kernel
-from tileir.backend.rules.small_floats import narrow, widen
+from tileir.backend import Options, compile as compile_kernel
+from tileir.backend.rules.small_floats import narrow, narrow_four, widen
 from tileir.backend.simt.machine import Lanes, SimtThread
 from tileir.backend.simt.memory import Memory
-from tileir.builder import F8E4M3, F8E5M2, F32, Builder, pointer
+from tileir.builder import BF16, F8E4M3, F8E5M2, F32, Builder, arg, pointer
 from tileir.machine import dtype_of
 from tileir.machine.casts import to_float
+from tileir.testing.attention import attention
 
 KINDS = [F8E4M3, F8E5M2]
 
@@ -43,6 +44,43 @@ def test_narrowing(kind, saturate, by_instruction):
         expected = to_float(x, dtype_of(kind), saturate=saturate)
         found = narrow(thread(len(x), by_instruction), F32, kind, Lanes(x), "rn", saturate).array
     assert same(found, expected).all()
+
+
+@pytest.mark.parametrize("saturate", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_four_are_narrowed_as_one_is(kind, saturate):
+    random = np.random.default_rng(1)
+    raw = random.integers(0, 1 << 32, (4, 2000), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    raw[:, :6] = random.permuted(np.float32([[448, 465, -465, 61440, np.inf, np.nan]] * 4), axis=1)
+    machine = thread(raw.shape[1], True)
+    found = narrow_four(machine, F32, kind, [Lanes(x) for x in raw], saturate)
+    for x, low in zip(raw, found, strict=True):
+        assert same(low.array, narrow(machine, F32, kind, Lanes(x), "rn", saturate).array).all()
+
+
+@pytest.mark.parametrize(("saturate", "compared"), [(True, False), (False, True)])
+def test_four_neighbours_are_a_word_made_by_two_instructions(saturate, compared):
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(F32), aligned=16), y=arg(pointer(F8E4M3), aligned=4)) as (
+        x,
+        y,
+    ):
+        at = b.arange(128)
+        (y + at).store((x + at).load().to(F8E4M3, saturate=saturate))
+    compiled = compile_kernel(b.module(), "sm_90", {"num_warps": 1})
+    assert compiled.ptx.count("cvt.rn.satfinite.e4m3x2.f32") == 2
+    assert ("setp" in compiled.ptx) == compared and len(compiled.cubin) > 0
+
+
+def test_halves_of_words_meet_by_one_permutation():
+    """The factor of a chained product of 8 bits: what lanes exchange are words, taken from the
+    conversion and given to the product as they are."""
+    options = Options(roles=True, persistent=True)
+    module = attention(128, 128, 128, F8E4M3, BF16, turned=True)
+    ptx = compile_kernel(module, "sm_90a", options).ptx
+    words = 64 * 128 // 128 // 4  # of the weights of a step, a thread
+    assert ptx.count("prmt.b32") == words
+    assert ptx.count("cvt.rn.satfinite.e4m3x2.f32") == 2 * 2 * words  # for the first step, too
 
 
 @pytest.mark.parametrize("by_instruction", [False, True])
