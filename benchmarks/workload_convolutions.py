@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch.nn.functional import conv2d
 from workloads import Case, Variant
 
+from tileir import records
 from tileir.builder import F16, F32
 from tileir.testing.workloads import convolution
 from tileir.testing.workloads.convolution import Filter
@@ -91,6 +93,8 @@ def variants(
         yield from _boxes(size, filter, sizes)
     else:
         yield from _gathered(group, size, filter, sizes)
+    if c > 1 and group == "nchw":
+        yield from _turned(size, filter, sizes)
 
 
 def _plain(sizes: list[int]) -> Callable[..., list[Any]]:
@@ -98,8 +102,8 @@ def _plain(sizes: list[int]) -> Callable[..., list[Any]]:
 
 
 def _boxes(
-    size: tuple[int, ...], filter: Filter, sizes: list[int]
-) -> Iterator[tuple[str, Variant]]:  # fmt: skip
+    size: tuple[int, ...], filter: Filter, sizes: list[int], first: bool = False
+) -> Iterator[tuple[str, Variant]]:
     b, k = size[3:]
     oh, ow = sizes[2:4]
     sizes = [n // filter.stride for n in sizes[:2]] + sizes[2:]
@@ -108,9 +112,27 @@ def _boxes(
         for persistent in (False, True):
             name = f"{th}x{tw}x{bn}x{bk}{'' if persistent else ' once'}"
             yield name, Variant(
-                lambda th=th, tw=tw, bn=bn, bk=bk: convolution.boxes(th, tw, bn, bk, filter),
+                lambda th=th, tw=tw, bn=bn, bk=bk: convolution.boxes(
+                    th, tw, bn, bk, filter, first=first
+                ),
                 grid, _plain(sizes), {"persistent": persistent},
             )  # fmt: skip
+
+
+def _turned(
+    size: tuple[int, ...], filter: Filter, sizes: list[int]
+) -> Iterator[tuple[str, Variant]]:  # fmt: skip
+    """Boxes of pixels of the image with its channels last, which another kernel makes before."""
+    h, w, c, b, _ = size
+    block, even = min(64, c), (math.gcd(h * w, 8), 8)
+    last = functools.cache(lambda: torch.empty(b, h * w, c, device="cuda", dtype=torch.float16))
+    before = Variant(
+        lambda: convolution.channels_last(64, block, of=even), (-(-h * w // 64), c // block, b),
+        lambda x, taps, theirs, y: [x, last(), h * w, c],
+    )  # fmt: skip
+    for name, variant in _boxes(size, filter, sizes, first=True):
+        arguments = lambda x, taps, theirs, y, own=variant.arguments: own(last(), taps, theirs, y)  # noqa: E731
+        yield f"turned {name}", records.evolve(variant, arguments=arguments, before=before)
 
 
 def _gathered(

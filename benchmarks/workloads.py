@@ -23,7 +23,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -51,12 +51,18 @@ Call: TypeAlias = Callable[..., Any]
 
 @records.frozen(eq=False)
 class Variant:
-    """One of our kernels: its module, grid, what it is launched with of a case's data, options."""
+    """One of our kernels: its module, grid, what it is launched with of a case's data, options; and
+    the kernel that is launched `before` it, if any."""
 
     module: Callable[[], Module]
     grid: tuple[int, ...]
     arguments: Callable[..., list[Any]]
     options: dict[str, Any] = records.field(factory=dict)
+    before: Variant | None = None
+
+    def kernels(self) -> list[Variant]:
+        """Itself behind what comes before."""
+        return [*(self.before.kernels() if self.before else ()), self]
 
 
 @records.frozen(eq=False)
@@ -83,11 +89,14 @@ def compiled(case: Case) -> dict[str, Call]:
     def one(item: tuple[str, Variant]) -> tuple[str, Any, str]:
         name, variant = item
         try:
-            made = cache.compile(variant.module(), "sm_90a", Options(**variant.options))
-            used = made.metadata
+            made = [
+                cache.compile(part.module(), "sm_90a", Options(**part.options))
+                for part in variant.kernels()
+            ]
+            used = made[-1].metadata
         except Exception as error:
             return name, None, f"{type(error).__name__}: {error}"[:200]
-        way = "roles" if made.host is not None else "threads"
+        way = "roles" if made[-1].host is not None else "threads"
         return name, made, f"{way}, {used.registers} registers, {used.spills} spilled"
 
     calls: dict[str, Call] = {}
@@ -95,15 +104,18 @@ def compiled(case: Case) -> dict[str, Call]:
         for name, made, text in pool.map(one, case.ours.items()):
             print(f"  {name}: {text}", flush=True)
             if made is not None:
-                calls[name] = launched(Kernel(made), case.ours[name])
+                calls[name] = launched(map(Kernel, made), case.ours[name])
     return calls
 
 
-def launched(kernel: Kernel, variant: Variant) -> Call:
-    launch = kernel[variant.grid]
+def launched(kernels: Iterable[Kernel], variant: Variant) -> Call:
+    parts = variant.kernels()
+    launches = [k[part.grid] for k, part in zip(kernels, parts, strict=True)]
 
     def call(*data: Any) -> None:
-        launch(*variant.arguments(*data), stream=torch.cuda.current_stream().cuda_stream)
+        stream = torch.cuda.current_stream().cuda_stream
+        for launch, part in zip(launches, parts, strict=True):
+            launch(*part.arguments(*data), stream=stream)
 
     return call
 

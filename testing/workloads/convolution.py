@@ -1,8 +1,8 @@
 """Convolutions as products: pixels by channels times channels by filters.
 
-`boxes` takes pixels as boxes of an image with channels last, `gathered` as any run of pixels of
-one with channels first, `tabled` as a table of pointer increments says (Tillet et al. 2019,
-sections 6.2.1 and 6.2.2).
+`boxes` takes pixels as boxes of an image with channels last, as `channels_last` makes it of one
+with channels first; `gathered` as any run of pixels of one with channels first, `tabled` as a table
+of pointer increments says (Tillet et al. 2019, sections 6.2.1 and 6.2.2).
 """
 
 from __future__ import annotations
@@ -36,11 +36,15 @@ class Filter:
         return self.rows * self.columns
 
 
-def boxes(height: int, width: int, bn: int, bk: int, filter: Filter, factor: Any = F16) -> Module:
+def boxes(
+    height: int, width: int, bn: int, bk: int, filter: Filter, factor: Any = F16, *,
+    first: bool = False,
+) -> Module:  # fmt: skip
     """`convolution(x, w, y, h, width, oh, ow, c, k)` on a grid of tiles, blocks of k and images: y
     [n, oh, ow, k] = x [n, h stride, width stride, c] * w [rows, columns, c, k]; tiles of `height` x
     `width` outputs by `bn` channels, in steps of `bk` channels. Extents of x are multiples of the
-    stride: which of its rows and columns a tap reads are then one of `stride` for all outputs."""
+    stride: which of its rows and columns a tap reads are then one of `stride` for all outputs. With
+    channels `first`, y is [n, k, oh, ow]."""
     b = Builder()
     kinds = {name: _buffer(factor) for name in "xwy"}
     numbers = dict.fromkeys(("h", "width", "oh", "ow", "c", "k"), I32)
@@ -66,8 +70,26 @@ def boxes(height: int, width: int, bn: int, bk: int, filter: Filter, factor: Any
             sums.set(b.dot(pixels.reshape(height * width, bk), taps, sums.get()))
         i, j, o = rows[:, None, None], columns[None, :, None], found[None, None, :]
         result = sums.get().to(factor).reshape(height, width, bn)
-        place = ((image * oh + i) * ow + j) * k + o
+        pixel = i * ow + j
+        place = (image * k + o) * (oh * ow) + pixel if first else (image * oh * ow + pixel) * k + o
         (y + place).store(result, (i < oh) & (j < ow) & (o < k))
+    return b.module()
+
+
+def channels_last(bp: int, bc: int, factor: Any = F16, *, of: tuple[int, int] = (1, 1)) -> Module:
+    """`channels_last(x, y, pixels, c)` on a grid of blocks of pixels, blocks of channels and
+    images: y [n, pixels, c] is x [n, c, pixels], by tiles of `bp` pixels and `bc` channels; both
+    extents are multiples of those in `of`."""
+    b = Builder()
+    kinds = {name: _buffer(factor) for name in "xy"}
+    sizes = {n: arg(I32, multiple_of=m) for n, m in zip(("pixels", "c"), of, strict=True)}
+    with b.kernel("channels_last", **kinds, **sizes) as (x, y, pixels, c):
+        pixel = (b.arange(bp) + b.program_id(axis=0) * bp)[None, :]
+        channel = (b.arange(bc) + b.program_id(axis=1) * bc)[:, None]
+        inside = (pixel < pixels) & (channel < c)
+        image = b.program_id(axis=2) * (pixels * c)
+        values = (x + (image + (channel * pixels + pixel))).load(inside)
+        (y + (image + (pixel * c + channel))).store(values, inside)
     return b.module()
 
 

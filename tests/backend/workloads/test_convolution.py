@@ -38,16 +38,28 @@ def case(filter: Filter, size: tuple[int, ...], dtype: Any = np.float16) -> tupl
     return x, w, expected(x, w, filter), *filter.output(h, width)
 
 
+@pytest.mark.parametrize("first", (False, True))
 @pytest.mark.parametrize("size", ((1, 5, 19, 24, 40), (2, 4, 4, 8, 8)))
 @pytest.mark.parametrize("filter", (SMALL, WIDE, STRIDED), ids=str)
-def test_boxes(filter: Filter, size: tuple[int, ...]) -> None:
+def test_boxes(filter: Filter, size: tuple[int, ...], first: bool) -> None:
     images, h, width, c, k = size
     h, width = (n - n % filter.stride for n in (h, width))
     x, w, y, oh, ow = case(filter, (images, h, width, c, k))
     extents = [h // filter.stride, width // filter.stride, oh, ow, c, k]
+    y = y.transpose(0, 3, 1, 2) if first else y
     arguments = [x, w, np.zeros(y.shape, np.float16), *extents]
     grid = (-(-oh // 4) * -(-ow // 16), -(-k // 32), images)
-    agree(convolution.boxes(4, 16, 32, 16, filter), grid, arguments, 2, y, off=2e-3, seeds=1)
+    module = convolution.boxes(4, 16, 32, 16, filter, first=first)
+    agree(module, grid, arguments, 2, y, off=2e-3, seeds=1)
+
+
+@pytest.mark.parametrize(("pixels", "c"), ((64, 32), (49, 40), (5, 3)))
+def test_channels_last(pixels: int, c: int) -> None:
+    x = normal(2, c, pixels, dtype=np.float16)
+    arguments = [x, np.zeros((2, pixels, c), np.float16), pixels, c]
+    grid = (-(-pixels // 32), -(-c // 16), 2)
+    module = convolution.channels_last(32, 16)
+    agree(module, grid, arguments, 1, x.transpose(0, 2, 1), off=0, seeds=1, roles=False)
 
 
 @pytest.mark.parametrize("filter", (SMALL, STRIDED), ids=str)
