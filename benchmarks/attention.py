@@ -48,11 +48,17 @@ class Block(NamedTuple):
 
 
 BLOCKS = {
-    64: (Block(192, 128), Block(128, 128), Block(192, 128, turns=False), Block(128, 128, False)),
+    64: (
+        Block(192, 128), Block(128, 128), Block(256, 64), Block(192, 128, turns=False),
+        Block(128, 128, False),
+    ),
     96: (Block(128, 96), Block(128, 128), Block(192, 96), Block(128, 96, turns=False)),
-    128: (Block(128, 128), Block(128, 128, turns=False), Block(128, 64), Block(128, 128, False)),
+    128: (
+        Block(128, 128), Block(128, 128, turns=False), Block(192, 64), Block(192, 80),
+        Block(128, 128, False),
+    ),
     256: (Block(128, 64), Block(128, 48), Block(128, 64, turns=False)),
-}
+}  # fmt: skip
 BLOCKS_OF_8_BITS = {
     64: (Block(192, 64), Block(128, 128), Block(192, 96)),
     96: (Block(128, 96),),

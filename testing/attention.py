@@ -14,8 +14,8 @@ rescaled only beyond it."""
 KEPT = 128
 """What is kept for each row has room for a multiple of so many rows, as blocks of tensors need."""
 
-_CACHED = 1 << 23
-"""Elements of keys, and as many of values, that the L2 cache holds beside what else passes it: 32
+_CACHED = 3 << 22
+"""Elements of keys, and as many of values, that the L2 cache holds beside what else passes it: 48
 MiB of 16 bits."""
 
 _NEVER = -1e30
