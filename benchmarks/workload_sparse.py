@@ -85,7 +85,7 @@ def sdd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
 
 def dsd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
     """A matrix of blocks times a dense one."""
-    starts, columns = on_gpu(*blocks.by_row)
+    tables = on_gpu(blocks.longest[0], *blocks.by_row)
 
     def data() -> tuple[Any, ...]:
         x = normal(blocks.count, size, size)
@@ -98,7 +98,7 @@ def dsd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
     ours = {
         f"{bn}x{bk}{'' if persistent else ' once'}": Variant(
             lambda bn=bn, bk=bk: sparse.dsd(size, bn, bk), (-(-SIZE // bn), SIZE // size),
-            lambda x, y, whole, z: [x, y, z, starts, columns, SIZE], {"persistent": persistent},
+            lambda x, y, whole, z: [x, y, z, *tables, SIZE], {"persistent": persistent},
         )
         for bn in (256, 128) for bk in (64, 128) if bk <= size for persistent in (False, True)
     }  # fmt: skip
@@ -109,7 +109,7 @@ def dsd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
 
 def dds(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
     """A dense matrix times one of blocks."""
-    tables = on_gpu(*blocks.by_column)
+    tables = on_gpu(blocks.longest[1], *blocks.by_column)
 
     def data() -> tuple[Any, ...]:
         y = normal(blocks.count, size, size)
@@ -121,7 +121,7 @@ def dds(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
 
     ours = {
         f"{bm}x{bk}{'' if persistent else ' once'}": Variant(
-            lambda bm=bm, bk=bk: sparse.dds(bm, size, bk), (SIZE // size, -(-SIZE // bm)),
+            lambda bm=bm, bk=bk: sparse.dds(bm, size, bk), (-(-SIZE // bm), SIZE // size),
             lambda x, y, whole, z: [x, y, z, *tables, SIZE, SIZE, SIZE],
             {"persistent": persistent},
         )

@@ -37,13 +37,13 @@ def sdd(size: int, bk: int, factor: Any = F16) -> Module:
 
 
 def dsd(size: int, bn: int, bk: int, factor: Any = F16) -> Module:
-    """`dsd(x, y, z, starts, columns, n)` on a grid of blocks of columns by rows of blocks: z = x y
-    with y [.., n]; blocks `starts[i]` to `starts[i + 1]` - 1 of x are row i, and `columns` says
-    where each is. A block is multiplied in steps of `bk`."""
+    """`dsd(x, y, z, order, starts, columns, n)` on a grid of blocks of columns by rows of blocks: z
+    = x y with y [.., n]; blocks `starts[i]` to `starts[i + 1]` - 1 of x are row i, and `columns`
+    says where each is. Rows come as `order` has them. A block is multiplied in steps of `bk`."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xyz"} | _tables("starts", "columns")
-    with b.kernel("dsd", **kinds, n=I32) as (x, y, z, starts, columns, n):
-        row, lane, depth = b.program_id(axis=1), b.arange(size), b.arange(bk)
+    kinds = {name: _buffer(factor) for name in "xyz"} | _tables("order", "starts", "columns")
+    with b.kernel("dsd", **kinds, n=I32) as (x, y, z, order, starts, columns, n):
+        row, lane, depth = (order + b.program_id(axis=1)).load(), b.arange(size), b.arange(bk)
         j = (b.arange(bn) + b.program_id(axis=0) * bn)[None, :]
         inside = (j < n).broadcast_to(bk, bn)
 
@@ -60,15 +60,17 @@ def dsd(size: int, bn: int, bk: int, factor: Any = F16) -> Module:
 
 
 def dds(bm: int, size: int, bk: int, factor: Any = F16) -> Module:
-    """`dds(x, y, z, starts, blocks, rows, m, k, n)` on a grid of columns of blocks by blocks of
-    rows: z [m, n] = x [m, k] y; `starts[j]` to `starts[j + 1]` - 1 are the entries of column j of
-    y, of which `blocks` has the blocks and `rows` where they are."""
+    """`dds(x, y, z, order, starts, blocks, rows, m, k, n)` on a grid of blocks of rows by columns
+    of blocks: z [m, n] = x [m, k] y; `starts[j]` to `starts[j + 1]` - 1 are the entries of column
+    j of y, of which `blocks` has the blocks and `rows` where they are. Columns come as `order` has
+    them."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xyz"} | _tables("starts", "blocks", "rows")
+    kinds = {name: _buffer(factor) for name in "xyz"}
+    kinds |= _tables("order", "starts", "blocks", "rows")
     with b.kernel("dds", **kinds, m=I32, k=I32, n=I32) as values:
-        x, y, z, starts, blocks, rows, m, k, n = values
-        column, lane, depth = b.program_id(axis=0), b.arange(size), b.arange(bk)
-        i = (b.arange(bm) + b.program_id(axis=1) * bm)[:, None]
+        x, y, z, order, starts, blocks, rows, m, k, n = values
+        column, lane, depth = (order + b.program_id(axis=1)).load(), b.arange(size), b.arange(bk)
+        i = (b.arange(bm) + b.program_id(axis=0) * bm)[:, None]
         inside = (i < m).broadcast_to(bm, bk)
 
         def product(entry: Any, step: Any, sums: Any) -> Any:

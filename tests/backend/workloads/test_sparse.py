@@ -28,6 +28,11 @@ def test_blocks_of_a_product() -> None:
     agree(sparse.sdd(SIZE, 32), (blocks.count,), arguments, 2, expected, off=1e-3)
 
 
+def test_rows_and_columns_with_most_blocks_come_first() -> None:
+    rows, columns = Blocks(MASK).longest
+    assert (rows.tolist(), columns.tolist()) == ([2, 0, 3, 1], [0, 1, 2])
+
+
 @pytest.mark.parametrize("bk", (32, 64))
 def test_sparse_by_dense(bk: int) -> None:
     blocks, n = Blocks(MASK), 72
@@ -35,7 +40,8 @@ def test_sparse_by_dense(bk: int) -> None:
     y = normal(3 * SIZE, n)
     starts, columns = blocks.by_row
     expected = blocks.dense(x).astype(float) @ y.astype(float)
-    arguments = [x, y, np.zeros((4 * SIZE, n), np.float16), starts, columns, n]
+    order = blocks.longest[0]
+    arguments = [x, y, np.zeros((4 * SIZE, n), np.float16), order, starts, columns, n]
     agree(sparse.dsd(SIZE, 64, bk), (2, 4), arguments, 2, expected, off=1e-3)
 
 
@@ -46,8 +52,8 @@ def test_dense_by_sparse(bk: int) -> None:
     starts, which, rows = blocks.by_column
     expected = x.astype(float) @ blocks.dense(y).astype(float)
     z = np.zeros((m, 3 * SIZE), np.float16)
-    arguments = [x, y, z, starts, which, rows, m, 4 * SIZE, 3 * SIZE]
-    agree(sparse.dds(64, SIZE, bk), (3, 2), arguments, 2, expected, off=1e-3)
+    arguments = [x, y, z, blocks.longest[1], starts, which, rows, m, 4 * SIZE, 3 * SIZE]
+    agree(sparse.dds(64, SIZE, bk), (2, 3), arguments, 2, expected, off=1e-3)
 
 
 def test_softmax_of_blocks() -> None:
@@ -78,4 +84,5 @@ def test_a_place_before_the_matrix_is_an_error() -> None:
     x, y = normal(1, SIZE, SIZE), normal(SIZE, SIZE)
     starts, columns = blocks.by_row
     with pytest.raises(InterpretError, match="TIR0514"):
-        interpret(module, "dsd", (1, 1), [x, y, np.zeros_like(y), starts, columns - 1, SIZE])
+        arguments = [x, y, np.zeros_like(y), blocks.longest[0], starts, columns - 1, SIZE]
+        interpret(module, "dsd", (1, 1), arguments)
