@@ -49,22 +49,28 @@ class Block(NamedTuple):
 
 BLOCKS = {
     64: (
-        Block(192, 128), Block(128, 128), Block(256, 64), Block(192, 128, turns=False),
+        Block(192, 128), Block(128, 128), Block(128, 192), Block(192, 128, turns=False),
         Block(128, 128, False),
     ),
-    96: (Block(128, 96), Block(128, 128), Block(192, 96), Block(128, 96, turns=False)),
+    96: (
+        Block(128, 96), Block(128, 128), Block(192, 96), Block(128, 160),
+        Block(128, 96, turns=False),
+    ),
     128: (
-        Block(128, 128), Block(128, 128, turns=False), Block(192, 64), Block(192, 80),
-        Block(128, 128, False),
+        Block(128, 128), Block(128, 128, turns=False), Block(128, 160), Block(128, 144),
+        Block(128, 160, turns=False), Block(128, 128, False),
     ),
     256: (Block(128, 64), Block(128, 48), Block(128, 64, turns=False)),
 }  # fmt: skip
 BLOCKS_OF_8_BITS = {
-    64: (Block(192, 64), Block(128, 128), Block(192, 96)),
-    96: (Block(128, 96),),
-    128: (Block(128, 128), Block(128, 96), Block(128, 128, turns=False)),
+    64: (Block(128, 128), Block(192, 96), Block(192, 128), Block(128, 192)),
+    96: (Block(128, 96), Block(128, 128), Block(192, 96)),
+    128: (
+        Block(128, 128), Block(128, 160), Block(128, 192), Block(128, 128, turns=False),
+        Block(128, 192, turns=False),
+    ),
     256: (Block(128, 64),),
-}
+}  # fmt: skip
 PEERS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 LENGTHS = (512, 2048, 8192, 16384)
 ROUNDING = {"f16": 2**-11, "bf16": 2**-8, "f8": 2**-5}
