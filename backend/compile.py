@@ -21,6 +21,7 @@ from tileir.backend.crew import Crew
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.layouts.running_max import running_max
 from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.llvm.optimise import to_ptx
 from tileir.backend.memory.barriers import synchronised
@@ -133,6 +134,7 @@ def _through_stages(
     vectorized = crew.vectorized(machine)
     contiguity = Contiguity.of(function)
     laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
+    laid_out = running_max(laid_out)
     laid_out = laid_out.evolve(attributes={**laid_out.attributes, "num_warps": num_warps})
     arranged = vectorized.laid_out()
     allocated, placed = arranged.allotted(laid_out, machine)

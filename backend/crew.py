@@ -10,6 +10,7 @@ from tileir.backend.concerned import own_rows
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.layouts.running_max import running_max
 from tileir.backend.memory.allocation import allotted
 from tileir.backend.memory.barriers import synchronised
 from tileir.backend.memory.scratch import Plan
@@ -98,7 +99,8 @@ class Crew:
 
 def _laid_out(function: Function, warps: int) -> Function:
     made = assign_layouts(function, Anchors(function, Contiguity.of(function), warps))
-    return own_rows(made.evolve(attributes={**made.attributes, "num_warps": warps}))
+    rows = own_rows(made.evolve(attributes={**made.attributes, "num_warps": warps}))
+    return running_max(rows)
 
 
 def _moved(function: Function, first: int, end: int) -> Function:

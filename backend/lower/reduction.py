@@ -22,19 +22,36 @@ Join: TypeAlias = Callable[[Item, Item], Item]
 
 def reduce_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     """The fragments of the results of a `reduce`."""
+    return joined(lowering, op, held(lowering, op))
+
+
+def held(lowering: Lowering, op: Any) -> list[Item]:
+    """What a thread's own elements give, by register of the result."""
     source: Layout = op.values[0].type.layout
-    result = source.slice(op.axis)
     check_axis_is_pure(lowering, op, source)
+    join, padded = _join(lowering, op)
+    groups = _groups(lowering, op, source.slice(op.axis), padded)
+    return [tree(group, join) for group in groups]
+
+
+def joined(lowering: Lowering, op: Any, items: list[Item]) -> list[Fragment]:
+    """The fragments of the results, of what threads `held`."""
+    source: Layout = op.values[0].type.layout
     elements = [scalar_of(v.type) for v in op.values]
-    padded = isinstance(op.combiner, str) and _may_lack(op)
+    join, padded = _join(lowering, op)
     carried = [*elements, I1] if padded else elements
-    join = joiner(lowering, op, elements, padded)
-    items = [tree(group, join) for group in _groups(lowering, op, result, padded)]
     masks = [1 << bit for bit, vector in enumerate(source.lane) if vector[op.axis]]
     items = _across_lanes(lowering, carried, items, masks, join)
     if warps_along(source, op.axis) > 1:
-        items = _across_warps(lowering, op, result, carried, items, join)
+        items = _across_warps(lowering, op, source.slice(op.axis), carried, items, join)
     return [[item[i] for item in items] for i in range(len(elements))]
+
+
+def _join(lowering: Lowering, op: Any) -> tuple[Join, bool]:
+    """How two items become one, and whether they say if they hold anything."""
+    padded = isinstance(op.combiner, str) and _may_lack(op)
+    elements = [scalar_of(v.type) for v in op.values]
+    return joiner(lowering, op, elements, padded), padded
 
 
 def _across_lanes(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
 from tileir.backend.layouts.warpgroups import WARPS
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule
+from tileir.backend.lower.reduction import held, joined
+from tileir.ops.reduce import Combiner, Reduce
 from tileir.types import F32, I1
 
 _ONE = 0x3F800000
@@ -25,6 +28,30 @@ def _scale(lowering: Lowering, op: Any) -> list[Fragment]:
     return [thread.where_any(changed, F32, values, scaled)]
 
 
+def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
+    """A lane of those that share a row holds its largest element: where no lane's own one is more
+    than the bound, the largest is not."""
+    thread = lowering.thread
+    largest = Reduce((op.value,), axis=op.axis, combiner=Combiner.FMAXNUM)
+    own = held(lowering, largest)
+    scales, bounds, most = (lowering.fragment(x) for x in (op.scale, op.bound, op.most))
+
+    def more(items: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Products with the scale, and whether they are more than the bound."""
+        found = [thread.binary("fmul", F32, x, s) for x, s in zip(items, scales, strict=True)]
+        tests = [thread.compare("ogt", F32, x, b) for x, b in zip(found, bounds, strict=True)]
+        return found, tests
+
+    def raised() -> list[Any]:
+        (whole,) = joined(lowering, largest, own)
+        found, tests = more(whole)
+        return [thread.select(F32, *each) for each in zip(tests, found, most, strict=True)]
+
+    _, tests = more([item for (item,) in own])
+    somewhere = reduce(lambda a, b: thread.binary("or", I1, a, b), tests)
+    return [thread.where_any(somewhere, F32, most, raised)]
+
+
 def _take_turn(lowering: Lowering, op: Any) -> list[Fragment]:
     if lowering.num_warps > WARPS:
         lowering.thread.take_turn()
@@ -39,6 +66,7 @@ def _pass_turn(lowering: Lowering, op: Any) -> list[Fragment]:
 
 RULES: dict[str, Rule] = {
     "gpu.scale": _scale,
+    "gpu.running_max": _running_max,
     "gpu.take_turn": _take_turn,
     "gpu.pass_turn": _pass_turn,
 }

@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.effects import Effects
-from tileir.field import BOOL_ATTRIBUTE, attribute, operand
+from tileir.field import BOOL_ATTRIBUTE, INT, attribute, operand
 from tileir.op import Op, op
+from tileir.ops.shape import check_axis
 from tileir.signature import Var, elements
-from tileir.types import F32
+from tileir.types import F32, shape_of
 from tileir.values import Operand
 
 X = Var("X", elements("f32", F32), scalar=False)
+Y = Var("Y", elements("f32", F32), scalar=False)
 
 
 @op("gpu.scale")
@@ -31,6 +33,36 @@ class Scale(Op):
 
     def evaluate(self, machine: Any, value: Any, factor: Any) -> Any:
         return machine.elementwise("fmul", value, factor)
+
+
+@op("gpu.running_max")
+class RunningMax(Op):
+    """The largest of `value` along `axis` (`fmaxnum`) times `scale` where that is more than
+    `bound`, elsewhere `most`. A warp that holds nothing that is more looks no further.
+
+    `%m = gpu.running_max f32<64> %x, %s, %b, %l {axis = 1}`, given `f32<64, 8> %x, f32<64> %s, f32<64> %b, f32<64> %l`
+    """  # noqa: E501 - an example is one line
+
+    value: Operand = operand(X)
+    scale: Operand = operand(Y)
+    bound: Operand = operand(Y)
+    most: Operand = operand(Y)
+    axis: int = attribute(INT, default=0)
+    results_ = (Y,)
+    predicable = False
+
+    def verify(self) -> None:
+        shape = shape_of(self.value.type)
+        check_axis(self, self.axis, len(shape))
+        if shape_of(self.most.type) != shape[: self.axis] + shape[self.axis + 1 :]:
+            message = f"`most` must have the shape of {self.value.type} without axis {self.axis}"
+            raise self.fail("TIR0112", message, "most")
+
+    def evaluate(self, machine: Any, value: Any, scale: Any, bound: Any, most: Any) -> Any:
+        largest = machine.reduce((value,), self.axis, "fmaxnum", self)
+        found = machine.elementwise("fmul", largest, scale)
+        more, _ = machine.compare("fcmp", "ogt", found, bound)
+        return machine.select(more, found, most)
 
 
 @op("gpu.take_turn")

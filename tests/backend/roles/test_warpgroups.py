@@ -13,9 +13,11 @@ from tileir.backend.compile import staged
 from tileir.backend.options import Options
 from tileir.backend.simt import machine as simt
 from tileir.backend.target import target
+from tileir.builder import F32, Builder, arg, pointer
 from tileir.interp import interpret
+from tileir.ir import Module
 from tileir.testing.kernels import attention
-from tileir.textual import parse
+from tileir.textual import parse, print_module
 
 SCALING = """
 tir 1.0
@@ -68,8 +70,45 @@ def ptx() -> str:
     return tileir.backend.compile(attention(128, 32, 64), "sm_90a").ptx
 
 
-def test_warps_ask_whether_sums_are_scaled(ptx: str) -> None:
-    assert ptx.count("vote.sync.any") == 1
+def test_warps_ask_whether_sums_are_scaled_and_rows_have_passed_their_bounds(ptx: str) -> None:
+    """In a round both, and in the first round, which has no sum to scale, the second."""
+    assert ptx.count("vote.sync.any") == 3
+
+
+def running(scale: float, rows: int = 64, columns: int = 32) -> Module:
+    """`running(x, bound, most, y)`: the largest of each row of x times `scale` where that is more
+    than the largest of `bound`, else the largest of `most`."""
+    b = Builder()
+    buffers = dict.fromkeys(("x", "bound", "most", "y"), arg(pointer(F32), aligned=16))
+    with b.kernel("running", **buffers) as (x, bound, most, y):
+        row, column = b.arange(rows), b.arange(columns)
+        place = row[:, None] * columns + column[None, :]
+        largest, bounds, kept = (
+            b.reduce((p + place).load(), axis=1, combiner="fmaxnum") for p in (x, bound, most)
+        )
+        found = largest * scale
+        (y + row).store(b.select(found > bounds, found, kept))
+    return b.module()
+
+
+@pytest.mark.parametrize("scale", (0.5, -2.0, 0.0, np.inf, np.nan))
+@pytest.mark.parametrize("passed", (0.0, 0.1, 1.0))
+def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:
+    random = np.random.default_rng(7)
+    x = random.standard_normal((64, 32)).astype(np.float32)
+    x[3], x[5, 4:], x[6, 1], x[7] = np.nan, np.nan, np.inf, -np.inf
+    bound = np.where(random.random(64) < passed, -1.0, 1e9).astype(np.float32)
+    bound[8], most = np.nan, random.standard_normal(64).astype(np.float32)
+    bound, most = (np.repeat(v[:, None], 32, 1) for v in (bound, most))
+    module, machine = running(scale), target("sm_90a")
+    expected = np.full(64, 7, np.float32)
+    interpret(module, None, (1, 1, 1), [x, bound, most, expected])
+    done = staged(module, machine, Options(num_warps=4), None)
+    assert "gpu.running_max" in print_module(done.stages["layouts"])
+    found, last = np.full(64, 7, np.float32), done.stages["barriers"]
+    arguments = [x, bound, most, found]
+    simt.run(last, done.kernel, (1, 1, 1), arguments, machine, done.memory, done.num_warps)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_warpgroups_begin_products_in_turns(ptx: str) -> None:
