@@ -85,6 +85,8 @@ TILES = (
     Tile(64, 32, 128, persistent=False), Tile(64, 16, 128, persistent=False),
     Tile(192, 144, 64, persistent=False), Tile(192, 160, 64), Tile(128, 176, 64),
     Tile(64, 96, 64, persistent=False), Tile(128, 192, 64, persistent=False), Tile(64, 256, 64),
+    Tile(128, 200, 64, persistent=False), Tile(128, 120, 64, persistent=False), Tile(128, 224, 64),
+    Tile(128, 224, 64, persistent=False),
     Tile(128, 128, 64, pingpong=True), Tile(64, 256, 64, pingpong=True),
     Tile(64, 128, 64, pingpong=True), Tile(64, 64, 64, pingpong=True),
     Tile(64, 192, 64, pingpong=True), Tile(128, 160, 64, pingpong=True),
