@@ -56,12 +56,14 @@ SEARCHED = {
         "_softmax = x:{1|2|4|8|16}/0 y:/0 w{1|2|4|8}",
     "matmul:4096x4096x4096": "mm = m:{64|128}/0 n:{128|256}/0 k:/{32|64} "
         "map(n:ni/8, m, ni) w{4|8} s4",
-    "matmul:32768x32768x32": "mm = m:128/0 n:{128|256}/0 k:/{32|0} "
-        "map({n:ni/8, m, ni|m, n}) w{4|8} s4",
+    "matmul:32768x32768x32": "mm = k:/0 map({n:ni/8, m, ni|m, n}) s4 "
+        "{m:128/0 n:256/0 w8|m:128/0 n:128/0 w8|m:128/0 n:128/0 w4 persistent(turns)"
+        "|m:64/0 n:128/0 w4 persistent(off)|m:64/0 n:128/0 w4 roles(off)}",
     "mmsigmoid:512x1024x32": "mms = m:{64|128}/0 n:{32|64|128}/0 k:/0 w{4|8} "
         "{|roles(off)|persistent(off)}",
-    "mmsigmoid:16384x16384x64": "mms = m:128/0 n:{128|256}/0 k:/{32|0} "
-        "map({n:ni/8, m, ni|m, n}) w{4|8} s4",
+    "mmsigmoid:16384x16384x64": "mms = k:/0 map({n:ni/8, m, ni|m, n}) s4 "
+        "{m:128/0 n:256/0 w8|m:128/0 n:128/0 w8|m:128/0 n:128/0 w4 persistent(turns)"
+        "|m:64/0 n:128/0 w4 persistent(off)|m:64/0 n:128/0 w4 roles(off)}",
     "mmsigmoid:8192x8192x128": "mms = m:{64|128}/0 n:{128|256}/0 k:/{64|0} "
         "map(n:ni/8, m, ni) w{4|8} s4",
     "2mm inner:512x512x64x64": "_2mm = m:{16|64|128}/0 n:{16|32|64|128}/0 k:/0 l:/0 w{4|8}",
@@ -118,28 +120,26 @@ def transposed(*shape: int) -> Tensor:
 def elements(sizes: dict[str, int]) -> Iterator[Algorithm]:
     x, y = sizes["x"], sizes["y"]
     pair, many = (single(x, y), single(x, y)), x * y >= 1 << 26
-    shape = f"x:1/0 y:1024/0 w{8 if many else 2} map(x, y)"
-    yield Algorithm(
-        "geglu",
-        sizes,
-        """Func geglu; In A, B; Var x, y;
+    yield Algorithm("geglu", sizes, """Func geglu; In A, B; Var x, y;
         geglu[x, y] = 0.5 * A[x, y] * (1 + tanh(0.7978845608028654 *
             (A[x, y] + 0.044715 * pow(A[x, y], 3)))) * B[x, y];""",
-        (f"geglu = {shape}",),
-        pair,
-    )
-    yield Algorithm(
-        "swiglu",
-        sizes,
-        """Func swiglu; In A, B; Var x, y;
+        _flat("geglu", "A, B", many), pair)  # fmt: skip
+    yield Algorithm("swiglu", sizes, """Func swiglu; In A, B; Var x, y;
         swiglu[x, y] = A[x, y] * sigmoid(A[x, y]) * B[x, y];""",
-        (f"swiglu = {shape}",),
-        pair,
-    )
+        _flat("swiglu", "A, B", many), pair)  # fmt: skip
+    tile = f"x:{2 if many else 4}/0 y:1024/0 w4 map(x, y)"
     yield Algorithm("dyt", sizes, """Func dyt; In X, W, V; SIn alpha; Var x, y;
         dyt[x, y] = tanh(alpha * X[x, y]) * W[y] + V[y];""",
-        (f"dyt = x:{2 if many else 4}/0 y:1024/0 w4 map(x, y)",),
+        (f"dyt = {tile}", f"dyt = {tile} evict_first(X, dyt)"),
         (single(x, y), single(y), single(y), 0.5))  # fmt: skip
+
+
+def _flat(name: str, read: str, many: bool) -> tuple[str, ...]:
+    """Small blocks where the last ones count."""
+    tile = f"{name} = x:1/0 y:1024/0 map(x, y)"
+    if many:
+        return f"{tile} w8", f"{tile} w4"
+    return f"{tile} w2", f"{tile} w4", f"{tile} w2 evict_first({read}, {name})"
 
 
 def rows(sizes: dict[str, int]) -> Iterator[Algorithm]:
@@ -202,6 +202,8 @@ def _tiled(name: str, m: int, n: int, k: int) -> Iterator[str]:
         yield f"{name} = m:128/0 n:256/0 {depth} map(m, n) w8 s4"
         yield f"{name} = m:128/0 n:256/0 {depth} map(n:ni/8, m, ni) w8 s4"
         yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w8 s4"
+        yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w4 s4 persistent(turns)"
+        yield f"{name} = m:64/0 n:128/0 {depth} map(m, n) w4 s4 persistent(off)"
     else:
         for tile in ("m:64/0 n:64/0", "m:64/0 n:32/0", "m:32/0 n:64/0"):
             yield f"{name} = {tile} k:/0 map(m, n) w4 roles(off)"

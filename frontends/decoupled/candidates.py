@@ -22,7 +22,7 @@ from tileir.frontends.decoupled.nodes import (
 from tileir.frontends.decoupled.schedule import Schedule, Split
 from tileir.frontends.decoupled.tensors import Tensor
 
-_WIDTHS = (128, 256, 512, 1024, 2048, 4096)
+_WIDTHS = (512, 1024, 2048, 4096)
 _PROCESSORS, _WARPS = 132, 64
 """Of an H200, and the warps that one of them runs at once."""
 _ROWS = 8192
@@ -245,9 +245,12 @@ def _widths(group: Group, wide: Sequence[str], sizes: Mapping[str, int]) -> list
 def _sensible(block: int, width: int, warps: int, reduced: bool, whole: bool) -> bool:
     """Between 4 and 32 elements of a tile for each thread, but for the least warps and the most,
     and of whole rows, which stay in registers as far as they fit. Several rows where they are
-    short; more than 8 warps where they reduce one together, as others share nothing."""
+    short. Where nothing is reduced warps share nothing, and those of small blocks begin and end at
+    different times."""
     each = block * width / (warps * 32)
-    if (reduced and block > 1 and block * width > _ROWS) or (warps > 8 and not reduced):
+    if not reduced:
+        return warps <= 4 and each <= 16 and (each >= 4 or warps == 1)
+    if block > 1 and block * width > _ROWS:
         return False
     return (each >= 4 or warps == 1) and (each <= (128 if whole else 32) or warps == 32)
 

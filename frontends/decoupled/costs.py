@@ -31,10 +31,10 @@ from tileir.types import Scalar
 @records.frozen
 class Machine:
     """A GPU. Bytes a second: of `memory`, of the `cache` to threads, and of copies from it by
-    tensor maps (`mapped`); operations a second on `elements`, and of `products` by the type of
-    their factors. `in_flight` are the bytes a processor has to have under way to reach the
-    bandwidth of memory; accesses in pieces shorter than a `page` take up to `scattered` longer,
-    for the rows of DRAM that are opened for each.
+    tensor maps (`mapped`); bytes that it holds, and that a processor's own does; operations a
+    second on `elements`, and of `products` by the type of their factors. `in_flight` are the bytes
+    a processor has to have under way to reach the bandwidth of memory; accesses in pieces shorter
+    than a `page` take up to `scattered` longer, for the rows of DRAM that are opened for each.
 
     Seconds: from a `launch` to its first instruction and from the last to the end; the `latency` of
     a read under load; the `start` of a block, anywhere, without its threads; that of a `warp` of
@@ -45,6 +45,7 @@ class Machine:
     cache: float = 7e12
     mapped: float = 10.7e12
     cache_bytes: float = 30e6
+    own_cache: float = 128e3
     elements: float = 25e12
     products: Mapping[str, float] = records.field(
         factory=lambda: {"f16": 7e14, "bf16": 7e14, "f8e4m3": 1.3e15, "f8e5m2": 1.3e15,
@@ -68,6 +69,9 @@ _HEAVY = {"exp": 8, "exp2": 4, "log": 8, "tanh": 16, "erf": 24, "sin": 20, "cos"
 """Instructions of functions, those of the special function units counted for what they take."""
 _AHEAD = {1: 0.5, 2: 0.9, 3: 0.98}
 """The part of the peak rate of products by how many of their steps are loaded ahead."""
+
+_BY_WARP = 0.62
+"""The part of the peak rate of products that instructions of a warp reach."""
 
 
 @records.frozen
@@ -97,6 +101,8 @@ def estimate(
 class _Model:
     work: Work
     machine: Machine
+    at_once: float = 1.0
+    """Blocks that a processor has at once."""
 
     def estimate(self) -> Estimate:
         """The time, put together."""
@@ -106,10 +112,11 @@ class _Model:
         staged = moved.step * (work.schedule.num_stages or 3) + moved.kept if work.products else 0
         if staged > ROOM or registers > 1000:
             return Estimate(math.inf, math.inf, math.inf, instances)
-        resident = self._resident(registers, threads, staged)
+        resident = self._resident(registers, staged)
         waves = instances / (machine.processors * resident)
+        self.at_once = max(1.0, min(resident, instances / machine.processors))
         busy = min(1.0, instances / machine.processors)
-        memory = self._memory(moved, resident, waves, busy)
+        memory = self._memory(moved, waves, busy)
         arithmetic = self._arithmetic() / busy * (1 + max(0.0, registers - 200) / 40)
         latency = work.steps() * math.ceil(waves) * machine.latency / work.slots()
         parts = memory, arithmetic, latency, self._start()
@@ -123,11 +130,14 @@ class _Model:
             seconds += 0.1 * sum(moved.asked.values()) * min(1.0, 1 / waves) / machine.memory
         return Estimate(machine.launch + seconds, memory, arithmetic, instances)
 
-    def _resident(self, registers: float, threads: int, staged: float) -> int:
-        """Blocks of a processor."""
-        machine = self.machine
-        if self.work.roles:
+    def _resident(self, registers: float, staged: float) -> int:
+        """Blocks of a processor. Those with roles have as many warps that load as a warpgroup has,
+        and where there are two of these, registers that they take from each other."""
+        work, machine, threads = self.work, self.machine, self.work.warps * 32
+        if work.alone:
             return 1
+        if work.roles:
+            threads, registers = threads + 128, 168 if work.warps > 4 else registers
         by_registers = machine.registers / (min(registers, 255) * threads)
         by_shared = ROOM / staged if staged else 32
         return max(1, int(min(by_registers, by_shared, machine.threads / threads, 32)))
@@ -135,43 +145,65 @@ class _Model:
     def _start(self) -> float:
         """Seconds in which blocks start."""
         work, machine = self.work, self.machine
-        if work.products:
+        if work.products and (work.alone or work.instances <= machine.processors):
             return machine.warp * (work.schedule.num_warps or 4)
         return work.instances * machine.start * (1 + work.warps / 12)
 
     # Memory ---------------------------------------------------------------------------------------
 
-    def _memory(self, moved: Traffic, resident: int, waves: float, busy: float) -> float:
+    def _memory(self, moved: Traffic, waves: float, busy: float) -> float:
         """Seconds of the memory, or of the cache where that takes longer."""
-        machine, asked = self.machine, sum(moved.asked.values())
-        missed = self._missed(moved, asked * min(1.0, 1 / waves))
+        machine = self.machine
+        missed = self._missed(moved, min(1.0, 1 / waves))
+        asked = 0.0
+        for name, wanted in moved.asked.items():
+            held = moved.held[name]
+            asked += wanted if held > machine.own_cache else min(wanted, held * machine.processors)
         short = max(0.0, 1 - self.work.piece() / machine.page)
-        reach = self._reach(moved.step + moved.kept, resident) * busy
+        reach = self._reach(moved.step + moved.kept) * busy
         near = machine.mapped if self.work.products else machine.cache
         far = missed * (1 + machine.scattered * short) / machine.memory / reach
-        return max(far, asked / near / busy)
+        return max(far * self._mixing(), asked / near / busy) + self._displaced(moved)
 
-    def _missed(self, moved: Traffic, at_once: float) -> float:
+    def _displaced(self, moved: Traffic) -> float:
+        """Seconds in which what the cache held is written back for lines that take its place, which
+        those that go first do not."""
+        staying = sum(moved.held.values())
+        staying -= sum(moved.held.get(name, 0.0) for name in self.work.schedule.evict_first)
+        return 0.45 * min(staying, self.machine.cache_bytes) / self.machine.memory
+
+    def _mixing(self) -> float:
+        """How much longer memory takes for long rows that are read and written wave by wave, where
+        neither those that are read stay longer nor all leave at once: lines that were written leave
+        late, and between reads."""
+        work, schedule = self.work, self.work.schedule
+        row = math.prod(work.sizes[n] for n in work.group.root.labels[1:])
+        rows = work.group.reductions and not work.products and row * 4 >= self.machine.page
+        return 1.03 if rows and not schedule.evict_first | schedule.evict_last else 1.0
+
+    def _missed(self, moved: Traffic, wave: float) -> float:
         """Bytes from memory: every tensor once, and what is read again that the cache no longer
         holds. It keeps small tensors; program instances of products share what they read with
-        their neighbours, others read their own again."""
+        their neighbours, others read their own again: of a tensor `wave`, a part of one, in turns
+        with the result."""
         total, cache = sum(moved.held.values()), self.machine.cache_bytes
         if total < cache:
             return total
-        part = max(0.0, 1 - cache / at_once)
-        if self.work.products:
-            part = 0.08 if any(level.inner for level in self.work.schedule.order) else 0.2
-        again = (moved.asked[n] - held for n, held in moved.held.items() if held >= cache / 4)
-        return total + part * sum(max(0.0, n) for n in again)
+        grouped = any(level.inner for level in self.work.schedule.order)
+        for name, held in moved.held.items():
+            again = max(0.0, moved.asked[name] - held)
+            if again and held >= cache / 4:
+                lost = max(0.0, 1 - cache / (held * wave))
+                total += again * ((0.08 if grouped else 0.2) if self.work.products else lost)
+        return total
 
-    def _reach(self, held: float, resident: int) -> float:
+    def _reach(self, held: float) -> float:
         """The part of memory's bandwidth that the bytes under way suffice for. A block that is
         alone has none under way while it reduces and writes."""
         if self.work.products:
             return 1.0
         machine, threads = self.machine, self.work.warps * 32
-        at_once = max(1.0, min(resident, self.work.instances / machine.processors))
-        under_way = min(held * at_once, threads * at_once * 64.0) * at_once / (at_once + 0.4)
+        under_way = min(held, threads * 64.0) * self.at_once**2 / (self.at_once + 0.4)
         return min(1.0, max(under_way, 256.0) / machine.in_flight)
 
     def _unevenness(self, registers: float) -> float:
@@ -203,13 +235,17 @@ class _Model:
         return products + elements - 0.4 * self._drift() * min(products, elements)
 
     def _filled(self) -> float:
-        """The part of the rate of elementwise work that the warps of a kernel with products reach,
-        of which a processor runs one block: each hides the latencies of others."""
-        return self.work.warps / (self.work.warps + 5.3) / 0.6 if self.work.products else 1.0
+        """The part of the rate of elementwise work that the warps of a kernel with products reach:
+        each hides the latencies of others."""
+        groups = 2 if self.work.schedule.persistent == "turns" else self.at_once
+        warps = min(8.0, self.work.warps * groups)
+        return warps / (warps + 5.3) / 0.6 if self.work.products else 1.0
 
     def _drift(self) -> float:
-        """How far warpgroups of a block drift apart, so that one multiplies while another writes:
-        as far as there are factors of instances to come, from 0 for those of one to 1."""
+        """How far warpgroups drift apart, so that one multiplies while another writes: those of a
+        block as far as there are factors of instances to come, from 0 for those of one to 1."""
+        if self.at_once >= 2 or self.work.schedule.persistent == "turns":
+            return 1.0
         products = [u for u in self.work.once() if is_dot(u.node)]
         if len(products) != 1 or self.work.warps < 8:
             return 0.0
@@ -233,12 +269,12 @@ class _Model:
             name = "tf32"
         depth = min(1.0, k * kind.bits / 8 / 128) ** 0.5
         feed = min(1.0, m * n / (m + n) / 64)
-        grouped = 1.0 if m >= 64 and work.warps in (4, 8) else 0.6
         per_warp = min(1.0, 1.5 * m * n / (work.warps * 2048))
         ahead = _AHEAD.get(work.slots(), 1.0)
         if use.inside and k < span:
             ahead *= 0.6  # a loop in a loop: only one of them runs ahead
-        return self.machine.products[name] * feed * depth * grouped * per_warp * ahead
+        feed *= 1.0 if work.roles else _BY_WARP
+        return self.machine.products[name] * feed * depth * per_warp * ahead
 
 
 def _weight(node: Node) -> float:

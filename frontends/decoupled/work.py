@@ -157,13 +157,18 @@ class Work:
 
     @property
     def roles(self) -> bool:
-        """Whether warpgroups multiply, each at least 64 rows, what warps of their own load: a
-        block has all of a processor's shared memory then, and goes through program instances."""
+        """Whether warpgroups multiply, each at least 64 rows, what warps of their own load."""
         labels = self.group.root.labels
         return (
             self.products and self.schedule.roles == "on"
             and len(labels) > 1 and self.block(labels[-2]) >= 64
         )  # fmt: skip
+
+    @property
+    def alone(self) -> bool:
+        """Whether a block has all of a processor's shared memory, and goes through program
+        instances."""
+        return self.roles and self.schedule.persistent != "off"
 
     @property
     def warps(self) -> int:
@@ -173,7 +178,8 @@ class Work:
         if not self.roles:
             return said
         rows, columns = (self.block(n) for n in self.group.root.labels[-2:])
-        return min(max(said, 4 * -(-rows * columns // (128 * _SUMS))), rows // 16)
+        needed = min(8, 4 * -(-rows * columns // (128 * _SUMS)))
+        return min(max(said, needed), rows // 16)
 
     def repeats(self, use: Use) -> int:
         """How often a program instance evaluates a use: once more for every step of a loop
