@@ -144,20 +144,22 @@ def _flat(name: str, read: str, many: bool) -> tuple[str, ...]:
 
 def rows(sizes: dict[str, int]) -> Iterator[Algorithm]:
     x, y = sizes["x"], sizes["y"]
-    pair, many, warps = (single(x, y), single(x, y)), x > 1024, 16
-    first = "" if many else " evict_first(P, Q)"
+    pair, many = (single(x, y), single(x, y)), x > 1024
+    tiles = ("x:1 y:/0 w16",)
+    if not many:
+        tiles = tuple(f"x:1 y:/0 {w} evict_first(P, Q)" for w in ("w16", "w32"))
     yield Algorithm("tvd", sizes, """Func tvd; In P, Q; Var x; RVar y;
         tvd[x] = 0.5 * rsum(abs(P[x, y] - Q[x, y]), y);""",
-        (f"tvd = x:1 y:/0 w{warps}{first}",), pair)  # fmt: skip
+        tuple(f"tvd = {tile}" for tile in tiles), pair)  # fmt: skip
     yield Algorithm("kl", sizes, """Func kl; In P, Q; Var x; RVar y;
         kl[x] = rsum(Q[x, y] * (log(Q[x, y]) - P[x, y]), y);""",
-        (f"kl = x:1 y:/0 w{warps}{first}",), pair)  # fmt: skip
-    whole = f"x:1 y:/0 k:/0 w{warps}"
-    looped = f"norm = x:1 y:/8192 k:/8192 w{warps} evict_last(X, W)"
+        tuple(f"kl = {tile}" for tile in tiles), pair)  # fmt: skip
+    whole = "x:1 y:/0 k:/0"
+    looped = "norm = x:1 y:/8192 k:/8192 w16 evict_last(X, W)"
     yield Algorithm("rms_norm", sizes, """Func norm; In X, W; SIn Eps, Offset; Var x, y; RVar k;
         norm[x, y] = X[x, y] * rsqrt(rsum(pow(X[x, k], 2), k) / len(y) + Eps) * (Offset + W[y]);""",
-        (looped, f"norm = {whole} evict_last(X)", f"norm = {whole}") if many else
-        (f"norm = {whole} evict_first(X, norm)",),
+        (looped, f"norm = {whole} w16 evict_last(X)", f"norm = {whole} w16") if many else
+        tuple(f"norm = {whole} {w} evict_first(X, norm)" for w in ("w16", "w32")),
         (single(x, y), single(y), 1e-6, 0.0))  # fmt: skip
     yield softmax(sizes)
 
