@@ -139,7 +139,8 @@ def _flat(name: str, read: str, many: bool) -> tuple[str, ...]:
     tile = f"{name} = x:1/0 y:1024/0 map(x, y)"
     if many:
         return f"{tile} w8", f"{tile} w4"
-    return f"{tile} w2", f"{tile} w4", f"{tile} w2 evict_first({read}, {name})"
+    first = f"{tile} w2 evict_first({read}"
+    return f"{tile} w2", f"{tile} w4", f"{first})", f"{first}, {name})"
 
 
 def rows(sizes: dict[str, int]) -> Iterator[Algorithm]:

@@ -27,6 +27,8 @@ _PROCESSORS, _WARPS = 132, 64
 """Of an H200, and the warps that one of them runs at once."""
 _ROWS = 8192
 """Elements of several rows that are reduced at once."""
+_FEW = 128 << 20
+"""Bytes that are not many times those of the cache."""
 _LONG = 32 << 10
 """Bytes of a row from which on those of a wave fill the cache."""
 
@@ -201,11 +203,27 @@ def _elements(
             if len(blocks) > 1:  # neighbours go along memory
                 order = sorted(blocks, key=lambda n: (n in wide, root.labels.index(n)))
                 schedule = records.evolve(schedule, order=tuple(map(Split, order)))
-            yield _evicting(group, schedule, sizes, tensors) if whole_rows else schedule
+            evicting = _rows_evicting if whole_rows else _flat_evicting
+            yield evicting(group, schedule, sizes, tensors)
             yield from _split_rows(schedule, reduced, sizes)
 
 
-def _evicting(
+def _flat_evicting(
+    group: Group, schedule: Schedule, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
+) -> Schedule:
+    """What caches are told of elements that are read or written once. Where all tensors are not
+    many times what the cache holds, it takes a part of the time to write back what they displace
+    there."""
+    root, fused = group.root, {f.name for f in group.members}
+    read = {a.name for f in group.funcs for a in accesses(f.value)} - fused
+    once = {a.name for f in group.funcs for a in accesses(f.value)
+            if a.name in read and set(a.labels) == set(root.labels)}  # fmt: skip
+    held = sum(tensors[n].bytes for n in (*read, root.name))
+    few = held <= _FEW and not group.reductions
+    return records.evolve(schedule, evict_first=frozenset({*once, root.name})) if few else schedule
+
+
+def _rows_evicting(
     group: Group, schedule: Schedule, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
 ) -> Schedule:
     """What caches are told of rows that are reduced. Where all program instances run at once, each
@@ -249,7 +267,8 @@ def _sensible(block: int, width: int, warps: int, reduced: bool, whole: bool) ->
     different times."""
     each = block * width / (warps * 32)
     if not reduced:
-        return warps <= 4 and each <= 16 and (each >= 4 or warps == 1)
+        fills = 4 <= each and warps > 1  # a processor has as many blocks as half of its warps
+        return warps <= 4 and each <= 16 and (fills or (warps == 1 and block * width < 512))
     if block > 1 and block * width > _ROWS:
         return False
     return (each >= 4 or warps == 1) and (each <= (128 if whole else 32) or warps == 32)
