@@ -44,10 +44,12 @@ class Algorithm:
 
 
 SEARCHED = {
-    "geglu:16384x16384": "geglu = x:{1|2|4}/0 y:{512|1024|2048}/0 map({x, y|y, x}) w{2|4|8}",
-    "dyt:16384x16384": "dyt = x:{1|2|4|16}/0 y:{256|1024|2048}/0 map({x, y|y, x}) w{4|8}",
+    "geglu:16384x16384": "geglu = x:{1|4}/0 y:{1024|2048}/0 map({x, y|y, x}) w{2|4|8}",
+    "geglu:128x65536": "geglu = x:1/0 y:{512|1024|2048}/0 map(x, y) w{2|4|8} "
+        "{|evict_first(A, B)|evict_first(A, B, geglu)}",
+    "dyt:16384x16384": "dyt = x:{1|2|4|16}/0 y:{512|1024|2048}/0 map(x, y) w{4|8}",
     "tvd:16384x16384": "tvd = x:{1|2|4}/0 y:/{0|2048|4096} w{4|8|16}",
-    "tvd:128x65536": "tvd = x:1/0 y:/{0|4096|8192|16384} w{8|16|32} {|evict_first(P, Q)}",
+    "tvd:128x65536": "tvd = x:1/0 y:/{0|8192} w{8|16|32} {|evict_first(P, Q)}",
     "rms_norm:16384x16384": "norm = x:1/0 {y:/0 k:/0|y:/4096 k:/4096|y:/8192 k:/8192} w{8|16|32} "
         "{|evict_last(X, W)}",
     "softmax:128x65536": "_top @ _e.x; _e @ _sum.y; _sum @ _softmax.x; "
@@ -127,10 +129,10 @@ def elements(sizes: dict[str, int]) -> Iterator[Algorithm]:
     yield Algorithm("swiglu", sizes, """Func swiglu; In A, B; Var x, y;
         swiglu[x, y] = A[x, y] * sigmoid(A[x, y]) * B[x, y];""",
         _flat("swiglu", "A, B", many), pair)  # fmt: skip
-    tile = f"x:{2 if many else 4}/0 y:1024/0 w4 map(x, y)"
+    tile, row = (f"x:{n}/0 y:1024/0 w4 map(x, y)" for n in (2 if many else 4, 1))
     yield Algorithm("dyt", sizes, """Func dyt; In X, W, V; SIn alpha; Var x, y;
         dyt[x, y] = tanh(alpha * X[x, y]) * W[y] + V[y];""",
-        (f"dyt = {tile}", f"dyt = {tile} evict_first(X, dyt)"),
+        (f"dyt = {tile}", f"dyt = {row}", f"dyt = {tile} evict_first(X, dyt)"),
         (single(x, y), single(y), single(y), 0.5))  # fmt: skip
 
 
