@@ -119,7 +119,7 @@ def _products(
             blocks = {**dict.fromkeys(batch, 1), rows: bm}
             blocks[columns] = bn
             schedule = Schedule(blocks, tensors, num_warps=warps, num_stages=stages)
-            for order in _orders(schedule, root.labels, sizes):
+            for order in _orders(schedule, root.labels, sizes, single):
                 yield _once(records.evolve(schedule, order=order), sizes)
             if nested and sizes[columns] > bn:
                 whole = {**tensors, columns: bn}
@@ -142,9 +142,10 @@ def _once(schedule: Schedule, sizes: Mapping[str, int]) -> Schedule:
 
 
 def _orders(
-    schedule: Schedule, labels: Sequence[str], sizes: Mapping[str, int]
+    schedule: Schedule, labels: Sequence[str], sizes: Mapping[str, int], single: bool
 ) -> Iterator[tuple[Split, ...]]:
-    """Neighbouring instances share columns, so that the cache holds them; or write rows."""
+    """Neighbouring instances share columns, so that the cache holds them; or, of a single product,
+    whose result may be most of what moves, they write rows."""
     *batch, rows, columns = labels
     counts = {n: -(-sizes[n] // schedule.blocks[n]) for n in labels if n in schedule.blocks}
     outer = [Split(n) for n in batch]
@@ -153,7 +154,8 @@ def _orders(
         return
     inner = f"{columns}_in_group"
     yield (*outer, Split(columns, inner, 8), Split(rows), Split(inner))
-    yield (*outer, Split(rows), Split(columns))
+    if single:
+        yield (*outer, Split(rows), Split(columns))
 
 
 def _split(schedule: Schedule, label: str, sizes: Mapping[str, int]) -> Iterator[Schedule]:
@@ -271,7 +273,8 @@ def _sensible(block: int, width: int, warps: int, reduced: bool, whole: bool) ->
         return warps <= 4 and each <= 16 and (fills or (warps == 1 and block * width < 512))
     if block > 1 and block * width > _ROWS:
         return False
-    return (each >= 4 or warps == 1) and (each <= (128 if whole else 32) or warps == 32)
+    most = 32 if not whole else 64 if warps < 16 else 128
+    return (each >= 4 or warps == 1) and (each <= most or warps == 32)
 
 
 def _split_rows(

@@ -225,13 +225,14 @@ class _Model:
     def _arithmetic(self) -> float:
         """Seconds that all processors need to compute."""
         work, products, elements = self.work, 0.0, 0.0
+        rate = self.machine.elements * self._filled()
         for use in work.once():
             count = math.prod(work.span(n, use) for n in use.dims)
             count *= work.repeats(use) * work.instances
             if is_dot(use.node):
                 products += 2 * count * work.depth(use)[0] / self._product_rate(use)
             else:
-                elements += count * _weight(use.node) / self.machine.elements / self._filled()
+                elements += count * _weight(use.node) / rate
         return products + elements - 0.4 * self._drift() * min(products, elements)
 
     def _filled(self) -> float:

@@ -80,6 +80,14 @@ class Work:
     tensors: Mapping[str, Tensor]
     scalars: Mapping[str, Scalar]
     uses: Uses
+    levels: tuple[grid.Level, ...] = records.field(init=False)
+    """Of its launch grid."""
+    instances: int = records.field(init=False)
+    """Program instances."""
+    products: bool = records.field(init=False)
+    """Whether it multiplies matrices."""
+    warps: int = records.field(init=False)
+    """Warps that compute an instance."""
     _blocks: dict[str, int] = records.field(init=False)
     _stated: dict[str, int] = records.field(init=False)
     _distinct: tuple[Use, ...] = records.field(init=False)
@@ -91,6 +99,10 @@ class Work:
         for func in self.group.funcs:
             self._stated.update(func.schedule.tensors)
         self._distinct = tuple(self._found_once())
+        self.levels = grid.levels(self.schedule, self.sizes)
+        self.instances = grid.instances(self.levels)
+        self.products = any(is_dot(u.node) for u in self.uses)
+        self.warps = self._warps()
 
     # What the schedule makes of a label -------------------------------------------------------
 
@@ -141,19 +153,9 @@ class Work:
         return label if label in self.group.root.schedule.online else reduction
 
     @property
-    def instances(self) -> int:
-        """Program instances."""
-        return grid.instances(grid.levels(self.schedule, self.sizes))
-
-    @property
     def schedule(self) -> Schedule:
         """Of the kernel."""
         return self.group.root.schedule
-
-    @property
-    def products(self) -> bool:
-        """Whether it multiplies matrices."""
-        return any(is_dot(u.node) for u in self.uses)
 
     @property
     def roles(self) -> bool:
@@ -170,10 +172,8 @@ class Work:
         instances."""
         return self.roles and self.schedule.persistent != "off"
 
-    @property
-    def warps(self) -> int:
-        """Warps that compute an instance. Where sums exceed the registers of a warpgroup there are
-        two, as far as there are rows."""
+    def _warps(self) -> int:
+        """Where sums exceed the registers of a warpgroup there are two, if there are rows."""
         said = self.schedule.num_warps or 4
         if not self.roles:
             return said
@@ -225,7 +225,7 @@ class Work:
                 spans = {n: self.span(n, use) for n in use.dims}
                 accessed.append((self.tensors[use.node.name], spans))
         tensor, spans = max(accessed, key=lambda pair: pair[0].bytes)
-        found, levels = tensor.element.bits / 8, list(grid.levels(self.schedule, self.sizes))
+        found, levels = tensor.element.bits / 8, list(self.levels)
         for label in sorted(spans, key=lambda n: tensor.strides[list(spans).index(n)]):
             covered = spans[label]
             while covered < self.sizes[label] and levels and levels[-1].of == label:
