@@ -157,15 +157,19 @@ def _through_stages(
 
 def _started(module: Module, name: str, machine: Target, options: Options, room: int) -> Front:
     """The module with the kernel's roles, where it has them, which share `room` bytes."""
-    if not (machine.wgmma and machine.tma) or options.roles is False or module.stage is not None:
+    said = module.functions[name].attributes
+    if not (machine.wgmma and machine.tma) or module.stage is not None:
         return Front(module)
-    asked = module.functions[name].attributes.get("num_warps", 0)
+    if not (said.get("roles", True) if options.roles is None else options.roles):
+        return Front(module)
+    asked = said.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
+    many = not said.get("once", False) if options.persistent is None else options.persistent
+    turns = said.get("pingpong", False) if options.pingpong is None else options.pingpong
     wanted = Wanted(
-        options.stages or 0, warps, room, options.persistent is not False, bool(options.pingpong),
+        options.stages or 0, warps, room, many, bool(turns),
         unmapped=options.unmapped, turns=options.turns is not False,
     )  # fmt: skip
-    said = module.functions[name].attributes
     split = cast(int, options.split or said.get("split", 1))
     multicast = cast(int, options.multicast or said.get("multicast", 1))
     return with_roles(module, name, records.evolve(wanted, split=split, multicast=multicast))

@@ -19,11 +19,13 @@ class Options:
     else fragments ahead and no limit. `windows`: windows of one buffer that overlap are staged in
     shared memory once.
     `roles`: on targets that have tensor maps and products by warpgroups, warps of their own load
-    for the dots, where the program allows it (None and True); `num_warps` then counts those that
-    multiply, `stages` is the slots between them. `persistent`: a block of such a kernel works for
-    many program instances. `pingpong`: two warpgroups take these in turns, one writes its result
-    while the other multiplies. `turns`: warpgroups that make factors of products from products, as
-    attention does, begin them in turns (None and True).
+    for the dots, where the program allows it (True, and None unless its attribute `roles` is
+    false); `num_warps` then counts those that multiply, `stages` is the slots between them.
+    `persistent`: a block of such a kernel works for many program instances (True, and None unless
+    its attribute `once` is true). `pingpong`: two warpgroups take these in turns, one writes its
+    result while the other multiplies; None for what its attribute `pingpong` says. `turns`:
+    warpgroups that make factors of products from products, as attention does, begin them in turns
+    (None and True).
     `unmapped`: by parameter of such a kernel, descriptors taken apart, the bytes that rows of
     tensors there are multiples of where they are not for tensor maps, else 0: threads load and
     store those.

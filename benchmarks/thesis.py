@@ -4,15 +4,16 @@
                                 [--seconds 500] [--jobs N] [--search] [--pictures FOLDER]
 
 Needs lark; where it is not installed: `pip install --target build/site lark`, and
-PYTHONPATH=build/site. `tileir hand` is a schedule by hand, `tileir auto` what the autoscheduler
-names first; `--top N` measures its first N, and `best` is the fastest of all of ours. `auto/best`
-at 1.05 and below is what the autoscheduler is to reach. `--search` measures the lines that have a
-template of schedules (`thesis_cases.SEARCHED`), and all schedules of it beside; `--pictures` draws
-them as the thesis' Figures 4.2 to 4.15 are, with their competitive-to-total ratio. Schedules are
-found and kernels compiled first, in `--jobs` processes. Variants run in random order in five rounds
-with a cold L2 (`memory.measure`), after their outputs, poisoned before, agreed with f64 on other
-inputs. Beside FlashAttention stands the kernel that `attention.py` measures, as `builder`: 0.95 and
-above of it is the aim.
+PYTHONPATH=build/site. `tileir hand` is a schedule by hand (`tileir hand1` and so on are others),
+`tileir auto` what the autoscheduler names first; `--top N` measures its first N, `--results
+FILE.json ...` what was chosen and by hand in files written before, and `best` is the fastest of
+all of ours. `auto/best` at 1.05 and below is what the autoscheduler is to reach. `--search`
+measures the lines that have a template of schedules (`thesis_algorithms.SEARCHED`), and all
+schedules of it beside; `--pictures` draws them as the thesis' Figures 4.2 to 4.15 are, with their
+competitive-to-total ratio. Schedules are found and kernels compiled first, in `--jobs` processes.
+Variants run in random order in five rounds with a cold L2 (`memory.measure`), after their outputs,
+poisoned before, agreed with f64 on other inputs. Beside FlashAttention stands the kernel that
+`attention.py` measures, as `builder`: 0.95 and above of it is the aim.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import thesis_cases
 import thesis_liger
 import torch
+from thesis_algorithms import SEARCHED, Algorithm, algorithms
 from thesis_cases import Case, cases
 
 from tileir.backend import Options
@@ -45,7 +46,6 @@ from tileir.frontends.decoupled.shorthand import choices, expand
 from tileir.testing.attention import attention
 from tileir.tools.view.schedules import schedules as picture
 
-NAMES = {torch.float16: "float16", torch.float32: "float32"}
 TARGET = "sm_90a"
 BUILT = "builder"
 """The same kernel written with `tileir.builder`, of FlashAttention."""
@@ -56,60 +56,77 @@ ROWS = 1 << 26
 # Before anything is measured ----------------------------------------------------------------------
 
 
-def programs(case: Case, schedules: dict[str, str]) -> dict[str, Wrapper]:
+def programs(algorithm: Algorithm, schedules: dict[str, str]) -> dict[str, Wrapper]:
     """Functions of schedules in short, by their names."""
-    usual = f"{case.target}.compile(); {case.target}.math(approx);"
-    bare = parse(case.source, case.name).scheduled(usual)
-    return {n: bare.scheduled(expand(text)).function(case.target) for n, text in schedules.items()}
+    target = algorithm.target
+    bare = parse(algorithm.source, algorithm.name)
+    bare = bare.scheduled(f"{target}.compile(); {target}.math(approx);")
+    return {n: bare.scheduled(expand(text)).function(target) for n, text in schedules.items()}
 
 
-def plan_of(case: Case, function: Wrapper, inputs: list[Any]) -> Plan:
+def plan_of(algorithm: Algorithm, function: Wrapper) -> Plan:
     """The kernels of a function."""
-    return function.plan(*inputs, types={case.target: NAMES[case.dtype]})
+    return function.plan(*algorithm.inputs, types=algorithm.types)
 
 
-def prepared(number: int, top: int, search: bool) -> tuple[dict[str, str], list[str]]:
-    """Schedules in short by hand and found, whose kernels are in the cache then; and what is wrong
-    with others. Runs where no GPU is touched."""
-    thesis_cases.DEVICE = "meta"
-    case = list(cases())[number]
-    inputs, problems = case.inputs(case.sizes), list[str]()
-    schedules = {"tileir hand": case.schedule} if case.schedule else {}
-    bare = parse(case.source, case.name)
+def prepared(
+    key: str, top: int, search: bool, before: dict[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Schedules in short by hand, found and from `before`, whose kernels are in the cache then; and
+    what is wrong with others. Runs where no GPU is touched."""
+    algorithm, problems = next(a for a in algorithms() if a.key == key), list[str]()
+    schedules = {f"tileir hand{i or ''}": text for i, text in enumerate(algorithm.schedules)}
+    bare = parse(algorithm.source, algorithm.name)
     try:
-        types = {case.target: NAMES[case.dtype]}
-        best = autoschedule(bare, inputs, name=case.target, types=types, count=top)
+        best = autoschedule(bare, algorithm.inputs, name=algorithm.target, types=algorithm.types,
+                            count=top)  # fmt: skip
     except TileirError as error:
         best = []
-        problems.append(f"{key(case)}: {error}")
+        problems.append(f"{key}: {error}")
     for i, one in enumerate(best):
         schedules[f"tileir auto{i or ''}"] = one.schedule.replace(" compile()", "")
+    for name, text in before.items():
+        if text not in schedules.values():
+            schedules[name.replace("tileir", "tileir before")] = text
     if search:
-        for i, text in enumerate(choices(thesis_cases.SEARCHED[key(case)])):
+        for i, text in enumerate(choices(SEARCHED[key])):
             schedules[f"tileir {i}"] = text
-    for name, function in programs(case, schedules).items():
+    for name, function in programs(algorithm, schedules).items():
         try:
-            plan = plan_of(case, function, inputs)
+            plan = plan_of(algorithm, function)
             for launch in plan.launches:
                 made = Cache.usual().compile(plan.module, TARGET, None, launch.kernel).metadata
                 if made.spills:
-                    problems.append(f"{key(case)} {name}: {made.spills} bytes spilled")
+                    problems.append(f"{key} {name}: {made.spills} bytes spilled")
         except (TileirError, AssertionError) as error:
-            problems.append(f"{key(case)} {name} ({schedules.pop(name)}): {str(error)[:300]}")
+            problems.append(f"{key} {name} ({schedules.pop(name)}): {str(error)[:300]}")
     return schedules, problems
 
 
 def all_prepared(
-    numbers: list[int], top: int, search: bool, jobs: int
-) -> Iterator[tuple[int, tuple[dict[str, str], list[str]]]]:
-    """`prepared` for each of the numbers."""
-    if jobs == 1:
-        yield from ((n, prepared(n, top, search)) for n in numbers)
+    keys: list[str], options: argparse.Namespace, before: dict[str, dict[str, str]]
+) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """`prepared` for each of the lines."""
+    each = [(key, options.top, options.search, before.get(key, {})) for key in keys]
+    if options.jobs == 1:
+        yield from (prepared(*given) for given in each)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        each = [pool.submit(prepared, n, top, search) for n in numbers]
-        yield from zip(numbers, (one.result() for one in each), strict=True)
+    with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
+        for one in [pool.submit(prepared, *given) for given in each]:
+            yield one.result()
+
+
+def schedules_of(files: list[str]) -> dict[str, dict[str, str]]:
+    """By line, what was chosen and by hand in files written before: of a search, not all."""
+    found: dict[str, dict[str, str]] = {}
+    for file in files:
+        for line in json.loads(Path(file).read_text())["lines"]:
+            names = ("tileir hand", "tileir auto")
+            known = {n: line["schedules"][n] for n in names if n in line["schedules"]}
+            key = f"{line['name']}:{'x'.join(map(str, line['sizes'].values()))}"
+            found.setdefault(key, {}).update(known)
+    return found
 
 
 # What is measured ---------------------------------------------------------------------------------
@@ -140,15 +157,17 @@ def ours(plan: Plan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
 
 def built_attention(case: Case) -> Callable[..., torch.Tensor]:
     """The kernel that `attention.py` measures, of `tileir.builder`, at this case's tile."""
-    scale = case.sizes["k"] ** -0.5 * 1.4426950408889634
-    module = attention(128, 128, case.sizes["k"], F16, causal=case.name == "flash causal")
+    sizes = case.algorithm.sizes
+    scale = sizes["k"] ** -0.5 * 1.4426950408889634
+    causal = case.algorithm.name == "flash causal"
+    module = attention(128, 128, sizes["k"], F16, causal=causal)
     options = Options(roles=True, persistent=True, turns=True)
     kernel = Kernel(Cache.usual().compile(module, TARGET, options))
-    launch = kernel[-(-case.sizes["m"] // 128), case.sizes["h"]]
+    launch = kernel[-(-sizes["m"] // 128), sizes["h"]]
 
     def call(y: torch.Tensor, q: Any, k: Any, v: Any) -> torch.Tensor:
         stream = torch.cuda.current_stream().cuda_stream
-        launch(q, k.transpose(1, 2), v, y, case.sizes["m"], scale, stream=stream)
+        launch(q, k.transpose(1, 2), v, y, sizes["m"], scale, stream=stream)
         return y
 
     return call
@@ -159,17 +178,17 @@ def variants(
 ) -> dict[str, Callable[..., torch.Tensor]]:
     """Functions of (output, inputs) by name."""
     calls: dict[str, Callable[..., torch.Tensor]] = {}
-    for name, function in programs(case, schedules).items():
+    for name, function in programs(case.algorithm, schedules).items():
         given = dict(zip((*function.tensors, *function.scalars), inputs, strict=True))
-        calls[name] = ours(plan_of(case, function, inputs), given)
+        calls[name] = ours(plan_of(case.algorithm, function), given)
     calls["torch"] = lambda y, *a: case.plain(*a)
     if compiled:
         torch._dynamo.reset()
         made = torch.compile(case.plain, mode="max-autotune-no-cudagraphs", dynamic=False)
         calls["compile"] = lambda y, *a: made(*a)
-    if case.name.startswith("flash"):
+    if case.algorithm.name.startswith("flash"):
         calls[BUILT] = built_attention(case)
-    liger = thesis_liger.peer(case.name)
+    liger = thesis_liger.peer(case.algorithm.name)
     if liger is not None:
         calls["liger"] = lambda y, *a: liger(*a)
     return calls
@@ -177,7 +196,7 @@ def variants(
 
 def wrong(case: Case, calls: dict[str, Callable[..., torch.Tensor]]) -> dict[str, str]:
     """What is wrong with results on fresh inputs, by name."""
-    inputs = case.inputs(case.sizes)
+    inputs = case.inputs()
     expected = case.plain(*(x.double() if hasattr(x, "double") else x for x in inputs))
     found = dict[str, str]()
     for name, call in calls.items():
@@ -209,7 +228,7 @@ def line(case: Case, schedules: dict[str, str], compiled: bool) -> dict[str, Any
     """Microseconds of every variant that is right, and the ratios."""
     from memory import measure  # with Triton, which finding schedules does without
 
-    inputs = case.inputs(case.sizes)
+    inputs = case.inputs()
     y = torch.empty(case.plain(*inputs).shape, dtype=case.dtype, device="cuda")
     calls = variants(case, inputs, schedules, compiled)
     bad = wrong(case, calls)
@@ -220,17 +239,13 @@ def line(case: Case, schedules: dict[str, str], compiled: bool) -> dict[str, Any
     best, auto = min(mine.values(), default=float("nan")), mine.get("tileir auto", float("nan"))
     peer = min(peers, key=lambda n: peers[n], default="none")
     return {
-        "name": case.name, "sizes": case.sizes, "microseconds": times, "wrong": bad,
-        "schedules": schedules, "ratio": peers.get(peer, float("nan")) / best,
+        "name": case.algorithm.name, "sizes": case.algorithm.sizes, "microseconds": times,
+        "wrong": bad, "schedules": schedules, "ratio": peers.get(peer, float("nan")) / best,
         "ratio_auto": peers.get(peer, float("nan")) / auto, "auto_of_best": auto / best,
         "best": min(mine, key=lambda n: mine[n], default="none"),
         "peer": peer,
         **({"built_of_best": times[BUILT] / best} if BUILT in times else {}),
     }  # fmt: skip
-
-
-def key(case: Case) -> str:
-    return f"{case.name}:{'x'.join(map(str, case.sizes.values()))}"
 
 
 def draw(folder: Path, found: dict[str, Any]) -> None:
@@ -252,6 +267,7 @@ def main() -> int:
     parser.add_argument("--top", type=int, default=1, help="schedules found that are measured")
     parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
     parser.add_argument("--search", action="store_true", help="all schedules of templates")
+    parser.add_argument("--results", nargs="*", help="files: what they chose is measured beside")
     parser.add_argument("--pictures", type=Path, help="draw the schedules there")
     parser.add_argument("--seconds", type=float, default=500, help="begin no line after so long")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -260,31 +276,28 @@ def main() -> int:
 
     end = time.monotonic() + options.seconds
     lines: list[dict[str, Any]] = []
-    table = list(cases())
     only = set(options.only or ())
-    numbers = [
-        i for i, c in enumerate(table)
-        if (not only or {c.name, key(c)} & only)
-        and (not options.search or key(c) in thesis_cases.SEARCHED)
+    table = [
+        c for c in cases()
+        if (not only or {c.algorithm.name, c.algorithm.key} & only)
+        and (not options.search or c.algorithm.key in SEARCHED)
     ]  # fmt: skip
-    schedules = dict[int, dict[str, str]]()
-    for number, (found, problems) in all_prepared(
-        numbers, options.top, options.search, options.jobs
-    ):
-        schedules[number] = found
+    schedules = list[dict[str, str]]()
+    before = schedules_of(options.results or [])
+    for found, problems in all_prepared([c.algorithm.key for c in table], options, before):
+        schedules.append(found)
         print("".join(f"  {text}\n" for text in problems), end="", flush=True)
     print(f"{'':36} {'us':>9} {'/peer':>6} {'auto':>6} {'auto/best':>9}")
-    for number in numbers:
+    for case, mine in zip(table, schedules, strict=True):
         if time.monotonic() > end:
             break
-        case = table[number]
-        found = line(case, schedules[number], not options.no_compile)
+        found = line(case, mine, not options.no_compile)
         lines.append(found)
         taken = found["microseconds"].get(found["best"], float("nan"))
         print(
-            f"{key(case):36} {taken:9.2f} {found['ratio']:6.3f} {found['ratio_auto']:6.3f} "
-            f"{found['auto_of_best']:9.3f} {found['best']} | {found['peer']} "
-            f"{found['schedules'].get(found['best'], '')} {found['wrong'] or ''}"
+            f"{case.algorithm.key:36} {taken:9.2f} {found['ratio']:6.3f} "
+            f"{found['ratio_auto']:6.3f} {found['auto_of_best']:9.3f} {found['best']} "
+            f"| {found['peer']} {found['schedules'].get(found['best'], '')} {found['wrong'] or ''}"
             + (f" {BUILT}: {found['built_of_best']:.3f}" if "built_of_best" in found else ""),
             flush=True,
         )

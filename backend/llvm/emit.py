@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tileir import records
+from tileir.analysis.aliases import unwritten
 from tileir.analysis.clusters import ranks
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.lines import LineTable, together
@@ -181,7 +182,8 @@ def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
     promises = parameter.attributes
     words = [llvm_type(kind)]
     if isinstance(kind, Pointer):
-        words += ["noalias"] * promises.noalias + ["readonly"] * promises.readonly
+        alone = promises.noalias or parameter.value in unwritten(lowering.function)
+        words += ["noalias"] * alone + ["readonly"] * promises.readonly
         words += ["writeonly"] * promises.writeonly
         if promises.aligned and promises.aligned & (promises.aligned - 1) == 0:
             words.append(f"align {promises.aligned}")

@@ -9,6 +9,7 @@ from tileir.backend.lower.lowering import Rule, scalar_of
 from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
 from tileir.types import F32, F64, Element
+from tileir.values import Constant
 
 _FLAGS = {"none": "", "contract": "contract", "approx": "arcp", "fast": "contract arcp reassoc"}
 _EXTREMES = {
@@ -21,11 +22,18 @@ def _rounded(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     element, name = _element(op), op.mnemonic[1:]
     approximate = op.fast.value in ("approx", "fast")
     if name == "div" and approximate and element is F32:
+        if op.ftz and _is_one(op.lhs):
+            return t.instruction("rcp.approx.ftz.f32 $0, $1;", F32, [(F32, b)])
         ftz = ".ftz" if op.ftz else ""
         return t.instruction(f"div.full{ftz}.f32 $0, $1, $2;", F32, [(F32, a), (F32, b)])
     if op.rounding.value == "rn" and not op.ftz:
         return t.binary(op.mnemonic, element, a, b, _FLAGS[op.fast.value])
     return _ptx(t, name, op, element, a, b)
+
+
+def _is_one(value: Any) -> bool:
+    """Whether a float, or every element of a tile, is the number one."""
+    return isinstance(value, Constant) and value.bits == 0x3F800000
 
 
 def _ptx(t: Thread, name: str, op: Any, element: Element, *operands: Handle) -> Handle:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tileir.analysis.aliases import unwritten
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.anchors import run
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
@@ -97,8 +98,7 @@ def _constant(lowering: Lowering, op: Any) -> bool:
         if source.effects or source.mnemonic not in _MOVES:
             return False
         pointer = source.inputs[0]
-    given = (p.attributes for p in lowering.function.parameters if p.value is pointer)
-    return lowering.function.kernel and any(p.noalias and p.readonly for p in given)
+    return pointer in unwritten(lowering.function)
 
 
 _MOVES = frozenset({"getelementptr", "splat", "broadcast", "expand_dims", "reshape", "trans",

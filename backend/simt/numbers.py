@@ -144,7 +144,8 @@ _PTX: Mapping[str, Callable[..., Array]] = {
     "lg2.approx.f32": _approximate(np.log2), "sqrt.approx.f32": _approximate(np.sqrt),
     "rsqrt.approx.f32": _approximate(lambda x: 1 / np.sqrt(x)),
     "sin.approx.f32": _approximate(np.sin), "cos.approx.f32": _approximate(np.cos),
-    "tanh.approx.f32": _approximate(np.tanh), "div.full.f32": np.divide,
+    "tanh.approx.f32": _approximate(np.tanh),
+    "div.full.f32": np.divide, "div.full.ftz.f32": np.divide,
     "rcp.approx.ftz.f32": _approximate(lambda x: 1 / x),
 }  # fmt: skip
 _ATOMICS = {

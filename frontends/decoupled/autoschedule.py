@@ -59,6 +59,23 @@ def autoschedule(
     return _legal(found, target, arguments, types, sizes, count)
 
 
+def estimated(
+    program: Program,
+    arguments: Sequence[Any],
+    *,
+    name: str | None = None,
+    types: Mapping[str, Any] | None = None,
+    machine: Machine = H200,
+    **sizes: int,
+) -> float:
+    """Seconds that the schedule of a program is estimated to take."""
+    function = program.function(name)
+    plan = function.plan(*arguments, types=types, **sizes)
+    scalars = dict.fromkeys(function.scalars, F32)
+    search = _Search(program.definitions, function.name, plan, scalars, machine)
+    return sum(search.seconds(own) for own in groups(program.definitions, function.name))
+
+
 def _legal(
     found: Sequence[Scheduled],
     name: str,
@@ -147,6 +164,10 @@ class _Search:
             made.append((seconds, own, kept))
         return sorted(made, key=lambda item: item[0])
 
+    def seconds(self, own: Group) -> float:
+        """Of a kernel, as it is scheduled."""
+        return self._seconds(own, self._tensors(own))
+
     def _tensors(self, own: Group) -> dict[str, Tensor]:
         found = dict(self.plan.tensors)
         for func in own.funcs:
@@ -175,7 +196,8 @@ class _Search:
 
 
 def _settings(schedule: Schedule) -> dict[str, Any]:
-    names = ("blocks", "tensors", "order", "num_warps", "num_stages", "online", "atomic", "reverse")
+    names = ("blocks", "tensors", "order", "num_warps", "num_stages", "online", "atomic", "reverse",
+             "evict_first", "evict_last", "roles", "persistent")  # fmt: skip
     return {name: getattr(schedule, name) for name in names}
 
 

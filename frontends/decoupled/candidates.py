@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tileir import records
 from tileir.frontends.decoupled.fusion import Group, reductions
+from tileir.frontends.decoupled.grid import instances, levels
 from tileir.frontends.decoupled.nodes import (
     Binary,
     Call,
@@ -21,8 +22,15 @@ from tileir.frontends.decoupled.nodes import (
 from tileir.frontends.decoupled.schedule import Schedule, Split
 from tileir.frontends.decoupled.tensors import Tensor
 
-_WIDTHS = (128, 256, 512, 1024, 2048, 4096)
-_PROCESSORS = 132
+_WIDTHS = (512, 1024, 2048, 4096)
+_PROCESSORS, _WARPS = 132, 64
+"""Of an H200, and the warps that one of them runs at once."""
+_ROWS = 8192
+"""Elements of several rows that are reduced at once."""
+_FEW = 128 << 20
+"""Bytes that are not many times those of the cache."""
+_LONG = 32 << 10
+"""Bytes of a row from which on those of a wave fill the cache."""
 
 
 def candidates(
@@ -102,8 +110,8 @@ def _products(
     m, n = (_fitting((16, 32, 64, 128, 256), sizes[label]) for label in (rows, columns))
     depths = [_depths(sizes[label], single) for label in inner]
     nested = not single or any(sizes[columns] <= w for w in (256,))
-    for bm, bn, warps, stages in itertools.product(m, n, (4, 8), (2, 3, 4) if single else (2, 3)):
-        if bm * bn > 256 * 128 or (warps == 8 and bm * bn < 64 * 64) or bm < min(m[-1], 32):
+    for bm, bn, warps, stages in itertools.product(m, n, (4, 8), (4, 3, 2) if single else (3, 2)):
+        if bm * bn > 128 * 32 * warps or (warps == 8 and bm * bn < 64 * 64) or bm < min(m[-1], 32):
             continue
         for chosen in itertools.product(*depths):
             tensors = {rows: 0, columns: 0, **dict(zip(inner, chosen, strict=True))}
@@ -111,11 +119,12 @@ def _products(
             blocks = {**dict.fromkeys(batch, 1), rows: bm}
             blocks[columns] = bn
             schedule = Schedule(blocks, tensors, num_warps=warps, num_stages=stages)
-            yield records.evolve(schedule, order=_order(schedule, root.labels, sizes))
+            for order in _orders(schedule, root.labels, sizes, single):
+                yield _once(records.evolve(schedule, order=order), sizes)
             if nested and sizes[columns] > bn:
                 whole = {**tensors, columns: bn}
                 kept = {k: v for k, v in blocks.items() if k != columns}
-                yield Schedule(kept, whole, num_warps=warps, num_stages=stages)
+                yield _once(Schedule(kept, whole, num_warps=warps, num_stages=stages), sizes)
             if single and inner[0] not in root.labels:
                 yield from _split(schedule, inner[0], sizes)
 
@@ -126,17 +135,27 @@ def _depths(size: int, single: bool) -> list[int]:
     return [*found[-3:], *whole]
 
 
-def _order(
-    schedule: Schedule, labels: Sequence[str], sizes: Mapping[str, int]
-) -> tuple[Split, ...]:
-    """Neighbouring instances share columns, so that the cache holds them."""
+def _once(schedule: Schedule, sizes: Mapping[str, int]) -> Schedule:
+    """Where every processor has one program instance at most, blocks need no loop over them."""
+    few = instances(levels(schedule, sizes)) <= _PROCESSORS
+    return records.evolve(schedule, persistent="off") if few else schedule
+
+
+def _orders(
+    schedule: Schedule, labels: Sequence[str], sizes: Mapping[str, int], single: bool
+) -> Iterator[tuple[Split, ...]]:
+    """Neighbouring instances share columns, so that the cache holds them; or, of a single product,
+    whose result may be most of what moves, they write rows."""
     *batch, rows, columns = labels
     counts = {n: -(-sizes[n] // schedule.blocks[n]) for n in labels if n in schedule.blocks}
     outer = [Split(n) for n in batch]
     if counts.get(rows, 1) < 16 or counts.get(columns, 1) < 16:
-        return (*outer, Split(columns), Split(rows))
+        yield (*outer, Split(columns), Split(rows))
+        return
     inner = f"{columns}_in_group"
-    return (*outer, Split(columns, inner, 8), Split(rows), Split(inner))
+    yield (*outer, Split(columns, inner, 8), Split(rows), Split(inner))
+    if single:
+        yield (*outer, Split(rows), Split(columns))
 
 
 def _split(schedule: Schedule, label: str, sizes: Mapping[str, int]) -> Iterator[Schedule]:
@@ -180,10 +199,50 @@ def _elements(
             tensor.update(dict.fromkeys(lanes, width))
         deep = {n: width if n in wide else _narrow(width, block) for n in reduced}
         deep.update({n: width for n in group.reductions if n in wide})
-        if _sensible(block, width or max(sizes[n] for n in wide or root.labels), warps):
+        row = width or max(sizes[n] for n in wide or root.labels)
+        if _sensible(block, row, warps, whole_rows, whole_rows and not width):
             schedule = Schedule(blocks, {**tensor, **_capped(deep, sizes)}, num_warps=warps)
-            yield schedule
+            if len(blocks) > 1:  # neighbours go along memory
+                order = sorted(blocks, key=lambda n: (n in wide, root.labels.index(n)))
+                schedule = records.evolve(schedule, order=tuple(map(Split, order)))
+            evicting = _rows_evicting if whole_rows else _flat_evicting
+            yield evicting(group, schedule, sizes, tensors)
             yield from _split_rows(schedule, reduced, sizes)
+
+
+def _flat_evicting(
+    group: Group, schedule: Schedule, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
+) -> Schedule:
+    """What caches are told of elements that are read or written once. Where all tensors are not
+    many times what the cache holds, it takes a part of the time to write back what they displace
+    there."""
+    root, fused = group.root, {f.name for f in group.members}
+    read = {a.name for f in group.funcs for a in accesses(f.value)} - fused
+    once = {a.name for f in group.funcs for a in accesses(f.value)
+            if a.name in read and set(a.labels) == set(root.labels)}  # fmt: skip
+    held = sum(tensors[n].bytes for n in (*read, root.name))
+    few = held <= _FEW and not group.reductions
+    return records.evolve(schedule, evict_first=frozenset({*once, root.name})) if few else schedule
+
+
+def _rows_evicting(
+    group: Group, schedule: Schedule, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
+) -> Schedule:
+    """What caches are told of rows that are reduced. Where all program instances run at once, each
+    line is needed once and shall displace no other. Where long rows are read and written wave by
+    wave, those that are read stay until those that were written left."""
+    root, fused = group.root, {f.name for f in group.members}
+    reduced = set(group.reductions)
+    rows = {a.name for f in group.funcs for a in accesses(f.value)
+            if a.name not in fused and len(a.labels) > 1 and reduced & set(a.labels)}  # fmt: skip
+    written = {root.name} if root.labels[1:] else set[str]()
+    warps = instances(levels(schedule, sizes)) * (schedule.num_warps or 4)
+    if warps <= _PROCESSORS * _WARPS:
+        return records.evolve(schedule, evict_first=frozenset(rows | written))
+    row = math.prod(sizes[n] for n in root.labels[1:]) * tensors[root.name].element.bits // 8
+    if written and row >= _LONG:
+        return records.evolve(schedule, evict_last=frozenset(rows))
+    return schedule
 
 
 def _narrow(width: int, block: int) -> int:
@@ -203,10 +262,19 @@ def _widths(group: Group, wide: Sequence[str], sizes: Mapping[str, int]) -> list
     return [*options, 0] if rows or size <= _WIDTHS[-1] else options
 
 
-def _sensible(block: int, width: int, warps: int) -> bool:
-    """Between 1 and 128 elements of a tile for each thread, but for the least and most."""
+def _sensible(block: int, width: int, warps: int, reduced: bool, whole: bool) -> bool:
+    """Between 4 and 32 elements of a tile for each thread, but for the least warps and the most,
+    and of whole rows, which stay in registers as far as they fit. Several rows where they are
+    short. Where nothing is reduced warps share nothing, and those of small blocks begin and end at
+    different times."""
     each = block * width / (warps * 32)
-    return (each >= 1 or warps == 1) and (each <= 128 or warps == 32)
+    if not reduced:
+        fills = 4 <= each and warps > 1  # a processor has as many blocks as half of its warps
+        return warps <= 4 and each <= 16 and (fills or (warps == 1 and block * width < 512))
+    if block > 1 and block * width > _ROWS:
+        return False
+    most = 32 if not whole else 64 if warps < 16 else 128
+    return (each >= 4 or warps == 1) and (each <= most or warps == 32)
 
 
 def _split_rows(

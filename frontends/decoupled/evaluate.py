@@ -238,7 +238,8 @@ def _gathered(k: Kernel, node: Access, linear: Any, axes: tuple[str, ...], env: 
         linear = linear // k.sizes[label]
     ranges = [env[a] for a in axes]
     mask = k.mask(ranges, list(range(len(axes))))
-    expr = (k.pointers[node.name] + offset).load(mask, None if mask is None else 0)
+    other, eviction = None if mask is None else 0, k.eviction(node.name)
+    expr = (k.pointers[node.name] + offset).load(mask, other, eviction=eviction)
     return Tile(expr, axes, frozenset(axes))
 
 

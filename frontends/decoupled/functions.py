@@ -98,7 +98,10 @@ def _approximate(name: str) -> Emitter:
 
 
 def _fast_sigmoid(b: Builder, x: Any) -> Expr:
-    return quotient(b, 1.0, (-x).exp(fast="approx") + 1.0)
+    """What is divided by is 1 at least, and a result that would be subnormal is 0."""
+    one, divisor = _alike(b, 1.0, (-x).exp(fast="approx") + 1.0)
+    ftz = element_of(divisor.type) is F32
+    return b.fdiv(one, divisor, fast="approx", ftz=ftz)
 
 
 def quotient(b: Builder, x: Any, y: Any) -> Expr:

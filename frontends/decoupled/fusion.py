@@ -95,6 +95,7 @@ def check(found: Definitions) -> None:
         _check_sizes(own)
         _check_map(found, own)
         _check_online(own)
+        _check_evictions(own)
         if func.schedule.compiled == "compile_to_kernel" and len(groups(found, func.name)) > 1:
             others = ", ".join(g.root.name for g in groups(found, func.name)[:-1])
             message = f"{func.name} is no single kernel: it needs {others}, not fused into it"
@@ -149,8 +150,12 @@ def _alone(found: Definitions, func: Func) -> bool:
     )
 
 
+_OF_KERNELS = ("block", "map", "num_warps", "num_stages", "atomic", "online", "reverse",
+               "evict_first", "evict_last", "roles", "persistent")  # fmt: skip
+
+
 def _check_member(func: Func, fusion: Fusion) -> None:
-    for primitive in ("block", "map", "num_warps", "num_stages", "atomic", "online", "reverse"):
+    for primitive in _OF_KERNELS:
         if place := func.schedule.place(primitive):
             message = f"{func.name} has no {primitive} of its own: it is fused into {fusion.into}"
             raise wrong(message, place, "TIR1204")
@@ -220,3 +225,16 @@ def _check_online(own: Group) -> None:
         if label in own.root.schedule.blocks:
             message = f"{label} is cut into blocks: no program instance sees all of it"
             raise wrong(message, place, "TIR1204")
+
+
+def _check_evictions(own: Group) -> None:
+    schedule = own.root.schedule
+    touched = {own.root.name, *(a.name for f in own.funcs for a in accesses(f.value))}
+    for primitive in ("evict_first", "evict_last"):
+        for name in sorted(getattr(schedule, primitive)):
+            place = schedule.place(primitive)
+            if name not in touched:
+                message = f"{primitive}: {own.root.name} neither reads nor writes {name}"
+                raise wrong(message, place, "TIR1204")
+            if name in schedule.evict_first & schedule.evict_last:
+                raise wrong(f"{name} is to go both first and last", place, "TIR1204")

@@ -40,6 +40,9 @@ class Kernel:
     """Positions of the blocks that are counted, whatever is fused."""
     pieces: dict[str, tuple[str, ...]] = records.field(factory=dict[str, "tuple[str, ...]"])
     """Labels in front of those of a stored Func: which blocks its memory belongs to."""
+    last: bool = False
+    """Whether what is read now is read for the last time: for what is written."""
+    _read: set[str] = records.field(factory=set[str])
     _known: list[dict[Any, Tile]] = records.field(factory=lambda: [dict[Any, Tile]()])
     _wholes: dict[int, Range] = records.field(factory=dict[int, Range])
     _free: dict[Node, tuple[str, ...]] = records.field(factory=dict[Node, "tuple[str, ...]"])
@@ -71,6 +74,15 @@ class Kernel:
     def online(self, label: str) -> bool:
         """Whether the reductions over a label are formed in one pass."""
         return label in self.group.root.schedule.online
+
+    def eviction(self, name: str) -> str:
+        """What caches are told of a tensor that is accessed now. What stays is told to go where it
+        is read again for the last time."""
+        schedule, again = self.group.root.schedule, self.last and name in self._read
+        self._read.add(name)
+        if name in schedule.evict_first or (name in schedule.evict_last and again):
+            return "first"
+        return "last" if name in schedule.evict_last else "normal"
 
     def inlined(self, name: str) -> Func | None:
         """The fused Func whose values are computed where they are needed."""
@@ -183,7 +195,7 @@ class Kernel:
         order = sorted(tiled, key=lambda i: -abs(strides[i]) if strides[i] else 0)
         place, mask = self.pointers[name] + self.offsets(name, ranges, order), None
         mask = self.mask(ranges, order)
-        expr = place.load(mask, None if mask is None else 0)
+        expr = place.load(mask, None if mask is None else 0, eviction=self.eviction(name))
         if order != tiled:
             expr = expr.permute(*(order.index(i) for i in tiled))
         axes = tuple(labels[i] for i in tiled)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -11,10 +10,12 @@ from tileir import records
 from tileir.builder import Builder, Expr, arg, pointer
 from tileir.frontends.decoupled.evaluate import evaluate, hoist
 from tileir.frontends.decoupled.fusion import Group, reductions
+from tileir.frontends.decoupled.grid import Level, instances, levels
 from tileir.frontends.decoupled.kernel import Env, Kernel
 from tileir.frontends.decoupled.model import Func
 from tileir.frontends.decoupled.nodes import Node, ScalarInput, Shape, accesses, walk as nodes
 from tileir.frontends.decoupled.ranges import Range, Walk, at_once, positions
+from tileir.frontends.decoupled.schedule import Schedule
 from tileir.frontends.decoupled.tensors import Tensor, row_major
 from tileir.frontends.decoupled.values import spread
 from tileir.types import Scalar
@@ -63,10 +64,21 @@ def build(
         found = dict(zip(parameters, given, strict=True))
         kernel.pointers.update({n: found[n] for n in pointers})
         kernel.numbers.update({n: found[n] for n in numbers})
-        if root.schedule.num_warps:
-            b.configure(num_warps=root.schedule.num_warps)
+        _configure(b, root.schedule)
         instances = _body(kernel)
     return Launch(name, instances, tuple(parameters))
+
+
+def _configure(b: Builder, schedule: Schedule) -> None:
+    """Tell the compiler what a schedule says of warps, roles and blocks."""
+    if schedule.num_warps:
+        b.configure(num_warps=schedule.num_warps)
+    if schedule.roles == "off":
+        b.configure(roles=False)
+    if schedule.persistent == "off":
+        b.configure(once=True)
+    if schedule.persistent == "turns":
+        b.configure(pingpong=True)
 
 
 def _pointer(tensor: Tensor, *, readonly: bool) -> Any:
@@ -76,8 +88,8 @@ def _pointer(tensor: Tensor, *, readonly: bool) -> Any:
 
 def _body(k: Kernel) -> int:
     root = k.group.root
-    levels, instances = _levels(k)
-    with _blocks(k, levels) as found:
+    found_levels = levels(root.schedule, k.sizes)
+    with _blocks(k, found_levels) as found:
         k.outer.update({f"{n}.block": Range(index) for n, index in found.items()})
         k.prepare()
         env: dict[str, Range] = {}
@@ -88,7 +100,7 @@ def _body(k: Kernel) -> int:
                 same = walk.block == walk.size and isinstance(walk.start, int)
                 env[label] = k.whole(label) if same else at_once(k.b, walk)
         _emit(k, env, [n for n in root.labels if not walks[n].whole], walks, frozenset())
-    return instances
+    return instances(found_levels)
 
 
 def _counters(k: Kernel) -> tuple[str, ...]:
@@ -105,40 +117,11 @@ def _walk(k: Kernel, label: str, blocks: Mapping[str, Expr]) -> Walk:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-@records.frozen
-class _Level:
-    """A level of the launch grid: a loop of `count` over `label`, of which `inner`, a level of its
-    own, counts `factor` positions each. `total` is how many positions there are in all."""
-
-    label: str
-    inner: str | None
-    factor: int
-    total: int
-
-    @property
-    def count(self) -> int:
-        """Rounds of the loop."""
-        return -(-self.total // self.factor)
-
-
-def _levels(k: Kernel) -> tuple[list[_Level], int]:
-    """The launch grid, the outermost level first, and the number of program instances."""
-    schedule = k.group.root.schedule
-    totals = {n: -(-k.sizes[n] // k.block(n)) for n in schedule.blocks}
-    mapped = {split.label for split in schedule.order}
-    found = [_Level(n, None, 1, totals[n]) for n in reversed(list(totals)) if n not in mapped]
-    for split in schedule.order:
-        found.append(_Level(split.label, split.inner, split.factor, totals[split.label]))
-        if split.inner is not None:
-            totals[split.inner] = split.factor
-    return found, math.prod(level.count for level in found)
-
-
 @contextmanager
-def _blocks(k: Kernel, levels: list[_Level]) -> Generator[dict[str, Expr]]:
+def _blocks(k: Kernel, grid: Sequence[Level]) -> Generator[dict[str, Expr]]:
     """Which block of each label this program instance computes; those that have none end."""
-    found = _digits(k.b, [level for level in levels if level.count > 1])
-    beyond = [test for level in reversed(levels) if (test := _join(found, level)) is not None]
+    found = _digits(k.b, [level for level in grid if level.count > 1])
+    beyond = [test for level in reversed(grid) if (test := _join(found, level)) is not None]
     for label in sorted(found.keys() & k.group.root.schedule.reverse):
         found[label] = -(-k.sizes[label] // k.block(label)) - 1 - found[label]
     if not beyond:
@@ -151,18 +134,18 @@ def _blocks(k: Kernel, levels: list[_Level]) -> Generator[dict[str, Expr]]:
         yield found
 
 
-def _digits(b: Builder, levels: list[_Level]) -> dict[str, Expr]:
+def _digits(b: Builder, grid: Sequence[Level]) -> dict[str, Expr]:
     """The number of the program instance, taken apart into rounds of the levels' loops."""
     found: dict[str, Expr] = {}
-    rest = b.program_id(axis=0) if levels else None
-    for i, level in reversed(list(enumerate(levels))):
+    rest = b.program_id(axis=0) if grid else None
+    for i, level in reversed(list(enumerate(grid))):
         assert rest is not None
         found[level.label] = rest.urem(level.count) if i else rest
         rest = rest.udiv(level.count) if i else rest
     return found
 
 
-def _join(found: dict[str, Expr], level: _Level) -> Expr | None:
+def _join(found: dict[str, Expr], level: Level) -> Expr | None:
     """Put a label together from both levels it is split into; whether it is beyond the last
     block, None where it cannot be."""
     if level.inner is None:
@@ -191,6 +174,7 @@ def _emit(
                 done |= {func.name}
     hoist(k, root.value, env)
     if not pending:
+        k.last = True
         _write(k, root.name, root.labels, root.value, env, root.combine)
         return
     label, *rest = pending
@@ -216,7 +200,7 @@ def _write(
     place = k.pointers[name] + k.offsets(name, ranges, order)
     expr, mask = spread(found, axes, shape, k.b), k.mask(ranges, order)
     if combine is None:
-        place.store(expr, mask)
+        place.store(expr, mask, eviction=k.eviction(name))
     else:
         place.atomic(combine, expr, mask, sem="relaxed")
 

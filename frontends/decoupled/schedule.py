@@ -45,8 +45,12 @@ class Schedule:
     atomic: frozenset[str] = frozenset()
     online: frozenset[str] = frozenset()
     reverse: frozenset[str] = frozenset()
+    evict_first: frozenset[str] = frozenset()
+    evict_last: frozenset[str] = frozenset()
     precision: str = "ieee"
     math: str = "exact"
+    roles: str = "on"
+    persistent: str = "on"
     places: Mapping[str, Location] = records.field(factory=dict, eq=False)
     """Where each primitive stands; `block x` for an argument of one."""
 
@@ -189,5 +193,9 @@ _PRIMITIVES: dict[str, Callable[[Schedule, Directive], Schedule]] = {
     "num_stages": _number("num_stages", 64), "compile": _compile, "compile_to_kernel": _compile,
     "atomic": _labels("atomic"), "online": _labels("online"),
     "reverse": _labels("reverse", "dimensions"),
+    "evict_first": _labels("evict_first", "tensors"),
+    "evict_last": _labels("evict_last", "tensors"),
     "precision": _word("precision", _PRECISIONS), "math": _word("math", ("exact", "approx")),
+    "roles": _word("roles", ("on", "off")),
+    "persistent": _word("persistent", ("on", "off", "turns")),
 }  # fmt: skip

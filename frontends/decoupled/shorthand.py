@@ -79,14 +79,13 @@ def _words(schedule: Schedule) -> list[str]:
     if schedule.order:
         levels = (f"{s.label}:{s.inner}/{s.factor}" if s.inner else s.label for s in schedule.order)
         found.append(f"map({', '.join(levels)})")
-    for name, labels in (
-        ("atomic", schedule.atomic), ("online", schedule.online), ("reverse", schedule.reverse)
-    ):  # fmt: skip
-        found += [f"{name}({', '.join(sorted(labels))})"] if labels else []
-    if schedule.precision != "ieee":
-        found.append(f"precision({schedule.precision})")
-    if schedule.math != "exact":
-        found.append(f"math({schedule.math})")
+    usual = Schedule()
+    for name in ("atomic", "online", "reverse", "evict_first", "evict_last"):
+        names = getattr(schedule, name)
+        found += [f"{name}({', '.join(sorted(names))})"] if names else []
+    for name in ("precision", "math", "roles", "persistent"):
+        word = getattr(schedule, name)
+        found += [f"{name}({word})"] if word != getattr(usual, name) else []
     found += [f"w{schedule.num_warps}"] if schedule.num_warps else []
     found += [f"s{schedule.num_stages}"] if schedule.num_stages else []
     found += [f"{schedule.compiled}()"] if schedule.compiled else []

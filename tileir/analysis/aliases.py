@@ -61,6 +61,19 @@ def aliases(function: Function) -> Aliases:
     return Aliases(roots(function), promises, _constant(function, promises))
 
 
+@cached
+def unwritten(function: Function) -> frozenset[Value]:
+    """Pointer parameters of a kernel that say that nothing writes what they point to: those that
+    are `readonly` and the only way there, or which those that are written do not reach."""
+    promises = {p.value: p.attributes for p in function.parameters if p.attributes.readonly}
+    if not function.kernel or not promises:
+        return frozenset()
+    found = {v for v, said in promises.items() if said.noalias}
+    if len(found) < len(promises) and any(p.attributes.noalias for p in function.parameters):
+        found |= aliases(function).constant & promises.keys()
+    return frozenset(found)
+
+
 def _constant(
     function: Function, promises: Mapping[Value, ParameterAttributes]
 ) -> frozenset[Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hypothesis import strategies as st
@@ -143,4 +144,10 @@ def _schedule(draw: Any, labels: tuple[str, ...], first: tuple[str, ...], text: 
         lines.append(f"f.num_warps({draw(st.sampled_from([1, 2, 4]))});")
     if blocks and draw(st.booleans()):
         lines.append(f"f.reverse({draw(st.sampled_from(list(blocks)))});")
+    touched = ["f", *dict.fromkeys(re.findall(r"A\d+", own))]
+    if draw(st.booleans()):
+        lines.append(f"f.evict_{draw(st.sampled_from(['first', 'last']))}({touched[-1]});")
+    if draw(st.booleans()):
+        words = ["roles(off)", "persistent(off)", "persistent(turns)"]
+        lines.append(f"f.{draw(st.sampled_from(words))};")
     return lines

@@ -42,7 +42,7 @@ SOURCES = [text for name, text in vars(d).items() if name.isupper() and "Func" i
 PIECES = [
     *"[](),;:.=+-*/%<017xyklmnA#$é \n", "rsum", "rdot", "exp", "reshape", "len", "Func", "In",
     "Var", "RVar", "SIn", "block", "tensorize", "map", "fuse_at", "online", "atomic", "compile",
-    "reverse", "math", "approx",
+    "reverse", "math", "approx", "evict_first", "evict_last", "persistent", "roles", "off",
     "num_warps", "1e400", "99999999999", "a.b", "where", "pow", "0.5", "",
 ]  # fmt: skip
 

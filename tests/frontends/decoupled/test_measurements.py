@@ -1,0 +1,64 @@
+"""The cost model against what `benchmarks/thesis.py` measured: of the schedules of a line, the one
+that it ranks first takes at most a twentieth longer than the fastest."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tileir.frontends.decoupled import parse
+from tileir.frontends.decoupled.autoschedule import autoschedule, estimated
+from tileir.frontends.decoupled.shorthand import expand
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+
+
+def algorithms() -> dict[str, Any]:
+    path = BENCHMARKS / "thesis_algorithms.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return {one.key: one for one in module.algorithms()}
+
+
+KNOWN = algorithms()
+
+
+def lines() -> Iterator[Any]:
+    for name in ("thesis", "schedules"):
+        for line in json.loads((BENCHMARKS / "results" / f"{name}.json").read_text())["lines"]:
+            key = f"{line['name']}:{'x'.join(map(str, line['sizes'].values()))}"
+            yield pytest.param(key, line, id=f"{name} {key}")
+
+
+@pytest.mark.parametrize(("key", "line"), list(lines()))
+def test_what_the_model_ranks_first_is_as_good_as_the_fastest(key: str, line: Any) -> None:
+    algorithm, measured = KNOWN[key], line["microseconds"]
+    bare = parse(algorithm.source).scheduled(f"{algorithm.target}.compile();")
+    ranked = sorted(
+        (estimated(bare.scheduled(expand(text)), algorithm.inputs, types=algorithm.types), name)
+        for name, text in line["schedules"].items()
+        if name in measured
+    )
+    first = [name for seconds, name in ranked if seconds <= ranked[0][0] * (1 + 1e-9)]
+    fastest = min(measured[name] for _, name in ranked)
+    assert len(ranked) >= 2
+    assert max(measured[name] for name in first) <= 1.05 * fastest
+
+
+@pytest.mark.parametrize("key", list(KNOWN))
+def test_schedules_by_hand_and_found_are_legal(key: str) -> None:
+    algorithm = KNOWN[key]
+    bare = parse(algorithm.source).scheduled(f"{algorithm.target}.compile();")
+    (found,) = autoschedule(bare, algorithm.inputs, types=algorithm.types)
+    assert found.program.funcs[algorithm.target].schedule
+    for text in algorithm.schedules:
+        function = bare.scheduled(expand(text)).function()
+        assert function.plan(*algorithm.inputs, types=algorithm.types).launches
