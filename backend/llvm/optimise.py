@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from tileir.backend.allocator import keep_freed_memory
 from tileir.backend.llvm.workarounds import negations_kept
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
@@ -76,6 +77,7 @@ def loaded() -> Any:
         raise CompileError(Diagnostic("TIR0704", message)) from error
     with _ready:
         if not _initialised:
+            keep_freed_memory()
             binding.initialize_all_targets()
             binding.initialize_all_asmprinters()
             binding.set_option("tileir", "-nvptx-short-ptr")
