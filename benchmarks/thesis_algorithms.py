@@ -132,7 +132,7 @@ def elements(sizes: dict[str, int]) -> Iterator[Algorithm]:
     tile, row = (f"x:{n}/0 y:1024/0 w4 map(x, y)" for n in (2 if many else 4, 1))
     yield Algorithm("dyt", sizes, """Func dyt; In X, W, V; SIn alpha; Var x, y;
         dyt[x, y] = tanh(alpha * X[x, y]) * W[y] + V[y];""",
-        (f"dyt = {tile}", f"dyt = {row}", f"dyt = {tile} evict_first(X, dyt)"),
+        (f"dyt = {tile}", f"dyt = {row}"),
         (single(x, y), single(y), single(y), 0.5))  # fmt: skip
 
 
@@ -207,8 +207,8 @@ def _tiled(name: str, m: int, n: int, k: int) -> Iterator[str]:
         yield f"{name} = m:128/0 n:256/0 {depth} map(m, n) w8 s4"
         yield f"{name} = m:128/0 n:256/0 {depth} map(n:ni/8, m, ni) w8 s4"
         yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w8 s4"
-        yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w4 s4 persistent(turns)"
-        yield f"{name} = m:64/0 n:128/0 {depth} map(m, n) w4 s4 persistent(off)"
+        if k > 64:
+            yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w4 s4 persistent(turns)"
     else:
         for tile in ("m:64/0 n:64/0", "m:64/0 n:32/0", "m:32/0 n:64/0"):
             yield f"{name} = {tile} k:/0 map(m, n) w4 roles(off)"

@@ -25,6 +25,10 @@ from tileir.frontends.decoupled.tensors import Tensor
 _WIDTHS = (512, 1024, 2048, 4096)
 _PROCESSORS, _WARPS = 132, 64
 """Of an H200, and the warps that one of them runs at once."""
+_STEPS = 4
+"""Of a product whose result takes as long to write."""
+_SIDE_BY_SIDE = 4
+"""Blocks of a shallow product that a processor runs at once."""
 _ROWS = 8192
 """Elements of several rows that are reduced at once."""
 _FEW = 128 << 20
@@ -120,11 +124,15 @@ def _products(
             blocks[columns] = bn
             schedule = Schedule(blocks, tensors, num_warps=warps, num_stages=stages)
             for order in _orders(schedule, root.labels, sizes, single):
-                yield _once(records.evolve(schedule, order=order), sizes)
+                ordered = records.evolve(schedule, order=order)
+                yield from _once(ordered, sizes)
+                turns = single and (bm, bn, warps) == (128, 128, 4)
+                if turns and _few_steps(ordered, inner, sizes):
+                    yield records.evolve(ordered, persistent="turns")
             if nested and sizes[columns] > bn:
                 whole = {**tensors, columns: bn}
                 kept = {k: v for k, v in blocks.items() if k != columns}
-                yield _once(Schedule(kept, whole, num_warps=warps, num_stages=stages), sizes)
+                yield from _once(Schedule(kept, whole, num_warps=warps, num_stages=stages), sizes)
             if single and inner[0] not in root.labels:
                 yield from _split(schedule, inner[0], sizes)
 
@@ -135,10 +143,28 @@ def _depths(size: int, single: bool) -> list[int]:
     return [*found[-3:], *whole]
 
 
-def _once(schedule: Schedule, sizes: Mapping[str, int]) -> Schedule:
-    """Where every processor has one program instance at most, blocks need no loop over them."""
-    few = instances(levels(schedule, sizes)) <= _PROCESSORS
-    return records.evolve(schedule, persistent="off") if few else schedule
+def _once(schedule: Schedule, sizes: Mapping[str, int]) -> Iterator[Schedule]:
+    """Blocks need no loop over program instances where every processor has one at most; where it
+    has few, whose products have one step, several blocks side by side may hide what each waits
+    for."""
+    count = instances(levels(schedule, sizes))
+    if count > _PROCESSORS:
+        yield schedule
+    if count <= _PROCESSORS or (count <= _SIDE_BY_SIDE * _PROCESSORS and _shallow(schedule, sizes)):
+        yield records.evolve(schedule, persistent="off")
+
+
+def _few_steps(schedule: Schedule, inner: Sequence[str], sizes: Mapping[str, int]) -> bool:
+    """Whether a product takes so few steps that one warpgroup writes for about as long as another
+    multiplies, but more than one."""
+    steps = [sizes[n] / (schedule.tensor(n) or sizes[n]) for n in inner]
+    return all(1 < n <= _STEPS for n in steps)
+
+
+def _shallow(schedule: Schedule, sizes: Mapping[str, int]) -> bool:
+    """Whether all that is reduced is at once in a tensor."""
+    inner = (n for n in schedule.tensors if n not in schedule.blocks)
+    return all(schedule.tensor(n) in (0, sizes[n]) for n in inner)
 
 
 def _orders(

@@ -239,7 +239,7 @@ class _Model:
         """The part of the rate of elementwise work that the warps of a kernel with products reach:
         each hides the latencies of others."""
         groups = 2 if self.work.schedule.persistent == "turns" else self.at_once
-        warps = min(8.0, self.work.warps * groups)
+        warps = min(16.0, self.work.warps * groups)
         return warps / (warps + 5.3) / 0.6 if self.work.products else 1.0
 
     def _drift(self) -> float:
