@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tileir.builder import (
     Expr,
     pointer,
     source_name,
+    stubs,
     tile,
 )
 from tileir.builder.ops import method_name
@@ -222,3 +224,10 @@ def test_an_op_made_elsewhere_is_emitted() -> None:
 def test_the_stubs_are_up_to_date() -> None:
     file = Path(tileir.builder.__file__).with_name("ops.pyi")
     assert file.read_text() == stub(), "run: python -m tileir.builder.stubs"
+
+
+def test_the_command_writes_the_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[str, str]] = []
+    monkeypatch.setattr(Path, "write_text", lambda self, text: written.append((self.name, text)))
+    runpy.run_path(stubs.__file__, run_name="__main__")
+    assert written == [("ops.pyi", stub())]
