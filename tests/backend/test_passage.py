@@ -69,14 +69,8 @@ def drawn(seed: int) -> tuple[tuple[int, int], Layout, Layout]:
     for _ in range(2):
         order = r.sample(units, len(units))
         split = len(order) - 7
-        found.append(
-            layout(
-                2,
-                register=tuple(order[:split]),
-                lane=tuple(order[split:-2]),
-                warp=tuple(order[-2:]),
-            )  # fmt: skip
-        )
+        own, lanes, warps = order[:split], order[split:-2], order[-2:]
+        found.append(layout(2, register=tuple(own), lane=tuple(lanes), warp=tuple(warps)))
     less = r.randrange(3)
     return ((1 << rows) - (less == 1), (1 << bits - rows) - (less == 2)), *found
 
