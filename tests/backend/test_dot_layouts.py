@@ -26,7 +26,8 @@ def product(kind: Element, m: int, n: int, k: int, batch: tuple[int, ...] = ()) 
 
 
 def of_warps(it: Layout, shape: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
-    """The elements that each warp holds, as a mask."""
+    """The elements that each warp holds, as a mask; the layout is as large as the tile."""
+    assert all(e >= n for e, n in zip(it.extents, shape, strict=True))
     found: list[np.ndarray[Any, Any]] = []
     for warp in range(it.size("warp")):
         mask = np.zeros(it.extents, bool)
@@ -82,6 +83,7 @@ def test_lanes_that_multiply_and_add() -> None:
     """8 rows of 4 lanes, each of which holds 16 bytes of a row; factors have all of K."""
     found, width = layouts_of(product(F32, 32, 64, 8), 1), 4
     assert found.mma is None
+    assert ways(layouts_of(product(F32, 32, 80, 8), 1).c, (32, 80)) == (1, 1)
     places = {found.c.coordinate(0, lane) for lane in range(32)}
     assert places == {(r, width * c) for r in range(8) for c in range(4)}
     first = [found.c.coordinate(r, 0) for r in range(width)]
