@@ -12,6 +12,7 @@ import pytest
 from tests.backend.roles.test_unmapped import check, problem
 from tileir import records
 from tileir.analysis.clusters import ATTRIBUTE
+from tileir.backend.compile import Options, _started
 from tileir.backend.lower.roles import by_one, role_functions
 from tileir.backend.roles.front import with_roles
 from tileir.backend.roles.prologues import is_row
@@ -19,6 +20,7 @@ from tileir.backend.roles.storing import _rounds, fits, outlet_bytes
 from tileir.backend.roles.turns import in_turns
 from tileir.backend.roles.unsigned import unsigned
 from tileir.backend.roles.wanted import Wanted
+from tileir.backend.target import target
 from tileir.builder import F16, F32
 from tileir.interp import interpret
 from tileir.ir import Module
@@ -89,11 +91,11 @@ def test_copies_are_what_one_thread_does() -> None:
     [
         ("%v = add i32 %n, 1", True), ("%v = load i32 %x", True), ("%v = sdiv i32 4, %n", True),
         ("store %x, 1", False), ("%v = make_range i32<16>", False), ("gpu.barrier", False),
-        ("%v = atomic_rmw i32 %x, 1 {op = add}", False), ("%c, _ = icmp (i1, i1) %n, 1 {predicate = sgt}\n  assume %c", True),
+        ("%v = atomic_rmw i32 %x, 1 {op = add}", False), ("assume %c", True),
     ],
 )  # fmt: skip
 def test_what_one_thread_may_do_for_all(line: str, alone: bool) -> None:
-    text = f"tir 1.0\n\ndefine void @f(i32* %x, i32 %n) {{\nentry:\n  {line}\n  ret\n}}\n"
+    text = f"tir 1.0\n\ndefine void @f(i32* %x, i32 %n, i1 %c) {{\nentry:\n  {line}\n  ret\n}}\n"
     if line.startswith("gpu."):
         text = text.replace("tir 1.0\n", 'tir 1.0\nstage "roles"\n')
     assert by_one(parse(text).functions["f"]) == alone
@@ -282,7 +284,8 @@ def test_turns_are_of_instances_that_hand_nothing_on() -> None:
     assert not isinstance(member, str) and member is not None
     single = run(matmul(64, 64, 32), f"{FRONT},roles{{warps=4}},overlap").module.functions
     assert in_turns(single["matmul.math"], 0) in (
-        "there is no loop over instances around its products", "an instance hands on what it computes",
+        "there is no loop over instances around its products",
+        "an instance hands on what it computes",
     )  # fmt: skip
 
 
@@ -297,3 +300,17 @@ def test_whether_a_block_works_for_many_instances(persistent: bool | None) -> No
         interpret(found, "matmul", grid, given)
         check(given, False)
         assert np.isfinite(given[2]).all()
+
+
+@pytest.mark.parametrize("persistent", [None, True, False])
+def test_what_is_asked_of_the_compiler_reaches_the_roles(persistent: bool | None) -> None:
+    machine = target("sm_90a")
+    found = _started(
+        matmul(64, 64, 32), "matmul", machine, Options(persistent=persistent), machine.shared_bytes
+    )
+    assert found.made and ("persistent" in attributes(found.module)) == (persistent is not False)
+    for options in (Options(roles=False), Options(num_warps=4)):
+        front = _started(matmul(64, 64, 32), "matmul", machine, options, machine.shared_bytes)
+        assert front.made == (options.roles is not False)
+    old = target("sm_90")
+    assert not _started(matmul(64, 64, 32), "matmul", old, Options(), old.shared_bytes).made
