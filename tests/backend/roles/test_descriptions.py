@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tileir.backend.tma.description import _merged
-from tileir.backend.tma.host import FORMULAS, Step
+from tileir.backend.tma.host import FORMULAS, Step, host_values
 from tileir.backend.tma.plan import MapRecipe, _unit, _values
 from tileir.interp import interpret
 from tileir.machine import Machine, Tensor
@@ -84,6 +84,52 @@ def test_pointers_move_by_elements(pointee: Scalar) -> None:
     op = cls(Value(Pointer(pointee)), Value(I32))
     text = Step.of(op, ("a0", "a1"), 0).text
     assert eval(text, {"a0": 4096, "a1": -3}) == 4096 - 3 * pointee.bytes
+
+
+HOST = """tir 1.0
+
+define kernel void @k(f32* %x, i32 %n, i1 %c, f32 %f, i64 %l) {
+entry:
+  %a = add i32 %n, 1
+  %b = sext i64 %a
+  %d = select i64 %c, %b, %l
+  %p = getelementptr f32* %x, %d
+  %lt, %ge = icmp (i1, i1) %a, %n {predicate = slt}
+  %g = fadd f32 %f, 1.0
+  %pid = program_id i32
+  %h = add i32 %pid, %n
+  @%c %u = add i32 %n, 2
+  %o = srem i32 %n, 7
+  %v = load i32 %q
+  %s = splat i32<8> %n
+  %t = add i32 %v, %a
+  br next
+next:
+  %w = add i32 %n, 3
+  ret
+}
+""".replace("  %v =", "  %q = bitcast i32* %x\n  %v =")
+
+
+def test_what_follows_from_parameters_alone() -> None:
+    """Integers and pointers by formulas, in the entry; no floats, nothing of an instance, of memory
+    or under a predicate."""
+    function = parse(HOST).kernel()
+    names = {str(v.name) for v in host_values(function)}
+    assert names == {"x", "n", "c", "l", "a", "b", "d", "p", "lt", "ge"}
+
+
+def test_steps_know_the_bits_they_come_from() -> None:
+    function = parse(HOST).kernel()
+    steps = {str(v.name): Step.of(op, (), i) for op in function.entry.ops
+             for i, v in enumerate(op.results) if v in host_values(function)}  # fmt: skip
+    found = {
+        n: (steps[n].bits, steps[n].source, steps[n].word) for n in ("b", "p", "lt", "ge", "d")
+    }
+    assert found == {
+        "b": (64, 32, ""), "p": (64, 64, ""), "lt": (1, 32, "slt"), "ge": (1, 32, "not slt"),
+        "d": (64, 1, ""),
+    }  # fmt: skip
 
 
 # Maps ---------------------------------------------------------------------------------------------

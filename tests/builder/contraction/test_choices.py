@@ -19,7 +19,7 @@ from tileir.builder.contraction import (
     elementwise,
 )
 from tileir.builder.contraction.axes import Axis
-from tileir.builder.contraction.choices import tiling
+from tileir.builder.contraction.choices import tiling, walk_of
 from tileir.builder.contraction.division import divided
 from tileir.builder.contraction.fusion import as_read, fused
 from tileir.builder.contraction.kernel import _grouped
@@ -185,6 +185,33 @@ def test_tiles_of_elements():
     other = Apply("add", (at(a, i, j), at(b, i, j)))
     wide = Tensor("wide", F32, (300, 300))
     assert shown(elementwise(wide, (i, j), other))[0] == [("i", 2, False), ("j", 512, False)]
+
+
+def rows(m, n, columns=False):
+    """Sums of rows, or columns, of a matrix."""
+    i, j = indices("ij")
+    a, out = Tensor("a", F32, (m, n)), Tensor("out", F32, (n if columns else m,))
+    return contraction(out, (j if columns else i,), "sum", at(a, i, j), {i: range(m), j: range(n)})
+
+
+@pytest.mark.parametrize(
+    ("stage", "axes", "walk"),
+    [
+        # Lanes go along rows: of few instances each has few of them.
+        (rows(64, 4096), [("i", 1, True)], ("j", 4096, False)),
+        (rows(1024, 4096), [("i", 4, True)], ("j", 1024, False)),
+        (rows(1 << 14, 100), [("i", 8, True)], ("j", 128, False)),
+        # Along columns they go beside each other, fewer where there is much to join.
+        (rows(100, 5000, columns=True), [("j", 256, True)], ("i", 16, False)),
+        (rows(16, 5000, columns=True), [("j", 1024, True)], ("i", 1, False)),
+        (rows(17, 5000, columns=True), [("j", 256, True)], ("i", 16, False)),
+    ],
+)  # fmt: skip
+def test_tiles_of_reductions(stage, axes, walk):
+    found = tiling(stage)
+    assert shown(stage) == (axes, [])
+    made = walk_of(stage.term, tuple(axis.tile for axis in found.axes))
+    assert ("".join(map(repr, made.indices)), made.tile, made.flat) == walk
 
 
 # Kernels that go into others ----------------------------------------------------------------------

@@ -144,12 +144,16 @@ def test_what_is_defined_elsewhere():
         "bit_not": lambda r: Apply("bit_not", (Cast(I32, r["x"]),)),
         "select": lambda r: Apply("select", (r["x"], r["x"], Number(7))),
         "three": lambda r: Apply("add", (Number(1), Number(2))),
+        "whole": lambda r: Apply("quotient", (Number(7), Number(2))),
+        "real": lambda r: Apply("quotient", (Number(7.0), Number(2.0))),
+        "said": lambda r: Apply("not", (Number(False),)),
         "place": lambda r: Position(affine(Index("i")) * 0 + 4),
     }
     x = np.array([0, 0.25, 0.5], np.float32)
     expected = {
         "acosh": np.arccosh(x + 1), "atanh": np.arctanh(x - 0.5), "bit_not": [-1] * 3,
-        "select": [7, 0.25, 0.5], "three": [3] * 3, "place": [4] * 3,
+        "select": [7, 0.25, 0.5], "three": [3] * 3, "whole": [3] * 3, "real": [3.5] * 3,
+        "said": [True] * 3, "place": [4] * 3,
     }  # fmt: skip
     same(computed(terms, {"x": x}), expected)
 
