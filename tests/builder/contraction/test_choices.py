@@ -1,5 +1,5 @@
-"""How contractions are computed: tiles, reductions in two steps, loops, and what elements of outputs
-there are."""
+"""How contractions are computed: tiles, reductions in two steps, loops, and what elements there
+are of outputs."""
 
 import numpy as np
 import pytest
