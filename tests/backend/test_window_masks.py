@@ -15,9 +15,9 @@ from tileir.backend.windows.stage_windows import stage_windows
 from tileir.textual import parse
 
 
-def taps(mask: str) -> str:
-    """`y[i, j] = sum of x[i + r, j + s]` over 3 x 3 taps of an image whose rows are 32 elements
-    apart, where `mask`, lines that make `%in` of row `%r` and column `%c`, holds."""
+def taps(mask: str, stride: int = 1) -> str:
+    """`y[i, j] = sum of x[stride i + r, stride j + s]` over 3 x 3 taps of an image, rows 32
+    elements apart, where `mask` holds: lines that make `%in` of row `%r` and column `%c`."""
     lines = [
         "define kernel void @k(f32* noalias %x, f32* noalias %y, i32 %n, i32 %m) {", "entry:",
         "  %pi = program_id i32", "  %bi = mul i32 %pi, 4 {overflow = nsw}",
@@ -31,8 +31,10 @@ def taps(mask: str) -> str:
     total = "%none"
     for t in range(9):
         lines += [
-            f"  %r{t} = add i32<4, 1> %i, {t // 3} {{overflow = nsw}}",
-            f"  %c{t} = add i32<1, 8> %lj, {t % 3} {{overflow = nsw}}",
+            f"  %ri{t} = mul i32<4, 1> %i, {stride} {{overflow = nsw}}",
+            f"  %cj{t} = mul i32<1, 8> %lj, {stride} {{overflow = nsw}}",
+            f"  %r{t} = add i32<4, 1> %ri{t}, {t // 3} {{overflow = nsw}}",
+            f"  %c{t} = add i32<1, 8> %cj{t}, {t % 3} {{overflow = nsw}}",
             f"  %row{t} = broadcast i32<4, 8> %r{t}", f"  %col{t} = broadcast i32<4, 8> %c{t}",
             f"  %out{t} = broadcast i32<4, 8> %i", f"  %oc{t} = broadcast i32<4, 8> %lj",
             f"  %far{t} = mul i32<4, 8> %row{t}, 32 {{overflow = nsw}}",
@@ -115,19 +117,22 @@ OUTPUTS: dict[str, tuple[str, Callable[[Any, Any, int, int], Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_what_masks_ask_of_outputs(name: str) -> None:
+def test_what_masks_ask_of_outputs(name: str, stride: int) -> None:
     """An element is read where any output that reaches it is asked for, and none else."""
     mask, holds = OUTPUTS[name]
-    module = parse(taps(mask))
-    outcome = stage_windows(module)
+    module = parse(taps(mask, stride))
+    outcome = stage_windows(module, gain=0)
     assert outcome.statistics["unions staged"] == 1
     i, j = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
     for n, m in ((4, 3), (7, 7), (3, 5), (0, -1), (8, 0), (-3, 20), (1, 6)):
         asked = np.broadcast_to(holds(i, j, n, m), (8, 8))
-        x = np.random.default_rng(n + 9).integers(-8, 9, (10, 32)).astype(np.float32)
-        whole = sum(x[a : a + 8, b : b + 8] for a in range(3) for b in range(3))
-        last = int((32 * (i + 2) + j + 2)[asked].max(initial=0)) + 1
+        x = np.random.default_rng(n + 9).integers(-8, 9, (24, 32)).astype(np.float32)
+        end = 7 * stride + 1
+        parts = (x[a : a + end : stride, b : b + end : stride] for a in range(3) for b in range(3))
+        whole = sum(parts)
+        last = int((32 * (stride * i + 2) + stride * j + 2)[asked].max(initial=0)) + 1
         y = np.full((8, 8), np.nan, np.float32)
         tileir.interpret(outcome.ir, "k", (2,), [x.ravel()[:last].copy(), y, n, m])  # type: ignore[arg-type]
         assert (y == np.where(asked, whole, 0)).all(), (n, m)
