@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from tileir.builder import (
     Expr,
     pointer,
     source_name,
-    stubs,
     tile,
 )
 from tileir.builder.ops import method_name
@@ -229,5 +229,6 @@ def test_the_stubs_are_up_to_date() -> None:
 def test_the_command_writes_the_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[tuple[str, str]] = []
     monkeypatch.setattr(Path, "write_text", lambda self, text: written.append((self.name, text)))
-    runpy.run_path(stubs.__file__, run_name="__main__")
+    monkeypatch.delitem(sys.modules, "tileir.builder.stubs")
+    runpy.run_module("tileir.builder.stubs", run_name="__main__")
     assert written == [("ops.pyi", stub())]
