@@ -1239,6 +1239,21 @@ class DerivedOps:
         The next `gpu.join` waits for all roles. Only a kernel starts roles, and every warp of
         it is free then."""
 
+    def gpu_running_max(
+        self,
+        value: Item,
+        scale: Item,
+        bound: Item,
+        most: Item,
+        *,
+        axis: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The largest of `value` along `axis` (`fmaxnum`) times `scale` where that is more than
+        `bound`, elsewhere `most`. A warp that holds nothing that is more looks no further."""
+
     def gpu_scale(
         self,
         value: Item,

@@ -93,7 +93,7 @@ class Op:
     shared: tuple[int, int] | None = records.field(default=None, kw_only=True)
 
     mnemonic: ClassVar[str] = ""
-    since: ClassVar[tuple[int, int]] = (1, 0)
+    since: ClassVar[tuple[int, int]]
     results_: ClassVar[tuple[Pattern, ...]] = ()
     effects_: ClassVar[Effects] = Effects.PURE
     numerics: ClassVar[Numerics] = EXACT

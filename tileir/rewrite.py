@@ -50,7 +50,7 @@ Rules: TypeAlias = "Rule | Mapping[str, Rule]"
 class Walk:
     """The state of one walk, as far as rules may ask: where it is and what defines a value."""
 
-    __slots__ = ("_find", "_kept", "definitions", "env", "label", "rewrites")
+    __slots__ = ("_find", "_kept", "definitions", "env", "label")
 
     def __init__(self, rules: Rules) -> None:
         self.label = ""
@@ -58,7 +58,6 @@ class Walk:
         """The op, as rewritten, that defines each value met so far; parameters have none."""
         self.env: dict[Value, Operand] = {}
         """What replaced values stand for."""
-        self.rewrites = 0
         self._kept: list[Op] = []
         self._find = rules.get if isinstance(rules, Mapping) else lambda _: rules
 
@@ -90,7 +89,6 @@ class Walk:
         if depth > MAX_CHAIN:
             message = f"{op.mnemonic}: rewriting does not end"
             raise PassError(Diagnostic("TIR0608", message, op.location))
-        self.rewrites += 1
         replacement = _normal(op, answer)
         for new in replacement.ops:
             self._emit(new, depth)

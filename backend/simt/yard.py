@@ -34,7 +34,6 @@ class WaitingError(Exception):
     """An op cannot go on until `ready`; `why` says what for. Nothing happened."""
 
     def __init__(self, ready: Callable[[], bool], why: Callable[[], str]) -> None:
-        super().__init__()
         self.ready, self.why = ready, why
 
 

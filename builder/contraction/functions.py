@@ -48,10 +48,17 @@ def _condition(b: Builder, x: Any) -> Any:
     return x.to(I1) if isinstance(x, Expr) else b.constant(I1, bool(x))
 
 
+def _divisor(b: Builder, y: Any) -> Any:
+    """An integer to divide by: 1 in place of 0, which lanes beyond the end of a tensor hold, and
+    which is no divisor there either."""
+    return b.where(y == 0, 1, y) if isinstance(y, Expr) else y
+
+
 def _quotient(b: Builder, x: Any, y: Any) -> Expr:
     """As in C: of integers, rounded to zero."""
     if is_float(x) or is_float(y):
         return x / y
+    y = _divisor(b, y)
     return x.sdiv(y) if isinstance(x, Expr) else y.builder.constant(y.type, x).sdiv(y)
 
 
@@ -62,13 +69,13 @@ def _remainder(b: Builder, x: Any, y: Any) -> Expr:
 def _modulo(b: Builder, x: Any, y: Any) -> Expr:
     if is_float(x) or is_float(y):
         return x - b.insert("floor", x / y) * y
-    return x % y
+    return x % _divisor(b, y)
 
 
 def _floor_quotient(b: Builder, x: Any, y: Any) -> Expr:
     if is_float(x) or is_float(y):
         return b.insert("floor", x / y)
-    return x // y
+    return x // _divisor(b, y)
 
 
 def _power(b: Builder, x: Any, y: Any) -> Expr:
@@ -124,7 +131,8 @@ FUNCTIONS: Mapping[str, Callable[..., Expr]] = {
 }  # fmt: skip
 """Name to emitter. Integers are signed; `max` and `min` give NaN where either is; functions that
 the reals have turn integers into f32; `quotient` and `remainder` are C's, `floordiv` and `mod`
-Python's; conditions are i1, and a number is one where it is not 0; `round` is to even."""
+Python's, and integers divided by 0 give no defined value; conditions are i1, and a number is one
+where it is not 0; `round` is to even."""
 
 
 @records.frozen

@@ -43,6 +43,17 @@ _LAWS = tuple(
                  "laws_exhaustive", "documentation", "promises")
 )  # fmt: skip
 
+_OF_BACKEND = (
+    "tests/backend",
+    "tests/corpus",
+    "tests/examples",
+    "tests/runtime",
+    "tests/tuning",
+    "tests/passes/test_files.py",
+    "tests/testing/test_protocols.py",
+    *_GENERATED,
+)
+
 TESTS: dict[str, tuple[str, ...]] = {
     "tileir": ("tests/core", "tests/ops", "tests/verify", "tests/interp"),
     "tileir/analysis": ("tests/analysis", "tests/passes", *_TESTING),
@@ -63,10 +74,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tileir/versions": ("tests/stability", "tests/verify"),
     "textual": ("tests/textual", "tests/corpus", *_TESTING),
     "builder": ("tests/builder",),
-    "backend": (
-        "tests/backend", "tests/corpus", "tests/examples", "tests/runtime", "tests/tuning",
-        "tests/passes/test_files.py", "tests/testing/test_protocols.py", *_GENERATED,
+    "builder/contraction": (
+        "tests/builder", "tests/frontends/te", "tests/frontends/tensor_comprehensions",
+        "tests/frontends/tile",
     ),
+    "backend": _OF_BACKEND,
+    "backend/simt": (*_OF_BACKEND, "tests/tools/test_barriers.py"),
+    "backend/tuning": (*_OF_BACKEND, "tests/tools/tune"),
 }  # fmt: skip
 """Tests, in files or folders, for files whose path begins so; the longest beginning counts."""
 

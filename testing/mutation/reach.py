@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -112,11 +113,13 @@ def _watched(root: Path, tests: str, out: Path) -> int:
         if event == "call" and id(frame.f_code) not in seen:
             seen[id(frame.f_code)] = frame.f_code, frame.f_globals.get("__name__", "")
 
+    threading.setprofile(note)
     sys.setprofile(note)
     try:
         status = silenced(None, root, [tests])
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
     calls = {
         (name, 0 if code.co_name == _WHOLE else code.co_firstlineno)
         for code, name in seen.values()

@@ -199,6 +199,12 @@ def test_alignment_of_rows(body: str, expected: tuple[int, int, int]) -> None:
         ("  %v = reshape i32<8, 8> %o\n", (1, 8), (1, 8), (1, 1)),
         ("  %v = reshape i32<4, 1, 16> %o\n", (1, 1, 32), (1, 1, 16), (1, 1, 1)),
         (
+            "  %q = reshape i32<2, 2, 16> %cb\n  %v = reshape i32<2, 1, 2, 16> %q\n",
+            (1, 1, 1, 1 << 63),
+            (1, 1, 1, 16),
+            (1, 1, 1, 1),
+        ),
+        (
             "  %q = reshape i32<4, 2, 8> %o\n  %v = reshape i32<4, 16> %q\n",
             (1, 8),
             (1, 8),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.analysis.kernels import kernel, named
 from tileir.analysis.predicates import predicates
 
@@ -83,3 +85,22 @@ def test_covers_and_long_chains() -> None:
     assert facts.covers((anb,), (a, named(function, "nb")))
     last = named(function, "x3000")
     assert facts.implies(last, last) and not facts.implies(last, a)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "%x{j} = and i1 %x{i}, %c",
+        "%x{j} = or i1 %x{i}, %c",
+        "%x{j} = select i1 %c, %x{i}, %b",
+        "%x{j} = select i1 %x{i}, %c, %b",
+        "%s{j} = splat i1<4> %x{i}\n  %x{j} = reduce i1 %s{j} {{axis = 0, combiner = or}}",
+    ],
+)
+def test_long_chains_of_any_op_are_cut(step: str) -> None:
+    """Python's stack is deeper than what is looked at, and chains are longer than that."""
+    chain = "".join(f"  {step.format(i=i, j=i + 1)}\n" for i in range(2000))
+    function = kernel(PREDICATES + "  %x0 = xor i1 %a, true\n" + chain)
+    facts = predicates(function)
+    last = named(function, "x2000")
+    assert facts.implies(last, last) and not facts.implies(last, named(function, "a"))

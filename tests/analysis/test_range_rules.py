@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tileir.analysis.range_rules import RULES, Range, full
+from tileir.analysis.range_rules import RULES, Range, full, width
 from tileir.errors import TileirError
 from tileir.machine import Machine, Tensor
 from tileir.op import Op, lookup
 from tileir.ops.arith import DivRounding, Overflow, RemRounding
-from tileir.types import I8, I16, Tile
+from tileir.types import F32, I1, I8, I16, VOID, Descriptor, Pointer, Tile
 from tileir.values import Value
 
 EXACT = "the least range there is"
@@ -149,3 +149,27 @@ def test_casts(mnemonic: str) -> None:
         assert full(new)[0] <= least <= found.min() and found.max() <= greatest <= full(new)[1]
         if mnemonic == "sext" or (low >= 0 and high <= 127):
             assert (least, greatest) == (low, high)
+
+
+@pytest.mark.parametrize("element", [I1, I8, I16])
+@pytest.mark.parametrize("shape", [None, (4, 4)])
+def test_everything_that_fits(element: Any, shape: Any) -> None:
+    kind = element if shape is None else Tile(element, shape)
+    half = 1 << element.bits - 1
+    assert (width(kind), full(kind)) == (element.bits, (-half, half - 1))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        F32,
+        Pointer(F32),
+        Tile(Pointer(I8), (4,)),
+        Tile(F32, (4,)),
+        VOID,
+        Descriptor(Tile(I8, (4, 16))),
+    ],
+)
+def test_what_is_no_integer_has_no_range(kind: Any) -> None:
+    with pytest.raises(TypeError, match="is no integer"):
+        width(kind)

@@ -1,11 +1,17 @@
 """LLVM IR as it is written: nothing twice, nothing that is known."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from tileir.backend.llvm.emit import _parameter
 from tileir.backend.llvm.folding import folded
 from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.llvm.workarounds import negations_kept
-from tileir.types import F16, F32, I1, I8, I32
+from tileir.errors import CompileError
+from tileir.ir import Parameter
+from tileir.types import F16, F32, I1, I8, I32, Descriptor, Tile
+from tileir.values import Value
 
 
 @pytest.mark.parametrize(
@@ -101,3 +107,17 @@ def test_negations_of_what_a_maximum_takes_are_spelled_out():
     assert "neg.s32" not in found and "neg.s64" in found
     others = NEGATED.replace("max", "add")
     assert negations_kept(others) == others
+
+
+@pytest.mark.parametrize("kind", [Tile(F32, (4,)), Descriptor(Tile(F16, (4, 16)))])
+@pytest.mark.parametrize("name", ["x", ""])
+def test_code_has_scalars_and_pointers_for_parameters(kind, name):
+    """What comes in tiles is inlined, and descriptors are taken apart."""
+    lowering = SimpleNamespace(
+        thread=LlvmThread(), values={}, function=SimpleNamespace(kernel=True)
+    )
+    with pytest.raises(CompileError, match=f"parameter {name or 3} has type") as error:
+        _parameter(lowering, 3, Parameter(Value(kind, name)))
+    assert error.value.code == "TIR0706" and not lowering.values
+    for plain, text in ((I32, "i32 %a3"), (I8, "i8 %a3"), (F32, "float %a3"), (I1, "i8 %a3")):
+        assert _parameter(lowering, 3, Parameter(Value(plain, name))) == text

@@ -92,6 +92,32 @@ def test_inline_assembly_needs_permission():
         lines(ASSEMBLY, [np.zeros(512, np.int8)], permit=("inline_asm",))
 
 
+@pytest.mark.parametrize(
+    ("element", "pack", "letter", "calls", "moves"),
+    [("f32", 1, "f", 16, 0), ("f32", 2, "f", 8, 0), ("f16", 1, "h", 16, 0), ("f16", 2, "r", 8, 1),
+     ("i8", 4, "r", 4, 1), ("i32", 4, "r", 4, 0), ("f64", 2, "d", 8, 0)],
+)  # fmt: skip
+def test_elements_of_inline_assembly(element, pack, letter, calls, moves):
+    """As many as asked for at once; those of fewer than 32 bits share a register, others have
+    one each, of their own kind."""
+    words = pack * {"i8": 1, "f16": 2}.get(element, 4) // 4 if moves else pack
+    kinds = ",".join([f"={letter}"] * words + [letter] * words)
+    module = textual.parse(f"""tir 1.0
+define kernel void @k({element}* aligned(16) %x) {{
+entry:
+  %r = make_range i32<512>
+  %xs = splat {element}*<512> %x
+  %p = getelementptr {element}*<512> %xs, %r
+  %v = load {element}<512> %p
+  %w = inline_asm {element}<512> %v {{text = "// here", constraints = "{kinds}", pack = {pack}}}
+  store %p, %w
+  ret
+}}
+""")
+    options = {"permit": ("inline_asm",), "num_warps": 1}
+    assert compile_kernel(module, "sm_90", options).ptx.count("// here") == calls
+
+
 EXTERN = """tir 1.0
 define kernel void @k(f32* %x) {{
 entry:

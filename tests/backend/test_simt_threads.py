@@ -9,7 +9,7 @@ from tileir.backend.simt.counts import Counts
 from tileir.backend.simt.machine import Lanes, SimtThread
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.shadow import RaceError
-from tileir.backend.simt.watch import _drawn, counting
+from tileir.backend.simt.watch import Barriers, _drawn, counting
 from tileir.types import F16, F32, F64, I1, I8, I16, I32, I64
 
 THREADS = 64
@@ -141,3 +141,30 @@ def test_numbers_are_drawn_from_all_that_an_op_may_have(number):
         for handles in _drawn(op, thread, chance).values():
             found += [int(x) for handle in handles for x in handle.array]
     assert (min(found), max(found)) == (0, BOUNDS[number] - 1)
+
+
+@pytest.mark.parametrize("kind", ["barrier", "warp_barrier", "group_barrier"])
+def test_barriers_are_watched_and_left_out(kind):
+    """Each by the op whose rule waits, and its number among the barriers of that rule."""
+    memory, op, other = Memory(256), Op(), Op()
+    found = Barriers()
+    thread = found.make(THREADS, (0, 0, 0), (1, 1, 1), memory)
+    epochs = []
+    for run, each in enumerate((op, other, op)):
+        thread.op, thread.runs = each, run + 1
+        for _ in range(2):
+            getattr(thread, kind)()
+            epochs.append(memory.touched.clock.epoch)
+    assert found.events == [None, *[(each, i) for each in (op, other, op) for i in (0, 1)]]
+    assert list(found.sites) == [(op, 0), (op, 1), (other, 0), (other, 1)]
+    less = Barriers(without=(op, 1))
+    thread = less.make(THREADS, (0, 0, 0), (1, 1, 1), Memory(256))
+    thread.op, thread.runs = op, 1
+    base = Lanes(EACH * 4)
+    thread.store_shared(I32, base, [Lanes(EACH)])
+    thread.barrier()
+    thread.load_shared(I32, 1, Lanes(252 - EACH * 4))
+    thread.barrier()
+    with pytest.raises(RaceError):
+        thread.store_shared(I32, base, [Lanes(EACH)])
+    assert less.events[-1] == (op, 1)

@@ -67,3 +67,24 @@ def test_limits_are_consistent(name):
     assert found.max_warps == 32 and found.max_registers == 255
     assert {"f16", "bf16", "tf32", "f64", "i8"} <= found.mma
     assert ("f8" in found.mma) == found.f8_conversion
+
+
+PTX = {
+    "sm_80": 80, "sm_86": 80, "sm_89": 81, "sm_90": 81, "sm_90a": 84, "sm_100": 86, "sm_120": 87,
+}  # fmt: skip
+
+
+def test_versions_of_ptx_are_the_first_with_what_is_used():
+    """A driver takes what is no newer than it is. PTX ISA, "Release Notes": sm_100 came with 8.6,
+    sm_120 with 8.7; conversions of f8 on sm_89 with 8.1."""
+    assert {name: found.ptx for name, found in TARGETS.items()} == PTX
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100"])
+def test_code_says_its_version_of_ptx(target):
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        x.store(1.0)
+    version = PTX[target]
+    text = compile_kernel(b.module(), target).ptx
+    assert f".version {version // 10}.{version % 10}" in text and f".target {target}" in text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -222,3 +224,11 @@ def test_an_op_made_elsewhere_is_emitted() -> None:
 def test_the_stubs_are_up_to_date() -> None:
     file = Path(tileir.builder.__file__).with_name("ops.pyi")
     assert file.read_text() == stub(), "run: python -m tileir.builder.stubs"
+
+
+def test_the_command_writes_the_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[str, str]] = []
+    monkeypatch.setattr(Path, "write_text", lambda self, text: written.append((self.name, text)))
+    monkeypatch.delitem(sys.modules, "tileir.builder.stubs")
+    runpy.run_module("tileir.builder.stubs", run_name="__main__")
+    assert written == [("ops.pyi", stub())]

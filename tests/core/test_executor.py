@@ -9,8 +9,9 @@ import pytest
 
 import tileir.executor
 from tileir import LaunchError
-from tileir.executor import Executor, executor, executors
+from tileir.executor import Executor, executor, executors, on_host
 from tileir.interp import Interpreter
+from tileir.ir import Module
 
 
 class Entry:
@@ -34,6 +35,35 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
 
 
 MADE = Interpreter()
+
+
+class Native:
+    """Stands for the executor `cpu`, which takes what has a name it likes."""
+
+    name = "cpu"
+
+    def takes(self, module: Any, kernel: str | None) -> bool:
+        return kernel != "large"
+
+    def launch(self, *given: Any, **options: Any) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("installed", "kernel", "name"),
+    [("cpu", None, "cpu"), ("cpu", "large", "interpreter"), ("own", None, "interpreter")],
+)
+def test_arrays_of_the_host_are_left_to_native_code_where_it_takes_a_kernel(
+    installed: str, kernel: str | None, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = Entry(Native)
+    entry.name = installed
+
+    def found(group: str, name: str | None = None) -> list[Entry]:
+        return [entry] if name in (None, installed) else []
+
+    monkeypatch.setattr(tileir.executor, "entry_points", found)
+    assert on_host(Module(), kernel) == name
 
 
 @pytest.mark.parametrize("named", [MADE, Interpreter, lambda: MADE], ids=["one", "class", "call"])

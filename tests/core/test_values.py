@@ -72,6 +72,23 @@ def test_special_values_are_what_the_format_has_for_them(type_: Scalar, number: 
     assert found == expected or (math.isnan(found) and math.isnan(expected))
 
 
+@pytest.mark.parametrize("power", [-127, -126, -1, 0, 1, 5, 126])
+def test_powers_of_two_alone_are_the_nearest_ones_ties_up(power: int) -> None:
+    """f8e8m0: up to half way to the next power down, from there on up."""
+    one = math.ldexp(1.0, power)
+    found = [encode(F8E8M0, one * x) - 127 - power for x in (1, 1.25, 1.4999, 1.5, 1.75, 1.9999, 2)]
+    assert found == [0, 0, 0, 1, 1, 1, 1]
+
+
+def test_powers_of_two_end() -> None:
+    """Zero, negative numbers and what is too large are NaN; what is too small is the smallest."""
+    least, most = math.ldexp(1.0, -127), math.ldexp(1.0, 127)
+    nan = (0.0, -1.0, math.inf, math.nan, most * 1.5, most * 2)
+    assert [encode(F8E8M0, x) for x in nan] == [255] * 6
+    assert [encode(F8E8M0, x) for x in (most, most * 1.25, most / 2)] == [254, 254, 253]
+    assert [encode(F8E8M0, x) for x in (least, least / 2, least / 64)] == [0, 0, 0]
+
+
 @given(st.floats())
 def test_f64_keeps_every_bit(number: float) -> None:
     bits = encode(F64, number)

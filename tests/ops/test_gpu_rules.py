@@ -8,7 +8,7 @@ import pytest
 
 from tileir.errors import VerifyError
 from tileir.op import lookup
-from tileir.types import F16, F32, I32, AddressSpace, Pointer, Tile, Type
+from tileir.types import F16, F32, I32, I64, AddressSpace, Descriptor, Pointer, Tile, Type
 from tileir.values import Value, constant
 
 SHARED = Pointer(F16, AddressSpace.SHARED)
@@ -112,3 +112,36 @@ def test_room_in_shared_memory_has_slots_rows_and_columns(
     for more in ({}, {"panel": 8}, {"panel": 8, "fast": 0}, {"swizzle": 3}):
         build("gpu.shared_alloc", (), {**right, **more})
     broken(code, operand, "gpu.shared_alloc", (), {**right, **changes})
+
+
+BLOCK, BUFFER = Descriptor(Tile(F16, (64, 32))), v(SHARED)
+BARRIERS = v(Pointer(I64, AddressSpace.SHARED))
+
+
+def copied(name: str, descriptor: Type = BLOCK, buffer: Value = BUFFER, count: int = 2) -> Any:
+    """Operands and attributes of a copy of blocks by tensor maps, with so many indices."""
+    places = (BARRIERS, ZERO) if name == "gpu.tma_load" else ()
+    return (v(descriptor), buffer, ZERO, *places, (ZERO,) * count), {}
+
+
+@pytest.mark.parametrize("name", ["gpu.tma_load", "gpu.tma_store"])
+def test_blocks_that_are_copied_have_an_index_per_dimension_and_fit_the_buffer(name: str) -> None:
+    build(name, *copied(name))
+    build(name, *copied(name, Descriptor(Tile(F16, (1, 64, 32))), count=3))
+    for count in (0, 1, 3):
+        broken("TIR0117", "indices", name, *copied(name, count=count))
+    broken("TIR0101", "buffer", name, *copied(name, Descriptor(Tile(F32, (64, 32)))))
+    broken("TIR0101", "buffer", name, *copied(name, buffer=v(Pointer(F16))))
+    operands, _ = copied(name, Descriptor(Tile(F16, (1, 64, 32))), count=3)
+    for axis in (0, 1):
+        build(name, operands, {"axis": axis})
+    for axis in (-1, 2, 3):
+        broken("TIR0106", "axis", name, operands, {"axis": axis})
+
+
+def test_blocks_that_are_multicast_are_one_or_more() -> None:
+    operands, _ = copied("gpu.tma_load")
+    for multicast in (1, 2, 8):
+        build("gpu.tma_load", operands, {"multicast": multicast})
+    for multicast in (0, -1):
+        broken("TIR0106", "multicast", "gpu.tma_load", operands, {"multicast": multicast})

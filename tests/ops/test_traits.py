@@ -63,6 +63,11 @@ def test_elements_of_elementwise_ops_do_not_see_each_other(name: str) -> None:
             assert bits(permuted(one, order)) == bits(other)
 
 
+def test_what_is_elementwise_on_a_gpu() -> None:
+    mine = {o.mnemonic for o in all_ops() if o.mnemonic.startswith("gpu.") and o.elementwise}
+    assert mine == {"gpu.scale"}
+
+
 def binary(op: Op) -> bool:
     fields = op.fields(FieldKind.OPERAND)
     return [f.name for f in fields] == ["lhs", "rhs"]

@@ -151,6 +151,16 @@ def test_one_at_a_time_holds_a_key(tmp_path):
     assert not list(tmp_path.rglob("*.lock"))
 
 
+def test_folders_are_made_where_they_are_needed(tmp_path):
+    with Store(tmp_path / "locks" / "below").locked("00ff"):
+        assert len(list(tmp_path.rglob("*.lock"))) == 1
+    store = Store(tmp_path / "entries" / "below")
+    assert store.get("00ff") is None and not list(store.keys())
+    store.put("00ff", b"data")
+    store.put("00ff", b"other")
+    assert store.get("00ff") == b"other" and list(store.keys()) == ["00ff"]
+
+
 def test_trimming_removes_what_was_not_used_for_longest(tmp_path):
     store = Store(tmp_path)
     for index, key in enumerate(("00aa", "00bb", "00cc")):

@@ -6,7 +6,9 @@ from tileir.backend import executor as gpu_executor
 from tileir.backend.runtime import native
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.calls import Calls
+from tileir.builder import F32, I32, Builder, pointer
 from tileir.errors import LaunchError
+from tileir.executor import Call
 from tileir.frontends import triton
 from tileir.frontends.triton import language as tl
 
@@ -81,6 +83,32 @@ def test_the_stream_of_a_call_is_kept(machine):
     for _ in range(3):
         scale[1](TorchLike(), TorchLike(), 5, 2.0, 3, BLOCK=64, stream=9)
     assert [found.stream for found in machine.launches] == [9] * 3
+
+
+@pytest.mark.parametrize("elsewhere", ["array", "number"])
+def test_arrays_that_no_argument_is_are_looked_at_every_time(machine, elsewhere):
+    """What a call launches may be of other arrays than it is given, and of other numbers only
+    where arguments are: machine code sees arguments alone."""
+    b = Builder()
+    with b.kernel("fill", x=pointer(F32), n=I32) as (x, n):
+        (x + n).store(1.0)
+    module, given = b.module(), [TorchLike(8192), 5]
+
+    def resolve(grid, arguments, named):
+        values = {"x": given[0], "n": arguments[0]}
+        if elsewhere == "number":
+            values = {"x": arguments[0], "n": given[1]}
+        return Call(module, "fill", values, {}, {}, frozenset("xn"))
+
+    calls = Calls(machine, "sm_80", machine.load, Cache(None))
+    dispatch = calls.dispatch(resolve, ("n" if elsewhere == "array" else "x",))
+    for round_ in range(6):
+        given[0] = TorchLike(8192 + 256 * round_)
+        argument = 3 if elsewhere == "array" else given[0]
+        dispatch.call((1,), argument)
+    assert [found.words[0] for found in machine.launches] == [8192 + 256 * i for i in range(6)]
+    native_ones = sum(found.native for found in machine.launches)
+    assert (native_ones > 0) == (native.supported() and elsewhere == "number")
 
 
 def test_mistakes_are_named(machine):

@@ -6,6 +6,7 @@ import pytest
 
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.render import render, render_error
+from tileir.textual import parse
 
 
 def shown(line: str, column: int, length: int, *, before: int = 0) -> tuple[str, str]:
@@ -61,3 +62,21 @@ def test_several_errors_are_counted(count: int) -> None:
     assert (
         last == ("" if count == 1 else f"{count} errors; ") + "`tileir explain TIR0001` says more"
     )
+
+
+def test_what_follows_from_an_error_is_no_error() -> None:
+    """Results of a line that cannot be read have no value, and what uses them none either."""
+    wrong = {
+        "%x = ad i32 %n, 1": "TIR0003",
+        "%x, %k = icmp (i1, i1) %n, 1 {predicate = what}": "TIR0023",
+        "%x = add i32 %n, 1.5": "TIR0007",
+        "%x = add i32 %gone, 1": "TIR0005",
+    }
+    for line, code in wrong.items():
+        rest = "  %y = add i32 %x, 1\n  %z = mul i32 %y, %x\n  ret %z\n"
+        text = f"tir 1.0\n\ndefine i32 @f(i32 %n) {{\nentry:\n  {line}\n{rest}}}\n"
+        with pytest.raises(ParseError) as caught:
+            parse(text)
+        assert [(d.code, d.location and d.location.line) for d in caught.value.diagnostics] == [
+            (code, 5)
+        ]

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tileir.op import OPS, Op, op, operand, optional, variadic
+from tileir.field import FLOAT
+from tileir.op import OPS, Op, attribute, op, operand, optional, variadic
 from tileir.signature import FLOATS, Var
 from tileir.textual import parse, print_module
 from tileir.values import Operand
@@ -17,8 +18,9 @@ FLOAT_VALUE = Var("T", FLOATS)
 @pytest.fixture(scope="module")
 def own_ops() -> Iterator[None]:
     op("tests.between")(Between)
+    op("tests.scaled")(Scaled)
     yield
-    del OPS["tests.between"]
+    del OPS["tests.between"], OPS["tests.scaled"]
 
 
 class Between(Op):
@@ -31,6 +33,30 @@ class Between(Op):
     mask: Operand | None = optional(FLOAT_VALUE)
     rest: tuple[Operand, ...] = variadic(FLOAT_VALUE)
     results_ = (FLOAT_VALUE,)
+
+
+class Scaled(Op):
+    """A float as an attribute.
+
+    `%x = tests.scaled f32 %a {by = 2.0}`, given `f32 %a`
+    """
+
+    value: Operand = operand(FLOAT_VALUE)
+    by: float = attribute(FLOAT, default=1.0)
+    results_ = (FLOAT_VALUE,)
+
+
+def test_zeros_of_both_signs_are_attributes(own_ops: None) -> None:
+    """They are equal, and are written apart."""
+    made = ("0.0", "-0.0", "2.5", "0.0", "nan", "-0.0")
+    lines = "".join(f"  %x{i} = tests.scaled f32 %a {{by = {x}}}\n" for i, x in enumerate(made))
+    text = f"tir 1.0\n\ndefine void @f(f32 %a) {{\nentry:\n{lines}  ret\n}}\n"
+    assert print_module(parse(text, verify=False)) == text
+    plain = text.replace(" {by = 0.0}", "")
+    assert (
+        print_module(parse(plain.replace("{by = -0.0}", "{by = 1.0}"), verify=False)).count("{")
+        == plain.count("{") - 2
+    )
 
 
 @pytest.mark.parametrize(

@@ -85,3 +85,14 @@ def test_the_first_result_goes_to_other_processes_as_it_is(tmp_path):
     second.known().check(arrays)
     with pytest.raises(TuneError):
         second.known().check({**arrays, "b": np.arange(1, 4)})
+
+
+@pytest.mark.parametrize("size", [0.001, 1.0, 3.0, 1000.0])
+def test_differences_are_relative_to_the_largest_of_one_and_what_is_wanted(size):
+    wanted = np.array([size, -size, size, -size])
+    off = np.array([0.0, 0.001, 0.0, 0.0])
+    assert difference(wanted + off, wanted) == pytest.approx(0.001 / max(1.0, size))
+    assert difference(wanted - 2 * off, wanted) == pytest.approx(0.002 / max(1.0, size))
+    assert np.isnan(difference(wanted * [1, np.nan, 1, 1], wanted))
+    same = np.array([np.nan, np.inf, -np.inf, 1.0])
+    assert difference(same, same) == 0.0

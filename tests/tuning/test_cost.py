@@ -164,6 +164,17 @@ def test_needs_are_read_off_the_program():
     assert 16 < found.registers < 40
 
 
+@pytest.mark.parametrize("warps", [1, 4, 8, 16, 32])
+def test_a_block_shares_the_registers_of_a_processor(warps):
+    machine = target("sm_90")
+    done = staged(parse(LOOPS), machine, Options(num_warps=warps), None)
+    found = use_of(done, machine, WORK)
+    assert found.limit == min(255, 65536 // (32 * warps)) and found.warps == warps
+    assert use_of(records.evolve(done, registers=40), machine, WORK).limit == 40
+    odd = records.evolve(machine, registers_per_processor=65536 - 32 * warps)
+    assert use_of(done, odd, WORK).limit == min(255, (65536 // (32 * warps) - 1) // 8 * 8)
+
+
 def test_shapes_are_chosen_without_running_any():
     numbers = numbers_in(inputs(4096))
     points = [point(n) for n in MEASURED[4096]]

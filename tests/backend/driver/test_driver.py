@@ -8,8 +8,10 @@ import pytest
 from tileir.backend import compile as compile_kernel, executor as gpu_executor
 from tileir.backend.driver import device, launch
 from tileir.backend.driver.batch import Loaded, compile_batch
+from tileir.backend.runtime.reading import Tensor
 from tileir.builder import F32, Builder, pointer
 from tileir.errors import CompileError, Diagnostic, LaunchError
+from tileir.textual import parse
 
 from .made_up import Cuda, add_one
 
@@ -109,3 +111,32 @@ def test_the_executor_compiles_for_the_target_it_is_given(cuda, monkeypatch):
         run(adding(), "k", (1,), [np.zeros(8, np.float32)], **options)
     assert [name for name, _ in asked] == ["sm_90", "sm_80", "sm_90"]
     assert asked[2][1] == 2 and not cuda.held
+
+
+COPY = """tir 1.0
+
+define kernel void @copy(tensor_desc<f32<8, 16>> %from, f32* %to, i32 %n) {
+entry:
+  ret
+}
+"""
+
+
+def test_the_executor_passes_addresses_of_copies(cuda, monkeypatch):
+    """Of an array its address, with extents and strides where the parameter is a descriptor; one
+    array is copied once. What is no array stays."""
+    passed = []
+
+    def kernel(compiled):
+        return {(2,): lambda *held: passed.extend(held)}
+
+    monkeypatch.setattr(gpu_executor, "driver", cuda.driver)
+    monkeypatch.setattr(gpu_executor, "Kernel", kernel)
+    x, y = np.zeros((32, 24), np.float32)[::2, :16], np.zeros(4, np.float32)
+    run = gpu_executor.GpuExecutor().launch
+    run(parse(COPY), "copy", (2,), [x, y, 7], target="sm_80")
+    tensor, address, number = passed
+    assert isinstance(tensor, Tensor) and number == 7
+    assert (tensor.extents, tensor.strides) == ((16, 16), (48, 1))
+    assert isinstance(address, int) and tensor.address != address
+    assert not cuda.held

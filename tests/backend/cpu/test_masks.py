@@ -1,0 +1,80 @@
+"""Masks of all lanes, however they are held, both at once; and choices that need no instruction."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tileir.backend.cpu.lanes import Linear, Wide
+from tileir.backend.cpu.thread import CpuThread
+from tileir.backend.lower.thread import Access
+from tileir.types import F32, I1, I32
+
+from .native import address, native
+
+LANES = np.arange(32)
+
+
+def told(thread, base, at):
+    """A condition that all lanes share, and that only the code knows: whether a number is not 0."""
+    far = address(thread, I32, base, thread.integer(at))
+    (value,) = thread.load_global(I32, 1, far, None, None, Access())
+    return thread.compare("ne", I32, value, thread.integer(0))
+
+
+def odd(thread, base):
+    """A condition of each lane."""
+    (value,) = thread.load_global(
+        I32, 1, address(thread, I32, base, thread.lane()), None, None, Access()
+    )
+    return thread.compare("ne", I32, thread.binary("and", I32, value, thread.integer(1)),
+                          thread.integer(0))  # fmt: skip
+
+
+MASKS = {
+    "none": (lambda t, base: None, LANES >= 0),
+    "true": (lambda t, base: t.constant(I1, 1), LANES >= 0),
+    "holds": (lambda t, base: told(t, base, 40), LANES >= 0),
+    "fails": (lambda t, base: told(t, base, 41), LANES < 0),
+    "known": (lambda t, base: t.compare("slt", I32, t.lane(), t.integer(20)), LANES < 20),
+    "high": (lambda t, base: t.compare("sge", I32, t.lane(), t.integer(9)), LANES >= 9),
+    "odd": (odd, LANES % 2 == 1),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(MASKS, MASKS)))
+def test_lanes_in_both(first, second):
+    def body(thread, base):
+        both = thread.both(MASKS[first][0](thread, base), MASKS[second][0](thread, base))
+        to = address(thread, I32, base, thread.integer(64))
+        held = None if both == "true" else both
+        thread.store_global(I32, address(thread, I32, to, thread.lane()), [thread.integer(7)], held,
+                            Access())  # fmt: skip
+
+    room = np.zeros(128, np.int32)
+    room[:32], room[40] = LANES, 5
+    native(body, room)
+    assert ((room[64:96] == 7) == (MASKS[first][1] & MASKS[second][1])).all()
+
+
+@pytest.fixture
+def thread():
+    made = CpuThread()
+    made.sites = []
+    made.start("bb0")
+    return made
+
+
+@pytest.mark.parametrize("value", ["%x", Linear("%b", 2, "0"), Wide("%w")])
+def test_choices_that_need_no_instruction(thread, value):
+    other = "%y"
+    before = len(thread.lines)
+    for condition in ("%c", Wide("%k")):
+        assert thread.select(I32, condition, value, value) is value
+    assert thread.select(I32, "true", value, other) is value
+    assert thread.select(I32, "false", other, value) is value
+    assert thread.both(None, value) is value and thread.both("true", value) is value
+    assert thread.both(value, None) is value and thread.both(value, "true") is value
+    assert len(thread.lines) == before
+    assert thread.select(F32, "%c", "%x", "%y") not in ("%x", "%y")
+    assert len(thread.lines) == before + 1

@@ -1,0 +1,138 @@
+"""Who holds what of a product: warps over the batch, rows and columns, lanes within a warp; and
+which accesses a layout serves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.backend.layouts.anchors import Anchors
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.layouts.dots import layouts_of
+from tileir.layout import Layout
+from tileir.layout_tilings import blocked
+from tileir.ops.dot import Dot
+from tileir.textual import parse
+from tileir.types import F16, F32, Element, Tile
+from tileir.values import Value
+
+
+def product(kind: Element, m: int, n: int, k: int, batch: tuple[int, ...] = ()) -> Dot:
+    total = kind if kind.bits > 16 else F32
+    shapes = ((*batch, m, k), (*batch, k, n), (*batch, m, n))
+    return Dot(*[Value(Tile(e, s)) for e, s in zip((kind, kind, total), shapes, strict=True)])
+
+
+def of_warps(it: Layout, shape: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
+    """The elements that each warp holds, as a mask; the layout is as large as the tile."""
+    assert all(e >= n for e, n in zip(it.extents, shape, strict=True))
+    found: list[np.ndarray[Any, Any]] = []
+    for warp in range(it.size("warp")):
+        mask = np.zeros(it.extents, bool)
+        for register in range(it.size("register")):
+            for lane in range(32):
+                mask[it.coordinate(register, lane, warp)] = True
+        found.append(mask[tuple(slice(n) for n in shape)])
+    return found
+
+
+def ways(it: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Among how many warps each dimension of a tile is shared."""
+    masks = of_warps(it, shape)
+    assert sum(m.astype(int) for m in masks).min() >= 1  # type: ignore[union-attr]
+    return tuple(
+        len({tuple(np.flatnonzero(m.any(tuple(set(range(m.ndim)) - {d})))) for m in masks})
+        for d in range(len(shape))
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "batch", "warps", "wanted"),
+    [
+        (F16, (64, 64, 32), (), 4, (2, 2)), (F16, (128, 32, 32), (), 4, (4, 1)),
+        (F16, (16, 128, 32), (), 4, (1, 4)), (F16, (64, 128, 16), (), 8, (2, 4)),
+        (F32, (64, 64, 16), (), 4, (2, 2)), (F32, (128, 16, 16), (), 4, (4, 1)),
+        (F16, (32, 32, 16), (2,), 4, (2, 2, 1)), (F16, (32, 32, 16), (4,), 4, (2, 2, 1)),
+        (F16, (64, 64, 16), (8,), 16, (4, 2, 2)), (F16, (32, 32, 16), (3,), 4, (1, 2, 2)),
+        (F16, (64, 64, 16), (6,), 16, (2, 4, 2)), (F32, (32, 32, 16), (1,), 4, (1, 2, 2)),
+    ],
+)  # fmt: skip
+def test_warps_read_least(
+    kind: Element, sizes: Any, batch: Any, warps: int, wanted: tuple[int, ...]
+) -> None:
+    """As many along the batch as it divides by and no more than along the rest, which is shared so
+    that rows and columns are read least."""
+    m, n, _ = sizes
+    found = layouts_of(product(kind, *sizes, batch), warps)
+    shape = (*batch, m, n)
+    shared = ways(found.c, shape)
+    assert shared == wanted or (np.prod(shared) == np.prod(wanted) and shared[:-2] == wanted[:-2])
+
+
+@pytest.mark.parametrize(("rows", "wanted"), [(64, (4, 1)), (63, (4, 1)), (32, (2, 2))])
+def test_rows_first_where_another_product_takes_them(rows: int, wanted: tuple[int, int]) -> None:
+    found = layouts_of(product(F16, rows, 64, 16), 4, rows_first=True)
+    if rows == 64:
+        assert ways(found.c, (rows, 64)) == wanted
+    assert found.mma is not None
+
+
+def test_lanes_that_multiply_and_add() -> None:
+    """8 rows of 4 lanes, each of which holds 16 bytes of a row; factors have all of K."""
+    found, width = layouts_of(product(F32, 32, 64, 8), 1), 4
+    assert found.mma is None
+    assert ways(layouts_of(product(F32, 32, 80, 8), 1).c, (32, 80)) == (1, 1)
+    places = {found.c.coordinate(0, lane) for lane in range(32)}
+    assert places == {(r, width * c) for r in range(8) for c in range(4)}
+    first = [found.c.coordinate(r, 0) for r in range(width)]
+    assert first == [(0, i) for i in range(width)]
+    for it, dim in ((found.a, 0), (found.b, 1)):
+        for lane in range(32):
+            mine = {found.c.coordinate(r, lane)[dim] for r in range(found.c.size("register"))}
+            held = {it.coordinate(r, lane) for r in range(it.size("register"))}
+            assert {v[dim] for v in held} == mine
+            assert {v[1 - dim] for v in held} == set(range(8))
+
+
+ACCESSES = """tir 1.0
+
+define kernel void @k(f32* aligned(16) %x) {
+entry:
+  %i = make_range i32<64>
+  %j = make_range i32<32>
+  %r = expand_dims i32<64, 1> %i {axis = 1}
+  %c = expand_dims i32<1, 32> %j {axis = 0}
+  %r32 = mul i32<64, 1> %r, 32
+  %rows = broadcast i32<64, 32> %r32
+  %columns = broadcast i32<64, 32> %c
+  %at = add i32<64, 32> %rows, %columns
+  %xs = splat f32*<64, 32> %x
+  %p = getelementptr f32*<64, 32> %xs, %at
+  %v = load f32<64, 32> %p
+  %ls = splat f32*<64> %x
+  %q = getelementptr f32*<64> %ls, %i
+  %w = load f32<64> %q
+  store %q, %w
+  ret
+}
+"""
+
+
+def test_layouts_that_serve_an_access() -> None:
+    """As wide in the same direction; of tiles of an element a thread any."""
+    function = parse(ACCESSES).kernel()
+    anchors = Anchors(function, Contiguity.of(function), 4)
+    large, small = (op for op in function.ops if op.mnemonic == "load")
+    assert (anchors.width(large), anchors.width(small)) == (4, 4)
+    for layout, serves in (
+        (blocked((64, 32), (1, 0), 4, 4), True), (blocked((64, 32), (1, 0), 8, 4), True),
+        (blocked((64, 32), (1, 0), 2, 4), False), (blocked((64, 32), (0, 1), 4, 4), False),
+    ):  # fmt: skip
+        assert anchors.serves(large, layout) == serves
+    for width in (1, 2, 4):
+        assert anchors.serves(small, blocked((64,), (0,), width, 4))
+    wide = Anchors(function, Contiguity.of(function), 1)
+    assert not wide.serves(small, blocked((64,), (0,), 1, 1))
+    assert anchors.of(next(iter(function.ops))) is None

@@ -1,0 +1,188 @@
+"""The pass `async-pipeline` on small loops: how many slots it takes, what keeps a loop as it is,
+and what of a loop stays where it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend.pipeline.occupancy import register_limit
+from tileir.backend.target import target
+from tileir.passmanager import run
+from tileir.textual import parse, print_module
+
+KERNEL = """tir 1.0
+
+define kernel void @product(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {
+entry:
+  %i = make_range i32<16>
+  %r = expand_dims i32<16, 1> %i {axis = 1}
+  %r16 = mul i32<16, 1> %r, 16
+  %rows = broadcast i32<16, 16> %r16
+  %k = expand_dims i32<1, 16> %i {axis = 0}
+  %columns = broadcast i32<16, 16> %k
+  %offs = add i32<16, 16> %rows, %columns
+  %as = splat f16*<16, 16> %a
+  %pa = getelementptr f16*<16, 16> %as, %offs
+  %bs = splat f16*<16, 16> %b
+  %pb = getelementptr f16*<16, 16> %bs, %offs
+  %cs = splat f32*<16, 16> %c
+  %pc = getelementptr f32*<16, 16> %cs, %offs
+  br loop
+loop:
+  %step = phi i32 [0, entry], [%next, loop]
+  %qa = phi f16*<16, 16> [%pa, entry], [%qa.next, loop]
+  %sum = phi f32<16, 16> [0.0, entry], [%total, loop]
+  %x = load f16<16, 16> %qa
+  %y = load f16<16, 16> %pb
+  %dot = dot f32<16, 16> %x, %y, %sum
+  %total = fadd f32<16, 16> %dot, 0.0
+  %qa.next = getelementptr f16*<16, 16> %qa, i32<16, 16> 256
+  %next = add i32 %step, 1
+  %more, _ = icmp (i1, i1) %next, %n {predicate = slt}
+  cond_br %more, loop, done
+done:
+  store %pc, %total
+  ret
+}
+"""
+EACH = 2 * 16 * 16 * 2
+"""Bytes of a slot of both factors."""
+
+
+def pipelined(text: str, options: str = "") -> Any:
+    return run(parse(text), f"async-pipeline{{{options}}}" if options else "async-pipeline")
+
+
+def slots(module: Any) -> list[int]:
+    ops = (op for f in module.functions.values() for op in f.ops)
+    return [op.shape[0] for op in ops if op.mnemonic == "gpu.shared_alloc"]
+
+
+def launched(module: Any, rounds: int) -> Any:
+    given = np.random.default_rng(rounds)
+    a, b = (given.integers(-4, 5, n).astype(np.float16) for n in (256 * max(rounds, 1), 256))
+    c = np.full((16, 16), np.nan, np.float32)
+    tileir.interpret(module, "product", (1,), [a, b, c, rounds])
+    return c
+
+
+def keeps_its_meaning(text: str, options: str) -> str:
+    """What is printed after the pass; results are those before, for few and many rounds."""
+    module, found = parse(text), pipelined(text, options).module
+    for rounds in (1, 2, 3, 6):
+        assert (launched(found, rounds) == launched(module, rounds)).all()
+    return print_module(found)
+
+
+@pytest.mark.parametrize(
+    ("shared", "count"), [(0, 2), (EACH, 2), (3 * EACH - 1, 2), (3 * EACH, 3), (4 * EACH, 4),
+                          (9 * EACH, 4)],
+)  # fmt: skip
+def test_slots_are_as_many_as_fit_two_to_four(shared: int, count: int) -> None:
+    found = pipelined(KERNEL, f"shared = {shared}").module
+    assert slots(found) == [count, count]
+    keeps_its_meaning(KERNEL, f"shared = {shared}")
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_slots_are_as_many_as_asked_for(count: int) -> None:
+    assert slots(pipelined(KERNEL, f"stages = {count}").module) == [count, count]
+    asked = KERNEL.replace("loop, done\n", f"loop, done {{stages = {count}}}\n")
+    assert slots(pipelined(asked, "stages = 4").module) == [count, count]
+
+
+def test_one_slot_is_no_pipeline() -> None:
+    assert slots(pipelined(KERNEL, "stages = 1").module) == []
+    asked = KERNEL.replace("loop, done\n", "loop, done {stages = 1}\n")
+    assert slots(pipelined(asked).module) == []
+
+
+LOAD = "  %x = load f16<16, 16> %qa\n"
+OBSTACLES = {
+    "  store %pc, %total\n": "store in the loop may change what is read",
+    "  barrier\n": "barrier in the loop may change what is read",
+    "  %old = atomic_rmw i32 %table, 1 {op = add}\n": "atomic_rmw in the loop may change",
+}
+
+
+@pytest.mark.parametrize("line", OBSTACLES)
+def test_what_may_change_memory_keeps_a_loop_as_it_is(line: str) -> None:
+    text = KERNEL.replace("i32 %n)", "i32 %n, i32* %table)")
+    inside = text.replace("  %next = add", line + "  %next = add")
+    found = pipelined(inside)
+    assert slots(found.module) == [] and print_module(found.module) == inside
+    assert {r.message for r in found.remarks} and all(
+        OBSTACLES[line] in r.message and r.code == "TIR0653" for r in found.remarks
+    )
+    outside = text.replace("done:\n", "done:\n" + line)
+    assert slots(pipelined(outside).module)
+
+
+def test_a_loop_that_leaves_from_elsewhere_stays() -> None:
+    text = (
+        KERNEL.replace(
+            "  %next = add",
+            "  %odd, _ = icmp (i1, i1) %step, 99 {predicate = eq}\n"
+            "  cond_br %odd, done, rest\nrest:\n  %next = add",
+        )
+        .replace("[%next, loop]", "[%next, rest]")
+        .replace("[%qa.next, loop]", "[%qa.next, rest]")
+    )
+    text = text.replace("[%total, loop]", "[%total, rest]")
+    found = pipelined(text)
+    assert slots(found.module) == []
+    assert all("leaves from elsewhere" in r.message for r in found.remarks) and found.remarks
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_transposed_tiles(stages: int) -> None:
+    """A factor is transposed as it is read from its buffer; what is no load stays."""
+    turned = "  %xt = trans f16<16, 16> %x {order = [1, 0]}\n"
+    factor = KERNEL.replace(
+        "  %dot = dot f32<16, 16> %x,", turned + "  %dot = dot f32<16, 16> %xt,"
+    )
+    text = keeps_its_meaning(factor, f"stages = {stages}")
+    assert text.partition("loop:")[2].count("= trans ") == 1 and slots(parse(text)) == [stages] * 2
+    other = KERNEL.replace(
+        "  %total = fadd f32<16, 16> %dot, 0.0\n",
+        "  %t = trans f32<16, 16> %dot {order = [1, 0]}\n  %total = fadd f32<16, 16> %dot, %t\n",
+    )
+    text = keeps_its_meaning(other, f"stages = {stages}")
+    assert text.partition("loop:")[2].count("= trans ") == 1 and slots(parse(text)) == [stages] * 2
+
+
+def test_loads_that_something_else_reads_stay() -> None:
+    text = KERNEL.replace(
+        "  %total = fadd f32<16, 16> %dot, 0.0\n",
+        "  %w = fpext f32<16, 16> %y\n  %total = fadd f32<16, 16> %dot, %w\n",
+    )
+    found = keeps_its_meaning(text, "stages = 3")
+    assert slots(parse(found)) == [3]
+
+
+@pytest.mark.parametrize(
+    ("changed", "left"),
+    [
+        ("  %x = load f16<16, 16> %qa {volatile = true}\n", []),
+        ("  %in, _ = icmp (i1<16, 16>, i1<16, 16>) %offs, 9 {predicate = slt}\n"
+               "  %x = load f16<16, 16> %qa, %in, 1.0\n", [3]),
+    ],
+)  # fmt: skip
+def test_loads_that_copies_cannot_do_stay(changed: str, left: list[int]) -> None:
+    found = keeps_its_meaning(KERNEL.replace(LOAD, changed), "stages = 3")
+    assert slots(parse(found)) == left
+
+
+def test_no_limit_of_registers_without_one_product() -> None:
+    machine = target("sm_80")
+    (plain,) = parse(KERNEL).functions.values()
+    assert register_limit(plain, 4, machine) is None
+    (none,) = parse(KERNEL.replace("dot f32<16, 16> %x, %y, %sum", "fadd f32<16, 16> %sum, 1.0")
+                    ).functions.values()  # fmt: skip
+    assert register_limit(none, 4, machine) is None
+    (piped,) = pipelined(KERNEL, "stages = 3").module.functions.values()
+    assert register_limit(piped, 4, machine) is None  # it is too small for it to matter

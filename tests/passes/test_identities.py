@@ -1,0 +1,59 @@
+"""What `lower-predicates` puts in the place of what a predicate leaves out: numbers that change
+nothing, and operands that do not trap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.machine import Machine, Tensor
+from tileir.op import lookup
+from tileir.ops.reduce import Combiner
+from tileir.passes.lower_predicates import HARMLESS, IDENTITIES
+from tileir.types import I8, I32, I64, Tile
+from tileir.values import Value
+
+MACHINE = Machine()
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("name", [n for n, x in IDENTITIES.items() if callable(x)])
+def test_numbers_that_change_no_integer(name: str, bits: int) -> None:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    x = np.array([low, low + 1, -2, -1, 0, 1, 2, high - 1, high], f"i{bits // 8}")
+    identity: Any = IDENTITIES[name]
+    other = np.full(x.shape, identity(bits), f"u{bits // 8}").view(x.dtype)
+    for a, b in ((x, other), (other, x)):
+        found = MACHINE.elementwise(name, Tensor(a), Tensor(b))
+        assert (found.data == x).all() and found.undef is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [n for n, x in IDENTITIES.items() if not callable(x)])
+def test_numbers_that_change_no_float(name: str, dtype: Any) -> None:
+    x = np.array([-np.inf, -1e30, -1.0, -0.0, 0.0, 1e-40, 1.0, np.inf, np.nan], dtype)
+    other = np.full(x.shape, IDENTITIES[name], dtype)
+    for a, b in ((x, other), (other, x)):
+        found = MACHINE.elementwise(name, Tensor(a), Tensor(b)).data
+        assert np.array_equal(found, x, equal_nan=True)
+        assert (np.signbit(found) == np.signbit(x))[:-1].all()
+
+
+def test_every_combiner_that_is_joined_in_any_order_has_one() -> None:
+    assert {c.value for c in Combiner} == IDENTITIES.keys()
+
+
+@pytest.mark.parametrize("element", [I8, I32, I64])
+@pytest.mark.parametrize("name", [n for n in HARMLESS if n != "gather"])
+def test_operands_that_do_not_trap(name: str, element: Any) -> None:
+    kind: Any = lookup(name)
+    operand, number = HARMLESS[name]
+    assert operand == "rhs"
+    low, high = -(1 << element.bits - 1), (1 << element.bits - 1) - 1
+    x = np.array([low, -1, 0, 1, high], f"i{element.bits // 8}")
+    tile = Tile(element, (5,))
+    op = kind(Value(tile), Value(tile))
+    found = op.evaluate(MACHINE, Tensor(x), Tensor(np.full(5, number, x.dtype)))
+    assert found.data.shape == (5,)
