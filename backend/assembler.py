@@ -79,22 +79,12 @@ def _measured(cubin: bytes, log: str) -> Assembled:
 
     return Assembled(
         cubin,
-        registers=max(number(r"Used (\d+) registers"), _of_functions(cubin, log)),
+        registers=number(r"Used (\d+) registers"),
         spills=number(r"(\d+) bytes spill stores"),
         shared=number(r"(\d+) bytes smem"),
         stack=number(r"(\d+) bytes stack frame"),
         warnings=tuple(line for line in log.splitlines() if "(C7" in line),
     )
-
-
-def _of_functions(cubin: bytes, log: str) -> int:
-    """The most registers that a function takes where there are several: the log of the oldest
-    nvJitLink says those of kernels, less what they call."""
-    if len({*re.findall(r"Function properties for '?([\w$]+)", log)}) < 2:
-        return 0
-    from tileir.backend.cubin import registers  # few kernels call functions
-
-    return registers(cubin)
 
 
 def _linked(library: Any, handle: ctypes.c_void_p) -> bytes:

@@ -38,7 +38,7 @@ class Options:
     `watch_waits`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel with
     an error, for kernels that are being made.
     `lines`: the machine code says which line of the program each instruction comes from, for
-    profilers and sanitizers; a kernel so long that it would be cut into functions is not.
+    profilers and sanitizers.
     `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
 
     num_warps: int | None = None

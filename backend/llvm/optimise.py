@@ -13,9 +13,6 @@ from tileir.errors import CompileError, Diagnostic
 _LARGE = 1 << 20
 """Characters of text above which passes that take more than linear time are left out."""
 
-_LONG = 16_000
-"""Lines of text above which functions as long are cut into several."""
-
 _SELECTION = 2
 """Highest level of the code generator. Level 3 numbers values once more, which finds nothing
 after the pipeline before it and takes a tenth of the time."""
@@ -32,7 +29,7 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
     """
     llvm = loaded()
     try:
-        module = llvm.parse_assembly(_divided(text))
+        module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         message = f"LLVM refuses the code made for this module: {error}"
@@ -41,14 +38,6 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
     machine = _machine(llvm, target, level)
     _optimize(llvm, module, machine, level)
     return negations_kept(machine.emit_assembly(module)), str(module)
-
-
-def _divided(text: str) -> str:
-    if text.count("\n") <= _LONG:
-        return text
-    from tileir.backend.llvm.parts import divided  # few kernels are as long
-
-    return divided(text, _LONG)
 
 
 def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:

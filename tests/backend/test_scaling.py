@@ -66,13 +66,7 @@ def text(module: Module) -> str:
 
 def calls(part: Part, count: int) -> int:
     """Python and C functions that are called while a program of `count` parts is lowered."""
-    given = module(part, count)
-    return calls_of(lambda: text(given))
-
-
-def calls_of(run: Callable[[], object]) -> int:
-    """Python and C functions that `run` calls."""
-    total = 0
+    given, total = module(part, count), 0
 
     def note(frame: Any, event: str, argument: Any) -> None:
         nonlocal total
@@ -80,7 +74,7 @@ def calls_of(run: Callable[[], object]) -> int:
 
     sys.setprofile(note)
     try:
-        run()
+        text(given)
     finally:
         sys.setprofile(None)
     return total
