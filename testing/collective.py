@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from tileir.ops.arith import Add, And, Mul, SMax, Sub, Xor
-from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.compare import FCmp, FloatPredicate, ICmp, IntegerPredicate, Select
+from tileir.ops.floats import FMul
 from tileir.ops.predicate import Psi
 from tileir.ops.reduce import Combiner, Reduce, Scan
 from tileir.testing.writer import Writer
 from tileir.types import I1, Scalar, Tile, element_of, shape_of
 from tileir.values import Value, constant
 
+_LEAST = (Combiner.FMINIMUM, Combiner.FMINNUM, Combiner.FMAXIMUM)
 _PREDICATED = (Add, Sub, Mul, Xor, And, SMax)
 _COMBINERS = {
     False: (Combiner.ADD, Combiner.SMAX, Combiner.XOR, Combiner.UMIN, Combiner.MUL),
@@ -23,6 +25,17 @@ def reduce(writer: Writer, back: int, axis: int, which: int) -> None:
     if value is None or (how := _combiner(writer, value, which)) is None:
         return
     writer.emit(Reduce((value,), axis=axis % len(shape_of(value.type)), combiner=how))
+
+
+def passed(writer: Writer, rows: Value, which: int) -> None:
+    """The largest of each row times a number where that passes a bound, else what the row has."""
+    how, factor = which // 2 % 4, (0.5, 1.0, -1.0, 2.0)[which // 8 % 4]
+    largest = writer.hide(Reduce((rows,), axis=1, combiner=Combiner.FMAXNUM))
+    bound, kept = (writer.hide(Reduce((rows,), axis=1, combiner=c)) for c in _LEAST[how % 2 :][:2])
+    product = largest if which % 2 else writer.hide(FMul(largest, constant(largest.type, factor)))
+    test = FCmp(product, bound, predicate_=FloatPredicate.OGT)
+    writer.append(test)
+    writer.emit(Select(test.results[0], product, kept))
 
 
 def scan(writer: Writer, back: int, axis: int, which: int) -> None:

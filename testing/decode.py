@@ -32,7 +32,7 @@ from tileir.testing.access import (
     store_output,
     store_scratch,
 )
-from tileir.testing.collective import predicated, reduce, scan
+from tileir.testing.collective import passed, predicated, reduce, scan
 from tileir.testing.control import Frame, close, escape, open_choice, open_loop
 from tileir.testing.elementwise import elementwise, elementwise_ops
 from tileir.testing.helpers import call, combine, helper
@@ -60,6 +60,15 @@ _Write: TypeAlias = Callable[["_Program", int, int, int], None]
 
 def _plain(write: _Plain) -> _Write:
     return lambda program, a, b, c: write(program.writer, a, b, c)
+
+
+def _passed(program: _Program, rows: int, at: int, which: int) -> None:
+    """Of rows that are read from an input."""
+    shape = ((4, 8), (8, 8), (4, 16))[rows % 3]
+    load_input(program.writer, program.inputs["x"], shape, 16 * at)
+    value = program.writer.tile_of(F32, lambda s: s == shape, 0)
+    if value is not None:
+        passed(program.writer, value, which)
 
 
 _OTHERS: dict[str, _Write] = {
@@ -100,6 +109,7 @@ _OTHERS: dict[str, _Write] = {
     "choice": lambda p, a, b, c: p.open(open_choice, a, b, c),
     "escape": lambda p, a, b, _: escape(p.writer, p.frames, a, b),
     "taps": lambda p, a, b, c: walks.taps(p.writer, p.inputs["x"], a, b, c),
+    "passed": lambda p, a, b, c: _passed(p, a, b, c),
 }
 """What a statement can do besides one elementwise op."""
 

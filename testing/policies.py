@@ -15,16 +15,16 @@ SIMT = ("simt", *WARPS)
 _USUAL = 4.0
 """How much more often anything else is drawn than one given elementwise op."""
 
-_ONLY_FAVOURED = frozenset({"taps"})
+_ONLY_FAVOURED = frozenset({"taps", "passed"})
 """What one pass alone has work in."""
 
 
 @records.frozen(eq=False)
 class Policy:
     """Relative weights of statements by name (`tileir.testing.names`): 1 for an elementwise op
-    and 4 for anything else where `favoured` says nothing, 0 for `taps`. `undef` is the share of
-    programs whose values may have undefined lanes, `length` the usual number of statements,
-    `pipeline` how a campaign runs the pass, "" by its name."""
+    and 4 for anything else where `favoured` says nothing, 0 for `taps` and `passed`. `undef` is the
+    share of programs whose values may have undefined lanes, `length` the usual number of
+    statements, `pipeline` how a campaign runs the pass, "" by its name."""
 
     favoured: Mapping[str, float] = records.field(factory=dict, hash=False)
     undef: float = 0.0
@@ -86,6 +86,9 @@ _POLICIES: dict[str, Policy] = {
     "coalesce": Policy({"call": 0}, _UNDEF, stage="layouts"),
     "remove-conversions": Policy(
         {"call": 0}, _UNDEF, stage="layouts", before="coalesce", detours=True, idempotent=True
+    ),
+    "running-max": Policy(
+        {"passed": 60, "call": 0}, _UNDEF, stage="layouts", before="coalesce", idempotent=True
     ),
     "allocate": Policy({"call": 0}, _UNDEF, stage="layouts", before="coalesce", idempotent=True),
     "barriers": Policy(

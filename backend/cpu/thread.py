@@ -15,6 +15,7 @@ from tileir.backend.cpu.lanes import (
     vector_type,
 )
 from tileir.backend.llvm.text import global_name
+from tileir.backend.lower.passage import side_by_side, taken_apart
 from tileir.types import F32, I1, I32, AddressSpace, Element, Pointer, Type
 
 Called = Callable[[str, Sequence[Type], Sequence[tuple[Type, Lanes]]], list[Lanes]]
@@ -32,6 +33,12 @@ class CpuThread(Bounded):
     ) -> list[Lanes]:
         assert self.inline is not None
         return self.inline(name, results, operands)
+
+    def pack(self, element: Element, values: Sequence[Lanes]) -> Lanes:
+        return side_by_side(self, element, values)
+
+    def unpack(self, element: Element, word: Lanes) -> list[Lanes]:
+        return taken_apart(self, element, word, 32 // element.bits)
 
     # Where the lanes are ------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ through the lanes of a warp (`tileir.backend.lower.exchange`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 from tileir.backend.lower.exchange import LANE_BITS, Exchange, Swap
@@ -305,31 +306,33 @@ def packed(lowering: Lowering, element: Element, values: Sequence[str]) -> str:
     """Small elements side by side in one i32, the first lowest; a single element as it is."""
     if len(values) == 1:
         return values[0]
-    thread, bits = lowering.thread, 32 // len(values)
     if len(values) * element.bits == 32:
-        return thread.pack(element, values)
-    total: str | None = None
-    for i, value in enumerate(values):
-        word = _to_integer(thread, element, value)
-        if i:
-            word = thread.binary("shl", I32, word, thread.integer(i * bits))
-        total = word if total is None else thread.binary("or", I32, total, word)
-    assert total is not None
-    return total
+        return lowering.thread.pack(element, values)
+    return side_by_side(lowering.thread, element, values)
+
+
+def side_by_side(thread: Any, element: Element, values: Sequence[Any]) -> Any:
+    """Each of `values` in as many bits of an i32, the first lowest."""
+    words, bits = [_to_integer(thread, element, x) for x in values], 32 // len(values)
+    for i in range(1, len(words)):
+        words[i] = thread.binary("shl", I32, words[i], thread.integer(i * bits))
+    return reduce(lambda a, b: thread.binary("or", I32, a, b), words)
 
 
 def unpacked(lowering: Lowering, element: Element, word: str, count: int) -> list[str]:
     """What `packed` put into `word`."""
     if count == 1:
         return [word]
-    thread, bits = lowering.thread, 32 // count
     if count * element.bits == 32:
-        return thread.unpack(element, word)
-    found: list[str] = []
-    for i in range(count):
-        moved = thread.binary("lshr", I32, word, thread.integer(i * bits)) if i else word
-        found.append(_from_integer(thread, element, moved))
-    return found
+        return lowering.thread.unpack(element, word)
+    return taken_apart(lowering.thread, element, word, count)
+
+
+def taken_apart(thread: Any, element: Element, word: Any, count: int) -> list[Any]:
+    """What `side_by_side` put into `word`."""
+    steps = (thread.integer(i * (32 // count)) for i in range(1, count))
+    moved = [word, *(thread.binary("lshr", I32, word, n) for n in steps)]
+    return [_from_integer(thread, element, x) for x in moved]
 
 
 def _integer(element: Element) -> Scalar:
