@@ -29,9 +29,9 @@ def reduce(writer: Writer, back: int, axis: int, which: int) -> None:
 
 def passed(writer: Writer, rows: Value, which: int) -> None:
     """The largest of each row times a number where that passes a bound, else what the row has."""
-    how, factor = which // 2 % 4, (0.5, 1.0, -1.0, 2.0)[which // 8 % 4]
+    factor, others = (0.5, 1.0, -1.0, 2.0)[which // 8 % 4], _LEAST[which // 2 % 2 :][:2]
     largest = writer.hide(Reduce((rows,), axis=1, combiner=Combiner.FMAXNUM))
-    bound, kept = (writer.hide(Reduce((rows,), axis=1, combiner=c)) for c in _LEAST[how % 2 :][:2])
+    bound, kept = (writer.hide(Reduce((rows,), axis=1, combiner=c)) for c in others)
     product = largest if which % 2 else writer.hide(FMul(largest, constant(largest.type, factor)))
     test = FCmp(product, bound, predicate_=FloatPredicate.OGT)
     writer.append(test)

@@ -109,7 +109,7 @@ _OTHERS: dict[str, _Write] = {
     "choice": lambda p, a, b, c: p.open(open_choice, a, b, c),
     "escape": lambda p, a, b, _: escape(p.writer, p.frames, a, b),
     "taps": lambda p, a, b, c: walks.taps(p.writer, p.inputs["x"], a, b, c),
-    "passed": lambda p, a, b, c: _passed(p, a, b, c),
+    "passed": _passed,
 }
 """What a statement can do besides one elementwise op."""
 

@@ -8,8 +8,8 @@ from typing import Any
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
-from tileir.backend.rules.small_floats import narrow, narrow_four, widen
-from tileir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I1, I16, I32, Element, Scalar
+from tileir.backend.rules.small_floats import by_instruction, narrow, narrow_four, widen
+from tileir.types import BF16, F16, F32, F64, I1, I16, I32, Element, Scalar
 from tileir.values import decode, encode
 
 _PLAIN = ("trunc", "zext", "sext", "sitofp", "uitofp", "ptrtoint", "inttoptr", "addrspacecast")
@@ -37,10 +37,11 @@ def _narrow(t: Thread, op: Any, x: Handle) -> Handle:
 
 def _narrow_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     """Four numbers as a word by instructions that convert two, where there are such."""
-    t, target, rounding = lowering.thread, _target(op), op.rounding.value
-    if not (target in (F8E4M3, F8E5M2) and t.f8_conversion and rounding == "rn"):
+    t, source, target = lowering.thread, _source(op), _target(op)
+    if not by_instruction(t, target, op.rounding.value):
         return each(_narrow)(lowering, op)
-    source, (values,) = _source(op), (lowering.fragment(v) for v in op.inputs)
+    assert isinstance(target, Scalar)
+    (values,) = (lowering.fragment(v) for v in op.inputs)
     found: Fragment = []
     known: dict[tuple[Handle, ...], list[Handle]] = {}
     for start in range(0, len(values) // 4 * 4, 4):
@@ -49,7 +50,7 @@ def _narrow_tile(lowering: Lowering, op: Any) -> list[Fragment]:
             known[four] = narrow_four(t, source, target, four, op.saturate)
         found += known[four]
     rest = values[len(found) :]
-    return [found + [float_to_float(t, source, target, x, rounding, op.saturate) for x in rest]]
+    return [found + [_narrow(t, op, x) for x in rest]]
 
 
 def float_to_float(

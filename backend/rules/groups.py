@@ -20,12 +20,11 @@ def _scale(lowering: Lowering, op: Any) -> list[Fragment]:
     values, factors = lowering.fragment(op.value), lowering.fragment(op.factor)
     one = thread.constant(F32, _ONE)
     tests = [thread.compare("une", F32, x, one) for x in dict.fromkeys(factors)]
-    changed = reduce(lambda a, b: thread.binary("or", I1, a, b), tests)
 
     def scaled() -> list[Any]:
         return [thread.binary("fmul", F32, v, f) for v, f in zip(values, factors, strict=True)]
 
-    return [thread.where_any(changed, F32, values, scaled)]
+    return [thread.where_any(_any(thread, tests), F32, values, scaled)]
 
 
 def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -48,8 +47,12 @@ def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
         return [thread.select(F32, *each) for each in zip(tests, found, most, strict=True)]
 
     _, tests = more([item for (item,) in own])
-    somewhere = reduce(lambda a, b: thread.binary("or", I1, a, b), tests)
-    return [thread.where_any(somewhere, F32, most, raised)]
+    return [thread.where_any(_any(thread, tests), F32, most, raised)]
+
+
+def _any(thread: Any, tests: Sequence[Any]) -> Any:
+    """Whether one of `tests` holds."""
+    return reduce(lambda a, b: thread.binary("or", I1, a, b), tests)
 
 
 def _take_turn(lowering: Lowering, op: Any) -> list[Fragment]:

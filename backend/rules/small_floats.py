@@ -11,6 +11,7 @@ from tileir.backend.lower.thread import Handle, Thread
 from tileir.types import (
     BF16,
     F4E2M1,
+    F8E4M3,
     F8E5M2,
     F8E8M0,
     F16,
@@ -94,7 +95,7 @@ def narrow(
         return _narrow_e8m0(t, x, rounding, saturate)
     if target is F4E2M1:
         return _narrow_e2m1(t, x, rounding)
-    if t.f8_conversion and rounding == "rn":
+    if by_instruction(t, target, rounding):
         pair = _pair(t, target, x, t.constant(F32, 0))
         return _beyond(t, target, x, t.convert("trunc", I16, I8, pair), saturate)
     mantissa, bias = (2, 15) if target is F8E5M2 else (3, 7)
@@ -103,13 +104,16 @@ def narrow(
     return t.convert("trunc", I32, I8, t.binary("or", I32, found, sign))
 
 
+def by_instruction(t: Thread, target: Element, rounding: str) -> bool:
+    """Whether the target has an instruction that converts two f32."""
+    return target in (F8E4M3, F8E5M2) and t.f8_conversion and rounding == "rn"
+
+
 def narrow_four(
     t: Thread, source: Element, target: Scalar, values: Sequence[Handle], saturate: bool
 ) -> list[Handle]:
     """Four floats as f8e4m3 or f8e5m2 by the instruction, each rounded once to the nearest: the
     bytes of a word."""
-    if source.bits <= 8:
-        values, source = [widen(t, source, x) for x in values], F32
     values = [_single(t, source, target, x) for x in values]
     low, high = (t.convert("zext", I16, I32, _pair(t, target, *values[i : i + 2])) for i in (0, 2))
     word = t.binary("or", I32, low, t.binary("shl", I32, high, t.integer(16)))
@@ -119,6 +123,8 @@ def narrow_four(
 
 def _single(t: Thread, source: Element, target: Element, x: Handle) -> Handle:
     """`x` as f32, so that rounding it to `target` is as if `x` were rounded."""
+    if source.bits <= 8:
+        return widen(t, source, x)
     if source is F64:
         return _to_odd(t, x, target)
     return t.convert("fpext", source, F32, x) if source in (F16, BF16) else x
