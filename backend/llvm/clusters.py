@@ -24,8 +24,8 @@ class LlvmClusters(LlvmHopper):
             return "0"
         return self.once("cluster rank", lambda: self._read("cluster.ctarank"))
 
-    def cluster_arrive(self) -> None:
-        self._meet("arrive")
+    def cluster_arrive(self, *, first: bool) -> None:
+        self._meet("arrive.relaxed" if first else "arrive")
 
     def cluster_wait(self) -> None:
         self._meet("wait")
@@ -47,9 +47,24 @@ class LlvmClusters(LlvmHopper):
         return self._load(element, count, f"ptr addrspace(7) {self._mapped(offset, rank)}", False)
 
     def store_remote(
-        self, element: Element, offset: Handle, rank: Handle, values: Sequence[Handle]
-    ) -> None:
-        self._store(element, f"ptr addrspace(7) {self._mapped(offset, rank)}", values, False)
+        self, element: Element, offset: Handle, rank: Handle, values: Sequence[Handle],
+        barrier: Handle,
+    ) -> None:  # fmt: skip
+        words = self._words(element, values)
+        names = ", ".join(f"${2 + i}" for i in range(len(words)))
+        form, listed = (f".v{len(words)}", f"{{{names}}}") if len(words) > 1 else ("", names)
+        text = (
+            f"st.async.shared::cluster.mbarrier::complete_tx::bytes{form}.b32 [$0], {listed}, [$1];"
+        )
+        places = [("r", "ptr addrspace(7)", self._mapped(at, rank)) for at in (offset, barrier)]
+        self.together(text, [*places, *(("r", "i32", word) for word in words)])
+
+    def _words(self, element: Element, values: Sequence[Handle]) -> list[Handle]:
+        """Words of 32 bits of neighbours that fill them."""
+        each = self.per_word(element)
+        if each == 1:
+            return [word for value in values for word in self.to_words(element, value)]
+        return [self.pack(element, values[i : i + each]) for i in range(0, len(values), each)]
 
     def _mapped(self, offset: Handle, rank: Handle) -> Handle:
         """Where byte `offset` of the shared memory of block `rank` is."""

@@ -23,9 +23,10 @@ class Across(Protocol):
         """The number of this block in its cluster, an i32."""
         ...
 
-    def cluster_arrive(self) -> None:
+    def cluster_arrive(self, *, first: bool) -> None:
         """Every thread of the block is here, by its kernel; what it did comes before what any
-        thread of the cluster does behind its next `cluster_wait`."""
+        thread of the cluster does behind its next `cluster_wait`. At `first`, it began barriers
+        and did nothing else to memory."""
         ...
 
     def cluster_wait(self) -> None:
@@ -40,10 +41,12 @@ class Across(Protocol):
         ...
 
     def store_remote(
-        self, element: Element, offset: Handle, rank: Handle, values: Sequence[Handle]
-    ) -> None:
-        """Neighbours to byte `offset` of the shared memory of block `rank`, aligned to all of
-        them. The block must have begun, and may not end before."""
+        self, element: Element, offset: Handle, rank: Handle, values: Sequence[Handle],
+        barrier: Handle,
+    ) -> None:  # fmt: skip
+        """Begin to store neighbours of 4, 8 or 16 bytes to byte `offset` of the shared memory of
+        block `rank`, aligned to all of them; its barrier at `barrier` counts the bytes. The block
+        must have begun, and may not end before."""
         ...
 
     def arrive_remote(self, offset: Handle, rank: Handle, when: Handle | None) -> None:

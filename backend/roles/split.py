@@ -27,12 +27,12 @@ from tileir.ops.cluster import (
 from tileir.ops.control import Branch, Return
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import LocalLoad, SharedAlloc
-from tileir.ops.hopper import MBarrierAlloc
+from tileir.ops.hopper import MBarrierAlloc, MBarrierExpect
 from tileir.passes.dce import dce
 from tileir.passes.edges import fresh_label, map_edges
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.passmanager.registry import Outcome, pass_, remark
-from tileir.types import I32, AddressSpace, Element, Tile, element_of, pointer, shape_of
+from tileir.types import I32, AddressSpace, Element, Scalar, Tile, element_of, pointer, shape_of
 from tileir.values import Operand, Value, constant
 
 _FEWEST_ROWS = 8
@@ -76,7 +76,7 @@ def split(module: Module, *, ranks: int = 2) -> Outcome:
         define kernel void @product(f32* %a, f32* %b, f32* %c, i32 %k) {cluster = 2} {
         entry:
           %0 = gpu.shared_alloc f32 addrspace(3)* {shape = [2, 8, 16], swizzle = 2}
-          %1 = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 2}
+          %1 = gpu.mbarrier_alloc i64 addrspace(3)*
           gpu.cluster_arrive
           gpu.cluster_wait
           %2 = gpu.cluster_rank i32
@@ -99,8 +99,8 @@ def split(module: Module, *, ranks: int = 2) -> Outcome:
           %j = add i32 %i, 32
           br loop
         gather:
-          gpu.remote_scatter %sum, %0, %2 {blocks = 2}
-          gpu.remote_arrive %1, 0
+          gpu.mbarrier_expect %1, 0 {bytes = 1024}
+          gpu.remote_scatter %sum, %0, %2, %1, 0 {blocks = 2}
           gpu.remote_wait %1, 0, 0
           %6 = mul i32 %2, 8
           %7 = gpu.local_load f32<8, 16> %0, 0
@@ -152,7 +152,8 @@ class _Splitting:
         self.start = Mul(self.rank.result, constant(I32, rows))
         self.totals = {v: Value(Tile(_element(v), (rows, _columns(v))), v.name) for v in found.sums}
         self.buffers = [self._buffer(v) for v in found.sums]
-        self.staged, self.drained = (MBarrierAlloc(BARRIERS, arrivals=ranks) for _ in range(2))
+        self.staged = MBarrierAlloc(BARRIERS, arrivals=1)
+        self.drained = MBarrierAlloc(BARRIERS, arrivals=ranks)
         self.again = found.loop.depth > 1
         self.label = fresh_label("gather", function.blocks)
 
@@ -223,15 +224,14 @@ class _Splitting:
         zero = constant(I32, 0)
         if self.found.loop.depth > 1:
             ops.append(RemoteWait(self.drained.result, zero, inverse(parity, ops)))
+        staged = self.staged.result
+        arriving = sum(_bytes(v) for v in self.found.sums)
+        ops.append(MBarrierExpect(staged, zero, bytes=arriving))
         ops += [
-            RemoteScatter(v, b.result, self.rank.result, blocks=self.ranks)
+            RemoteScatter(v, b.result, self.rank.result, staged, zero, blocks=self.ranks)
             for v, b in zip(self.found.sums, self.buffers, strict=True)
         ]
-        ops += [
-            RemoteArrive(self.staged.result, zero),
-            RemoteWait(self.staged.result, zero, parity),
-            self.start,
-        ]
+        ops += [RemoteWait(staged, zero, parity), self.start]
         for value, buffer in zip(self.found.sums, self.buffers, strict=True):
             self._total(value, buffer, ops)
         if self.again:
@@ -256,6 +256,12 @@ class _Splitting:
 
 def _element(value: Value) -> Element:
     return cast(Element, element_of(value.type))
+
+
+def _bytes(value: Value) -> int:
+    """Of all slices of a sum together, which come to each block."""
+    kind = cast(Tile, value.type)
+    return kind.size * cast(Scalar, kind.element).bytes
 
 
 def _columns(value: Value) -> int:

@@ -11,7 +11,13 @@ from tileir.backend.memory.shared import CHUNK, SharedTile, Window, added, times
 from tileir.backend.memory.windows import load_window
 from tileir.backend.rules.gpu import buffer
 from tileir.backend.rules.hopper import barrier_of
-from tileir.types import I32
+from tileir.effects import Effects
+from tileir.layout import Layout
+from tileir.types import I1, I32
+
+_BEGINNING = frozenset({"gpu.shared_alloc", "gpu.mbarrier_alloc"})
+_WORD = 4
+"""The fewest bytes that go to another block together (PTX ISA, "st.async")."""
 
 
 def _rank(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -20,7 +26,7 @@ def _rank(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _arrive(lowering: Lowering, op: Any) -> list[Fragment]:
     _check_kernel(lowering, op)
-    lowering.thread.cluster_arrive()
+    lowering.thread.cluster_arrive(first=_is_first(lowering, op))
     return []
 
 
@@ -28,6 +34,14 @@ def _wait(lowering: Lowering, op: Any) -> list[Fragment]:
     _check_kernel(lowering, op)
     lowering.thread.cluster_wait()
     return []
+
+
+def _is_first(lowering: Lowering, op: Any) -> bool:
+    """Whether the kernel has done nothing to memory by then but begin barriers."""
+    entry = lowering.function.entry.ops
+    before = entry[: entry.index(op)] if op in entry else [op]
+    memory = Effects.READ | Effects.WRITE
+    return all(each.mnemonic in _BEGINNING or not each.effects & memory for each in before)
 
 
 def _check_kernel(lowering: Lowering, op: Any) -> None:
@@ -52,25 +66,36 @@ def _remote_scatter(lowering: Lowering, op: Any) -> list[Fragment]:
         raise lowering.refuse(op, f"slots of {place.shape} for rows of {kind} by {op.blocks}")
     layout, values = kind.layout, lowering.fragment(op.value)
     width = min(run(layout, 1), CHUNK // kind.element.bytes)
+    if width * kind.element.bytes < _WORD:
+        raise lowering.refuse(op, f"threads hold single elements of {kind}, less than 4 bytes")
     start = times(thread, lowering.scalar(op.slot), place.bytes)
-    for register in range(0, layout.size("register"), width):
+    barrier = barrier_of(lowering, op, op.barrier, op.index)
+    first = lowering.first_holder(layout) or "true"
+    for register in _once(layout, width):
         inside = lowering.inside(layout, kind.shape, register)
         if inside == "false":
             continue
+        held = first if inside is None else thread.binary("and", I1, first, inside)
         row, column = (lowering.coordinate(layout, register, dim) for dim in (0, 1))
         rank = thread.binary("udiv", I32, row, thread.integer(rows))
         within = thread.binary("urem", I32, row, thread.integer(rows))
         at = added(thread, [start, _swizzled(thread, place, within, column)])
         part = values[register : register + width]
-        thread.when(inside or "true", (), _storing(thread, kind.element, at, rank, part))
+        thread.when(held, (), _storing(thread, kind.element, at, rank, part, barrier))
     return []
 
 
+def _once(layout: Layout, width: int) -> list[int]:
+    """Every `width`th register, of those that hold the same the first: bytes are counted."""
+    starts = range(0, layout.size("register"), width)
+    return list({layout.registers[at]: at for at in reversed(starts)}.values())[::-1]
+
+
 def _storing(
-    thread: Any, element: Any, at: Any, rank: Any, values: Fragment
+    thread: Any, element: Any, at: Any, rank: Any, values: Fragment, barrier: Any
 ) -> Callable[[], list[Any]]:
     def store() -> list[Any]:
-        thread.store_remote(element, at, rank, values)
+        thread.store_remote(element, at, rank, values, barrier)
         return []
 
     return store

@@ -16,6 +16,9 @@ from tileir.types import I1, I32, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+_TOGETHER = frozenset({4, 8, 16})
+"""Bytes that go to another block at once (PTX ISA, "st.async")."""
+
 
 @records.define(eq=False)
 class Meeting:
@@ -77,8 +80,10 @@ class AcrossBlocks:
                 raise waiting
             self.fiber.pause(waiting)
 
-    def cluster_arrive(self) -> None:
+    def cluster_arrive(self, *, first: bool) -> None:
         meeting = self._meeting()
+        if first and self.crewman.view.has_accessed():
+            raise AssertionError("a first arrival, which orders no memory, after some was accessed")
         if self._arrived is not None:
             raise AssertionError("a block arrives again before it has waited")
         if not self.active.all():
@@ -123,14 +128,28 @@ class AcrossBlocks:
             view.read_at(base + bytes_of(at[held], found.itemsize))
         return self.made(found, element)
 
-    def store_remote(self, element: Element, offset: Any, rank: Any, values: Sequence[Any]) -> None:
-        size, at = element.bytes, offset.array.astype(np.int64)
-        self.memory.check_aligned(at, size * len(values), self.active)
+    def store_remote(
+        self, element: Element, offset: Any, rank: Any, values: Sequence[Any], barrier: Any
+    ) -> None:
+        size, at = element.bytes * len(values), offset.array.astype(np.int64)
+        self.memory.check_aligned(at, size, self.active)
+        if size not in _TOGETHER:
+            raise AssertionError(f"{size} bytes go to another block together")
+        kind = self.dtype(element)
+        sent = np.stack([np.asarray(value.array).astype(kind) for value in values], axis=1)
         for peer in np.unique(rank.array[self.active]).tolist():
-            held, memory = self.active & (rank.array == peer), self._peer(peer)
-            for i, value in enumerate(values):
-                where = memory.poke(at + i * size, value.array, held)
-                self.crewman.view.write_at(peer * memory.shared_bytes + where)
+            held = self.active & (rank.array == peer)
+            self._send(peer, bytes_of(at[held], size), sent[held], self._agreed(barrier))
+
+    def _send(self, rank: int, at: Array, values: Array, barrier: int) -> None:
+        """Begin to copy `values` to bytes of another block, whose barrier counts them."""
+        memory = self._peer(rank)
+        base = rank * memory.shared_bytes
+        found = self.yard.barrier(base + barrier)
+        self._check_begun(found)
+        self.crewman.view.begin_sending_at(base + at)
+        raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+        self._fly(memory, at, found, lambda: raw)
 
     def _peer(self, rank: int) -> Any:
         peers = self.peers or (self.memory,)

@@ -209,6 +209,15 @@ class View:
         self.order.check_write(self, at, copy=True)
         self.order.check_fenced(at, "a copy writes")
 
+    def begin_sending_at(self, at: Array) -> None:
+        """What threads hold begins to be written to bytes of any block. Raises RaceError."""
+        self.order.check_write(self, at)
+
+    def has_accessed(self) -> bool:
+        """Whether it has read or written any byte."""
+        read = self.order.reads.get(self.agent)
+        return bool((self.order.writer == self.agent).any() or (read is not None and read.any()))
+
     def begin_reading(self, at: Array, what: str) -> None:
         """A unit beside the threads begins to read, which is `what` it does. Raises RaceError."""
         self.order.check_fenced(self.base + at, what)

@@ -15,7 +15,7 @@ from tileir import records
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.clocks import InstanceClock, Published
 from tileir.interp.failures import fail
-from tileir.interp.hopper import HopperMixin
+from tileir.interp.hopper import Barrier, HopperMixin
 from tileir.interp.program import NoInstanceError
 from tileir.interp.schedule import NotReadyError
 from tileir.machine import Tensor
@@ -142,15 +142,32 @@ class ClusterMixin(HopperMixin):
         undef = found.undef[part]
         return Tensor(found.data[part].copy(), undef.copy() if undef.any() else None)
 
-    def remote_scatter(self, op: Any, value: Tensor, buffer: Tensor, slot: Tensor) -> None:
-        """Rows of a tile into a slot of every rank."""
+    def remote_scatter(
+        self, op: Any, value: Tensor, place: tuple[Tensor, Tensor], barrier: tuple[Tensor, Tensor]
+    ) -> None:
+        """Copies of rows of a tile into a slot of every rank."""
         if op.blocks != self.ranks:
             raise fail("TIR0521", op, f"the cluster has {self.ranks} blocks", self)
         rows = len(value.data) // op.blocks
         for rank in range(op.blocks):
             part = slice(rank * rows, (rank + 1) * rows)
             undef = None if value.undef is None else value.undef[part]
-            self._put(op, self._of(op, buffer, rank), slot, value.data[part], undef)
+            there = self._of(op, place[0], rank), place[1]
+            counted = self._barrier(op, self._of(op, barrier[0], rank), barrier[1])
+            self._send(op, Tensor(value.data[part], undef), there, counted)
+
+    def _send(self, op: Any, part: Tensor, place: tuple[Tensor, Tensor], counted: Barrier) -> None:
+        """A copy of a tile into a slot, whose bytes `counted` counts."""
+        found, number = self._slot(op, *place)
+        size = part.data.size * op.value.type.element.bytes
+        found.undef[number] = True
+
+        def land() -> None:
+            self._put(op, *place, part.data, part.undef)
+            counted.bytes -= size
+            counted.settle()
+
+        self._begin(op, land)
 
     def _everywhere(self, op: Any, mine: Tensor) -> list[Tensor]:
         return [self._of(op, mine, rank) for rank in range(self.ranks)]

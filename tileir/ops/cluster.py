@@ -94,18 +94,20 @@ class RemoteLoad(Op):
 
 @op("gpu.remote_scatter")
 class RemoteScatter(Op):
-    """Share the rows of `value` among the `blocks` of the cluster: block r has rows r n and behind,
-    n of them, in a slot of the same buffer. Threads see them behind the `gpu.remote_wait` for an
-    arrival of this block.
+    """Begin to share the rows of `value` among the `blocks` of the cluster: block r has rows r n and
+    behind, n of them, in a slot of the same buffer. Their bytes count at barrier `index` of that
+    block, whose threads see them behind a wait for the phase (PTX ISA, "st.async").
 
-    `gpu.remote_scatter %x, %b, %i {blocks = 4}`, given `f32<64, 32> %x, f32 addrspace(3)* %b, i32 %i`
+    `gpu.remote_scatter %x, %b, %i, %m, %j {blocks = 4}`, given `f32<64, 32> %x, f32 addrspace(3)* %b, i32 %i, i64 addrspace(3)* %m, i32 %j`
     """  # noqa: E501 - an example is one line
 
     value: Operand = operand(T)
     buffer: Operand = operand(BUFFER)
     slot: Operand = operand(INDEX)
+    barrier: Operand = operand(BARRIER)
+    index: Operand = operand(INDEX)
     blocks: int = attribute(INT)
-    effects_ = Effects.WRITE
+    effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
 
     def verify(self) -> None:
@@ -116,8 +118,10 @@ class RemoteScatter(Op):
             message = f"{self.blocks} blocks cannot share the rows of {self.value.type}"
             raise self.fail("TIR0112", message, "value")
 
-    def evaluate(self, machine: Any, value: Any, buffer: Any, slot: Any) -> Any:
-        return machine.remote_scatter(self, value, buffer, slot)
+    def evaluate(
+        self, machine: Any, value: Any, buffer: Any, slot: Any, barrier: Any, index: Any
+    ) -> Any:
+        return machine.remote_scatter(self, value, (buffer, slot), (barrier, index))
 
 
 @op("gpu.remote_arrive")

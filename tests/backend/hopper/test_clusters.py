@@ -141,15 +141,22 @@ def test_what_the_interpreter_reports(name: str, code: str) -> None:
             run(text.replace(line, instead), seed, interpreted)
 
 
-SCATTERED = CLUSTER.replace("shape = [1, 16, 32]", "shape = [4, 4, 32]").replace(
-    "gpu.local_store %x, %b, 0", "gpu.remote_scatter %x, %b, %r {blocks = 4}"
+STAGED = "  %b = gpu.shared_alloc f32 addrspace(3)* {shape = [4, 4, 32], swizzle = 3}\n"
+MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
+BEGIN = f"{STAGED}  %sent = gpu.mbarrier_alloc i64 addrspace(3)*\n{MEET}"
+EXPECT = "  gpu.mbarrier_expect %sent, 0 {bytes = 2048}\n"
+SEND = "  gpu.remote_scatter %x, %b, %r, %sent, 0 {blocks = 4}\n"
+AWAIT = "  gpu.remote_wait %sent, 0, 0\n"
+SCATTERED = (
+    CLUSTER.replace(STAGED.replace("4, 4, 32", "1, 16, 32"), BEGIN)
+    .replace(FIRST, EXPECT + SEND + AWAIT)
+    .replace("  gpu.cluster_arrive\n  %w", "  %w")
+    .replace(LAST, "  store %qq, %s2\n")
 )
 for _rank in range(4):
     SCATTERED = SCATTERED.replace(
         f"gpu.remote_load f32<4, 32> %b, 0, {_rank}, %row", f"gpu.local_load f32<4, 32> %b, {_rank}"
     )
-MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
-SCATTERED = SCATTERED.replace("  gpu.remote_scatter", f"{MEET}  gpu.remote_scatter")
 
 
 @pytest.mark.parametrize("launch", [by_threads, interpreted])
@@ -157,14 +164,25 @@ def test_rows_that_are_sent(launch: Any) -> None:
     for seed in range(4):
         four(SCATTERED, seed, launch)
     made = compile_kernel(parse(SCATTERED), "sm_90a")
-    assert "st.shared::cluster" in made.ptx and made.assembled.stack == 0
+    assert "st.async.shared::cluster.mbarrier::complete_tx::bytes" in made.ptx
+    assert made.assembled.stack == 0
+    assert "barrier.cluster.arrive.relaxed" in made.ptx and "release.cluster.shared" not in made.ptx
+
+
+def test_only_barriers_are_begun_before_a_first_arrival() -> None:
+    """What memory holds by then is published by an arrival that releases it."""
+    made = compile_kernel(parse(CLUSTER), "sm_90a")
+    assert "barrier.cluster.arrive" in made.ptx and "arrive.relaxed" not in made.ptx
 
 
 @pytest.mark.parametrize(
     ("line", "instead", "message"),
     [
-        ("%b, %r {blocks", "%b, 0 {blocks", "writes byte|nobody wrote"),
-        (f"blocks = 4}}\n{MEET}", "blocks = 4}\n", "reads byte|nobody wrote|at its end|ends with"),
+        (SEND, SEND.replace("%r, %sent", "0, %sent"), "writes byte|nobody wrote|on its way to"),
+        (AWAIT, "", "reads byte|nobody wrote|at its end|ends with|on its way to"),
+        (EXPECT, "", "deadlock"),
+        (EXPECT, EXPECT.replace("2048", "2032"), "deadlock"),
+        (MEET, "", "no barrier|that .* begins"),
     ],
 )
 def test_rows_that_nothing_orders(line: str, instead: str, message: str) -> None:
@@ -172,6 +190,13 @@ def test_rows_that_nothing_orders(line: str, instead: str, message: str) -> None
     for seed in range(4):
         with pytest.raises(AssertionError, match=message):
             four(SCATTERED.replace(line, instead), seed, by_threads)
+
+
+def test_single_halves_are_not_sent() -> None:
+    """Bytes go to other blocks by four or more."""
+    narrow = SCATTERED.replace("f32", "f16").replace("swizzle = 3", "swizzle = 2")
+    with pytest.raises(CompileError, match="single elements of"):
+        compile_kernel(parse(narrow), "sm_90a")
 
 
 def test_rows_that_cannot_be_shared() -> None:
