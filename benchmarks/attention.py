@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import products
+import timing
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as attend
@@ -154,9 +155,7 @@ def tensors(kind: str, shape: tuple[int, ...], group: int) -> tuple[Any, Any]:
     return (q, k, v, torch.full_like(q, math.nan)), (*low[:2], turned)
 
 
-def row(
-    kind: str, d: int, causal: bool, t: int, made: dict[Block, Kernel], flush: Any, group: int
-) -> Any:
+def row(kind: str, d: int, causal: bool, t: int, made: dict[Block, Kernel], group: int) -> Any:
     """One line of the table."""
     torch.manual_seed(t)
     shape = shape_of(d, t, group)
@@ -180,7 +179,7 @@ def row(
             calls[name] = timed(backend, causal, group)
         except RuntimeError:
             continue
-    times = products.measure(calls, data, flush)
+    times = timing.measure(calls, data)
     mine = {n: x for n, x in times.items() if n not in PEERS}
     best = min(mine, key=mine.__getitem__, default=None)
     other = min((x for n, x in times.items() if n in PEERS), default=math.nan)
@@ -209,13 +208,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=500)
     options = parser.parse_args()
     end, rows = time.monotonic() + options.seconds, []
-    flush = torch.empty(128 << 20, device="cuda", dtype=torch.int8)
     for d in map(int, options.sizes.split(",")):
         for causal in (False, True):
             made = kernels(options.kind, d, causal, options.group)
             for t in map(int, options.lengths.split(",")):
                 if time.monotonic() < end:
-                    rows.append(row(options.kind, d, causal, t, made, flush, options.group))
+                    rows.append(row(options.kind, d, causal, t, made, options.group))
     if options.out:
         text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
         Path(options.out).write_text(text)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import products
+import timing
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as attend
@@ -188,11 +189,9 @@ def queries(kernel: Kernel, block: Block, x: Data) -> Call:
     return call
 
 
-def peer(backend: Any, x: Data, causal: bool, side: torch.cuda.Stream) -> Call:
-    """The call for torch's gradients. Its forward runs in `side`, the stream that graphs are
-    captured in, as autograd runs the gradient in the stream of what it is a gradient of."""
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side), sdpa_kernel(backend):
+def peer(backend: Any, x: Data, causal: bool) -> Call:
+    """The call for torch's gradients."""
+    with sdpa_kernel(backend):
         given = [y.detach().clone().requires_grad_() for y in (x.q, x.k, x.v)]
         out = attend(*given, is_causal=causal, enable_gqa=x.group > 1)
     torch.cuda.synchronize()
@@ -251,13 +250,11 @@ def right(made: Kernels, x: Data, causal: bool, unit: float) -> tuple[dict[str, 
     return calls, failed
 
 
-def row(
-    kind: str, d: int, causal: bool, t: int, group: int, made: Kernels, flush: Any, side: Any
-) -> Any:
+def row(kind: str, d: int, causal: bool, t: int, group: int, made: Kernels) -> Any:
     """One line of the table."""
     x = inputs(kind, d, t, group)
     calls, failed = right(made, x, causal, products.BUDGET[kind][2])
-    single = products.measure(calls, (), flush)
+    single = timing.measure(calls, ())
     chosen = [
         min((n for n in single if n.startswith(part)), key=single.__getitem__, default=None)
         for part in ("keys", "queries")
@@ -268,12 +265,12 @@ def row(
         together["ours"] = sequence(parts)
     for name, backend in PEERS.items():
         try:
-            together[name] = peer(backend, x, causal, side)
+            together[name] = peer(backend, x, causal)
             together[name]()
         except RuntimeError as error:
             together.pop(name, None)
             print(f"  {name}: {error}"[:120], flush=True)
-    times = products.measure(together, (), flush)
+    times = timing.measure(together, ())
     flops = 10 * x.heads[0] * t * t * d * (0.5 if causal else 1)
     rates = {n: flops / us / 1e6 for n, us in times.items()}
     best = min((us for n, us in times.items() if n in PEERS), default=math.nan)
@@ -308,16 +305,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=500)
     options = parser.parse_args()
     end, rows = time.monotonic() + options.seconds, []
-    flush = torch.empty(128 << 20, device="cuda", dtype=torch.int8)
-    side = torch.cuda.Stream()
-    torch.cuda.graph.default_capture_stream = side
     for d in map(int, options.sizes.split(",")):
         for causal in (False, True):
             made = kernels(options.kind, d, causal)
             for t in map(int, options.lengths.split(",")):
                 if time.monotonic() < end:
                     group, kind = options.group, options.kind
-                    rows.append(row(kind, d, causal, t, group, made, flush, side))
+                    rows.append(row(kind, d, causal, t, group, made))
     if options.out:
         text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
         Path(options.out).write_text(text)

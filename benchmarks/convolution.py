@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import timing
 import torch
 
 import tileir.backend
@@ -26,7 +25,6 @@ from tileir.textual import parse
 
 FOLDER = Path(__file__).parents[1] / "tests" / "corpus" / "seed004"
 BLOCK = (16, 32)
-LAUNCHES = 30
 
 
 @records.frozen
@@ -71,26 +69,14 @@ def line(name: str, size: int) -> dict[str, Any]:
     for label, windows in (("one by one", False), ("staged", True)):
         made = kernel(name, windows)
         y.fill_(float("nan"))
-        made[grid](x, k, y, size, size, *y.shape)
+        given = (x, k, y, size, size, *y.shape)
+        made[grid](*given)
         torch.testing.assert_close(y.double(), expected, rtol=1e-4, atol=1e-4)
-        found[label] = measured(lambda made=made: made[grid](x, k, y, size, size, *y.shape))
-    found["cudnn"] = measured(lambda: shape.torch(x, k))
+        found[label] = timing.median(
+            lambda made=made: made[grid](x, k, y, size, size, *y.shape), ()
+        )
+    found["cudnn"] = timing.median(lambda: shape.torch(x, k), ())
     return found
-
-
-def measured(call: Callable[[], Any]) -> float:
-    """Microseconds of the median launch with a cold L2."""
-    flush = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
-    times: list[float] = []
-    for _ in range(LAUNCHES):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        flush.zero_()
-        start.record()
-        call()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) * 1000)
-    return statistics.median(times)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import products
+import timing
 import torch
 
 import tileir.backend
@@ -84,7 +85,7 @@ def ours(kernel: Kernel, tile: Tile, size: tuple[int, int, int, int]) -> Any:
     return call
 
 
-def row(task: int, made: dict[Tile, Kernel], flush: Any) -> dict[str, Any]:
+def row(task: int, made: dict[Tile, Kernel]) -> dict[str, Any]:
     """One line of the table."""
     torch.manual_seed(task)
     h, w, c, k = size = TASKS[task]
@@ -107,7 +108,7 @@ def row(task: int, made: dict[Tile, Kernel], flush: Any) -> dict[str, Any]:
             failed[str(tile)] = off
     torch.backends.cudnn.benchmark = True
     calls["cudnn"] = lambda *_: torch.nn.functional.conv2d(image, filters, padding=1)
-    times = products.measure(calls, (x, taps, y), flush)
+    times = timing.measure(calls, (x, taps, y))
     mine = {n: t for n, t in times.items() if n != "cudnn"}
     best = min(mine, key=mine.__getitem__, default=None)
     ratio = times["cudnn"] / mine[best] if best else None
@@ -126,9 +127,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300)
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
-    flush = torch.empty(128 << 20, device="cuda", dtype=torch.int8)
     made = kernels()
-    rows = [row(task, made, flush) for task in TASKS if time.monotonic() < end]
+    rows = [row(task, made) for task in TASKS if time.monotonic() < end]
     if options.out:
         text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
         Path(options.out).write_text(text)

@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import random
-import statistics
 import subprocess
 import sys
 import time
@@ -24,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import timing
 import torch
 import triton
 import triton.language as tl
@@ -35,8 +34,6 @@ from tileir.backend.executor import gpu_target
 from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 
 SIZES = (512, 1024, 2048, 4096, 8192)
-ROUNDS = 5
-ROUND_SECONDS = 0.02
 GROUP = 8
 
 
@@ -294,34 +291,7 @@ def checked(kind: str, kernels: dict[tuple[str, Config], Kernel]) -> dict[str, s
     return found
 
 
-def measure(calls: dict[str, Any], data: Any, flush: torch.Tensor) -> dict[str, float]:
-    """Microseconds per variant."""
-    rounds: dict[str, list[float]] = {name: [] for name in calls}
-    counts: dict[str, int] = {}
-    for _ in range(ROUNDS):
-        names = list(calls)
-        random.shuffle(names)
-        for name in names:
-            if name not in counts:
-                first = _round(calls[name], data, flush, 2)
-                counts[name] = max(3, min(20, int(ROUND_SECONDS * 1e6 / first)))
-            rounds[name].append(_round(calls[name], data, flush, counts[name]))
-    return {name: statistics.mean(times) for name, times in rounds.items()}
-
-
-def _round(call: Any, data: Any, flush: torch.Tensor, count: int) -> float:
-    """Median microseconds of one launch with a cold L2."""
-    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
-    for start, end in events:
-        flush.zero_()
-        start.record()
-        call(*data)
-        end.record()
-    torch.cuda.synchronize()
-    return statistics.median(start.elapsed_time(end) * 1000 for start, end in events)
-
-
-def row(kind: str, size: int, kernels: Any, bad: dict[str, str], flush: Any) -> dict[str, Any]:
+def row(kind: str, size: int, kernels: Any, bad: dict[str, str]) -> dict[str, Any]:
     """One line of the table."""
     case, extents = CASES[kind], (size, size, size)
     torch.manual_seed(size)
@@ -334,7 +304,7 @@ def row(kind: str, size: int, kernels: Any, bad: dict[str, str], flush: Any) -> 
         if name not in failed and (why := wrong(kind, call, case, data, expected)) is not None:
             failed[name] = why
     del expected
-    times = measure({n: c for n, c in calls.items() if n not in failed}, data, flush)
+    times = timing.measure({n: c for n, c in calls.items() if n not in failed}, data)
     best = {who: _best(times, who) for who in ("tileir", "triton", "cublas")}
     mine = best["tileir"][1]
     return {
@@ -389,7 +359,6 @@ def main() -> int:
     began, kinds = time.monotonic(), options.types.split(",")
     kernels = compiled(kinds, options.cubins)
     print(f"compiled in {time.monotonic() - began:.1f} s", flush=True)
-    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
     bad = {kind: checked(kind, kernels) for kind in kinds}
     for kind, found in bad.items():
         print(f"{kind}: {found or 'every kernel right at small sizes'}", flush=True)
@@ -398,7 +367,7 @@ def main() -> int:
     for kind in kinds:
         for size in map(int, options.sizes.split(",")):
             if time.monotonic() - began < options.seconds:
-                lines.append(row(kind, size, kernels, bad[kind], flush))
+                lines.append(row(kind, size, kernels, bad[kind]))
                 show(lines[-1])
                 if options.out:
                     text = json.dumps({**versions(), "rows": lines}, indent=1)

@@ -17,8 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import random
-import statistics
 import subprocess
 import sys
 import time
@@ -28,6 +26,7 @@ from typing import Any
 
 import memory_kernels as ours
 import memory_peers as peers
+import timing
 import torch
 import triton
 
@@ -39,7 +38,6 @@ from tileir.backend.driver.launch import Kernel
 from tileir.builder import BF16, F32
 from tileir.ir import Module
 
-ROUNDS, LAUNCHES = 5, 20
 WAVE = 132 * 64
 """Warps that an H200 runs at once."""
 STREAMED, KEPT = ours.Policy("first", "first"), ours.Policy("last")
@@ -319,37 +317,13 @@ def wrong(row: Row, call: Callable[..., torch.Tensor]) -> str | None:
     return None if worst <= 1 else f"off by {worst:.3g} times the bound"
 
 
-def measure(calls: dict[str, Any], y: torch.Tensor, inputs: list[torch.Tensor]) -> dict[str, float]:
-    """Microseconds per variant."""
-    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
-    rounds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
-        names = list(calls)
-        random.shuffle(names)
-        for name in names:
-            rounds[name].append(_round(calls[name], y, inputs, flush))
-    return {name: statistics.mean(times) for name, times in rounds.items()}
-
-
-def _round(call: Any, y: torch.Tensor, inputs: list[torch.Tensor], flush: torch.Tensor) -> float:
-    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(LAUNCHES)]
-    call(y, *inputs)
-    for start, end in events:
-        flush.zero_()
-        start.record()
-        call(y, *inputs)
-        end.record()
-    torch.cuda.synchronize()
-    return statistics.median(start.elapsed_time(end) * 1000 for start, end in events)
-
-
 def line(row: Row, copy: float, tune: bool, compiled: bool) -> dict[str, Any]:
     """One line of the table: microseconds of every variant that is right, and the ratios."""
     calls = variants(row, tune, compiled)
     bad = {name: why for name, call in calls.items() if (why := wrong(row, call))}
     inputs = row.inputs()
     y = torch.empty(row.output, device="cuda", dtype=row.dtype)
-    times = measure({n: c for n, c in calls.items() if n not in bad}, y, inputs)
+    times = timing.measure({n: c for n, c in calls.items() if n not in bad}, (y, *inputs))
     moved = sum(x.nbytes for x in inputs) + y.nbytes
     mine = {n: t for n, t in times.items() if n.startswith("tileir")}
     others = {n: t for n, t in times.items() if not n.startswith("tileir")}
@@ -368,7 +342,7 @@ def copy_bandwidth() -> float:
     """Terabytes per second of a device-to-device copy of 1 GiB, reads and writes counted."""
     x = torch.empty(1 << 28, device="cuda")
     y = torch.empty_like(x)
-    taken = measure({"copy": lambda y, x: y.copy_(x)}, y, [x])["copy"]
+    taken = timing.measure({"copy": lambda y, x: y.copy_(x)}, (y, x))["copy"]
     return 2 * x.nbytes / taken / 1e6
 
 

@@ -5,9 +5,8 @@
 
 Our kernels are the ordinary program `tileir.testing.kernels.matmul`: pointers, masks, a loop and a
 dot. Every tile shape is compiled once, checked at small sizes with every edge, and at each size
-against torch in f32 with the result poisoned before; variants run in random order in five rounds; a
-round's figure is the median of its launches, each a captured graph with a cold L2; the result is
-the mean of the rounds. `--watch`: waits that last over 1.5 s end the kernel with an error.
+against torch in f32 with the result poisoned before; `timing.py` says how variants are timed.
+`--watch`: waits that last over 1.5 s end the kernel with an error.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import random
-import statistics
 import subprocess
 import sys
 import time
@@ -26,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import timing
 import torch
 
 import tileir.backend
@@ -41,8 +39,6 @@ from tileir.backend.tuning.work import work_of
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
 from tileir.testing.kernels import matmul
 
-ROUNDS = 5
-ROUND_SECONDS = 0.02
 BUDGET = {"f16": (F16, torch.float16, 2**-11), "bf16": (BF16, torch.bfloat16, 2**-8)}
 """Factors, as torch has them, and the unit of rounding of results that are the same."""
 
@@ -289,47 +285,8 @@ def exact(problem: Problem, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Ten
     return a @ b, a.abs() @ b.abs()
 
 
-def measure(calls: dict[str, Any], data: Any, flush: torch.Tensor) -> dict[str, float]:
-    """Microseconds per variant."""
-    graphs = {name: captured(call, data) for name, call in calls.items()}
-    rounds: dict[str, list[float]] = {name: [] for name in calls}
-    counts: dict[str, int] = {}
-    for _ in range(ROUNDS):
-        names = list(calls)
-        random.shuffle(names)
-        for name in names:
-            if name not in counts:
-                first = _round(graphs[name], flush, 2)
-                counts[name] = max(3, min(20, int(ROUND_SECONDS * 1e6 / first)))
-            rounds[name].append(_round(graphs[name], flush, counts[name]))
-    return {name: statistics.mean(times) for name, times in rounds.items()}
-
-
-def captured(call: Any, data: Any) -> Any:
-    """A CUDA graph of a call, so that what a launch costs the host is not measured."""
-    for _ in range(2):
-        call(*data)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call(*data)
-    return graph
-
-
-def _round(graph: Any, flush: torch.Tensor, count: int) -> float:
-    """Median microseconds of one launch with a cold L2."""
-    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
-    for start, end in events:
-        flush.zero_()
-        start.record()
-        graph.replay()
-        end.record()
-    torch.cuda.synchronize()
-    return statistics.median(start.elapsed_time(end) * 1000 for start, end in events)
-
-
 def row(
-    problem: Problem, size: tuple[int, int, int], kernels: dict[Tile, Kernel], flush: Any
+    problem: Problem, size: tuple[int, int, int], kernels: dict[Tile, Kernel]
 ) -> dict[str, Any]:
     """One line of the table."""
     torch.manual_seed(sum(size))
@@ -343,7 +300,7 @@ def row(
         if (why := wrong(problem, call, data, expected)) is not None
     }
     del expected
-    times = measure({n: c for n, c in calls.items() if n not in failed}, data, flush)
+    times = timing.measure({n: c for n, c in calls.items() if n not in failed}, data)
     mine = {n: t for n, t in times.items() if n != "cublas"}
     best = min(mine, key=mine.__getitem__, default=None)
     ratio = times["cublas"] / mine[best] if best else None
@@ -409,7 +366,6 @@ def main() -> int:
     parser.add_argument("--watch", action="store_true")
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
-    flush = torch.empty(128 << 20, device="cuda", dtype=torch.int8)
     rows: list[dict[str, Any]] = []
     count = 0
     for kind in options.kinds.split(","):
@@ -424,7 +380,7 @@ def main() -> int:
             for size in (s for g in options.groups.split(",") for s in GROUPS[g]):
                 if time.monotonic() < end:
                     suited(problem, kernels, size)
-                    rows.append(row(problem, size, kernels, flush))
+                    rows.append(row(problem, size, kernels))
     if options.out:
         Path(options.out).write_text(json.dumps({"device": device(), "rows": rows}, indent=1))
     return int(bool(count))

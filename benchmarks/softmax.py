@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import random
-import statistics
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
+import timing
 import torch
 import triton
 import triton.language as tl
@@ -31,7 +30,6 @@ from tileir.builder import BF16, F32, Builder, arg, pointer
 
 SHAPES = ((583, 931), (1823, 781), (4096, 1024), (16384, 512), (2048, 32768), (8192, 4096))
 WARPS = (1, 2, 4, 8, 16, 32)
-ROUNDS = 5
 
 
 @triton.jit
@@ -127,39 +125,13 @@ def wrong(call: Callable[..., None], rows: int, columns: int, dtype: torch.dtype
     return None if worst <= 1 else f"off by {worst:.3g} times the bound"
 
 
-def measure(calls: dict[str, Any], rows: int, columns: int, dtype: torch.dtype) -> dict[str, float]:
-    """Microseconds per variant."""
-    x = torch.randn(rows, columns, device="cuda").to(dtype)
-    y = torch.empty_like(x)
-    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
-    rounds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
-        names = list(calls)
-        random.shuffle(names)
-        for name in names:
-            rounds[name].append(_round(calls[name], x, y, flush))
-    return {name: statistics.mean(times) for name, times in rounds.items()}
-
-
-def _round(call: Any, x: torch.Tensor, y: torch.Tensor, flush: torch.Tensor) -> float:
-    """Median microseconds of one launch with a cold L2."""
-    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(20)]
-    call(x, y)
-    for start, end in events:
-        flush.zero_()
-        start.record()
-        call(x, y)
-        end.record()
-    torch.cuda.synchronize()
-    return statistics.median(start.elapsed_time(end) * 1000 for start, end in events)
-
-
 def row(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[str, Any]:
     """One line of the table."""
     calls = variants(rows, columns, dtype, quick)
     bad = {name: why for name, call in calls.items() if (why := wrong(call, rows, columns, dtype))}
     good = {name: call for name, call in calls.items() if name not in bad}
-    times = measure(good, rows, columns, dtype)
+    x = torch.randn(rows, columns, device="cuda").to(dtype)
+    times = timing.measure(good, (x, torch.empty_like(x)))
     best = {who: _best(times, who) for who in ("tileir", "triton", "torch")}
     moved = 2 * rows * columns * dtype.itemsize
     chosen = times.get("tileir", math.inf)

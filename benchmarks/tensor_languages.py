@@ -17,9 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import random
 import re
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -27,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "tensor_languages_modules"
-ROUNDS, LAUNCHES = 5, 20
 
 N = 4096
 BATCH, SIZE, CHANNELS, OUTPUTS = 4, 56, 128, 256
@@ -203,28 +200,9 @@ def wrong(task: str, call: Callable[..., Any], data: Any, expected: Any) -> str 
     return None if worst.item() <= 0 else f"off by {worst.item():.3g} more than the bound"
 
 
-def measured(calls: dict[str, Any], data: Any) -> dict[str, float]:
-    """Microseconds by variant."""
-    import torch
-
-    flush = torch.empty(128 << 20, dtype=torch.int8, device="cuda")
-    rounds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
-        for name in random.sample(list(calls), len(calls)):
-            events = [[torch.cuda.Event(enable_timing=True) for _ in "ab"] for _ in range(LAUNCHES)]
-            for start, end in events:
-                flush.zero_()
-                start.record()
-                calls[name](*data)
-                end.record()
-            torch.cuda.synchronize()
-            times = [start.elapsed_time(end) * 1000 for start, end in events]
-            rounds[name].append(statistics.median(times))
-    return {name: statistics.mean(times) for name, times in rounds.items()}
-
-
 def row(task: str) -> dict[str, Any]:
     """One line of the table."""
+    import timing
     import torch
 
     torch.manual_seed(len(task))
@@ -234,7 +212,7 @@ def row(task: str) -> dict[str, Any]:
     expected = exact(task, a, b)
     failed = {n: w for n, c in calls.items() if (w := wrong(task, c, data, expected)) is not None}
     right = {n: c for n, c in calls.items() if n not in failed or n == "torch"}
-    times = measured(right, data)
+    times = timing.measure(right, data)
     shown = ", ".join(
         f"{name} {us:.1f} us {FLOPS[task] / us / 1e6:.0f} TFLOP/s {times['torch'] / us:.3f}"
         for name, us in times.items()

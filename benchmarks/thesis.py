@@ -11,7 +11,7 @@ all of ours. `auto/best` at 1.05 and below is what the autoscheduler is to reach
 measures the lines that have a template of schedules (`thesis_algorithms.SEARCHED`), and all
 schedules of it beside; `--pictures` draws them as the thesis' Figures 4.2 to 4.15 are, with their
 competitive-to-total ratio. Schedules are found and kernels compiled first, in `--jobs` processes.
-Variants run in random order in five rounds with a cold L2 (`memory.measure`), after their outputs,
+Variants run in random order in five rounds with a cold L2 (`timing.py`), after their outputs,
 poisoned before, agreed with f64 on other inputs. Beside FlashAttention stands the kernel that
 `attention.py` measures, as `builder`: 0.95 and above of it is the aim.
 """
@@ -226,14 +226,14 @@ def far(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> float:
 
 def line(case: Case, schedules: dict[str, str], compiled: bool) -> dict[str, Any]:
     """Microseconds of every variant that is right, and the ratios."""
-    from memory import measure  # with Triton, which finding schedules does without
+    import timing  # with torch, which finding schedules does without
 
     inputs = case.inputs()
     y = torch.empty(case.plain(*inputs).shape, dtype=case.dtype, device="cuda")
     calls = variants(case, inputs, schedules, compiled)
     bad = wrong(case, calls)
     torch.cuda.empty_cache()
-    times = measure({n: c for n, c in calls.items() if n not in bad}, y, inputs)
+    times = timing.measure({n: c for n, c in calls.items() if n not in bad}, (y, *inputs))
     mine = {n: t for n, t in times.items() if n.startswith("tileir")}
     peers = {n: t for n, t in times.items() if not n.startswith("tileir") and n != BUILT}
     best, auto = min(mine.values(), default=float("nan")), mine.get("tileir auto", float("nan"))

@@ -10,9 +10,8 @@ and the product alone), `sparse` (matrices of blocks beside dense cuBLAS), `quan
 bits, scaled dots) and `epilogue` (bias and activations, parts of matrices).
 
 Every variant's result is checked against f32 on fresh random inputs, its output poisoned before;
-what is wrong is named and not measured. Variants run in random order in five rounds; a round's
-figure is the median of launches, each a captured graph with a cold L2. `ratio` is the quickest peer
-by our quickest; `wanted` what it should be at least.
+what is wrong is named and not measured (`timing.py` says how). `ratio` is the quickest peer by our
+quickest; `wanted` what it should be at least.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import products
+import timing
 import torch
 
 from tileir import records
@@ -141,8 +141,8 @@ _UNCHECKED: ContextVar[bool] = ContextVar("unchecked", default=False)
 
 def checked() -> bool:
     """Whether results are looked at: peers that compute something else give what is expected where
-    they are, and where launches are captured or profiled do nothing but what is measured."""
-    return not (_UNCHECKED.get() or torch.cuda.is_current_stream_capturing())
+    they are, and where launches are timed or profiled do nothing but what is measured."""
+    return not _UNCHECKED.get()
 
 
 @contextmanager
@@ -160,14 +160,15 @@ def poison(output: torch.Tensor) -> None:
     output.fill_(math.nan if output.is_floating_point() else -77)
 
 
-def line(case: Case, flush: torch.Tensor) -> dict[str, Any]:
+def line(case: Case) -> dict[str, Any]:
     """Microseconds of every variant that is right, and the ratio."""
     print(case.name, flush=True)
     mine = compiled(case)
     calls = {**mine, **case.peers}
     failed = {name: why for name, call in calls.items() if (why := wrong(case, call))}
     right = {name: call for name, call in calls.items() if name not in failed}
-    times = products.measure(right, case.data(), flush) if right else {}
+    with unchecked():
+        times = timing.measure(right, case.data()) if right else {}
     ours = {n: t for n, t in times.items() if n in mine}
     peers = {n: t for n, t in times.items() if n in case.peers}
     best, peer = (min(x, key=x.__getitem__, default=None) for x in (ours, peers))
@@ -200,12 +201,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=540)
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
-    flush = torch.empty(128 << 20, device="cuda", dtype=torch.int8)
     rows: list[dict[str, Any]] = []
     torch.manual_seed(0)
     for case in cases(options.groups):
         if options.only in case.name and time.monotonic() < end:
-            rows.append(line(case, flush))
+            rows.append(line(case))
             torch.cuda.empty_cache()
         if options.out:
             text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
