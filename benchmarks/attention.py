@@ -31,7 +31,7 @@ import tileir.backend
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
 from tileir.builder import BF16, F8E4M3
-from tileir.testing.attention import attention
+from tileir.testing.attention import attention, heads_together
 
 
 class Block(NamedTuple):
@@ -88,8 +88,9 @@ def kernels(
     for block in blocks or blocks_of(kind, d):
         factor, result = (F8E4M3, BF16) if eight else (products.BUDGET[kind][0], None)
         module = attention(
-            block.m, block.n, d, factor, result, causal=causal, grouped=group > 1, turned=eight
-        )
+            block.m, block.n, d, factor, result, causal=causal, grouped=group > 1, turned=eight,
+            arranged=causal,
+        )  # fmt: skip
         try:
             options = Options(roles=True, persistent=block.persistent, turns=block.turns)
             made = tileir.backend.compile(module, "sm_90a", options)
@@ -118,16 +119,21 @@ def scale_of(d: int) -> float:
     return 1 / math.sqrt(d) / math.log(2)
 
 
-def ours(kernel: Kernel, block: Block, scale: float, group: int, factors: Any = None) -> Any:
+def ours(kernel: Kernel, block: Block, causal: bool, group: int, factors: Any = None) -> Any:
     """A function of (q, k, v, o) that launches `kernel`, on `factors` in place of the first three
     where they are given."""
+    processors = torch.cuda.get_device_properties(0).multi_processor_count
 
     def call(q: Any, k: Any, v: Any, o: Any) -> None:
-        batch, heads, t, _ = q.shape
+        batch, heads, t, d = q.shape
         stream = torch.cuda.current_stream().cuda_stream
         given = factors or (q, k, v)
-        more = (group,) if group > 1 else ()
-        kernel[-(-t // block.m), batch * heads](*given, o, t, scale, *more, stream=stream)
+        more = [group] if group > 1 else []
+        if causal:
+            size = given[0].element_size()
+            more.append(heads_together(t, d, block.m, batch * heads, processors, size))
+        grid = -(-t // block.m), batch * heads
+        kernel[grid](*given, o, t, scale_of(d), *more, stream=stream)
 
     return call
 
@@ -160,13 +166,13 @@ def row(kind: str, d: int, causal: bool, t: int, made: dict[Block, Kernel], grou
     torch.manual_seed(t)
     shape = shape_of(d, t, group)
     data, factors = tensors(kind, shape, group)
-    (q, k, v, o), scale = data, scale_of(d)
+    q, k, v, o = data
     part = (slice(0, 1), slice(0, 1))
     exact = attend(*(x[part].float() for x in (q, k, v)), is_causal=causal)
     calls, failed = {}, {}
     for block, kernel in made.items():
         o.fill_(math.nan)
-        call = ours(kernel, block, scale, group, factors)
+        call = ours(kernel, block, causal, group, factors)
         call(*data)
         off = (o[part].float() - exact).abs().max().item()
         if off <= 4 * ROUNDING[kind] and not o.isnan().any():

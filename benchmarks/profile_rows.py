@@ -108,7 +108,7 @@ def _attention(words: list[str], best: tuple[str, ...], peer: str | None) -> Pai
     block = _named(blocks, best) or blocks[0]
     kernel = attention.kernels(kind, d, causal, group, (block,))[block]
     data, factors = attention.tensors(kind, attention.shape_of(d, t, group), group)
-    call = attention.ours(kernel, block, attention.scale_of(d), group, factors)
+    call = attention.ours(kernel, block, causal, group, factors)
     other = peer or "cudnn"
     theirs = attention.timed(attention.PEERS[other], causal, group)
     return Pair(_on(call, *data), _on(theirs, *data), str(block), other)

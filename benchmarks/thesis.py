@@ -43,7 +43,7 @@ from tileir.frontends.decoupled import Plan, parse
 from tileir.frontends.decoupled.autoschedule import autoschedule
 from tileir.frontends.decoupled.program import Wrapper
 from tileir.frontends.decoupled.shorthand import choices, expand
-from tileir.testing.attention import attention
+from tileir.testing.attention import attention, heads_together
 from tileir.tools.view.schedules import schedules as picture
 
 TARGET = "sm_90a"
@@ -160,14 +160,15 @@ def built_attention(case: Case) -> Callable[..., torch.Tensor]:
     sizes = case.algorithm.sizes
     scale = sizes["k"] ** -0.5 * 1.4426950408889634
     causal = case.algorithm.name == "flash causal"
-    module = attention(128, 128, sizes["k"], F16, causal=causal)
+    module = attention(128, 128, sizes["k"], F16, causal=causal, arranged=causal)
     options = Options(roles=True, persistent=True, turns=True)
     kernel = Kernel(Cache.usual().compile(module, TARGET, options))
     launch = kernel[-(-sizes["m"] // 128), sizes["h"]]
+    more = [heads_together(sizes["m"], sizes["k"], 128, sizes["h"])] if causal else []
 
     def call(y: torch.Tensor, q: Any, k: Any, v: Any) -> torch.Tensor:
         stream = torch.cuda.current_stream().cuda_stream
-        launch(q, k.transpose(1, 2), v, y, sizes["m"], scale, stream=stream)
+        launch(q, k.transpose(1, 2), v, y, sizes["m"], scale, *more, stream=stream)
         return y
 
     return call

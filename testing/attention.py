@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.ir import Module
@@ -21,10 +24,18 @@ MiB of 16 bits."""
 _NEVER = -1e30
 """A score that has no weight."""
 
+_ENDS = 1.5
+"""What a block of rows takes before and after its blocks of keys, in terms of one of them."""
+
+_PER_MIB = 0.004
+"""What keys and values of heads that come together add to the time of causal attention, a MiB of
+them, where there are 512."""
+
 
 def attention(
     bm: int, bn: int, d: int, factor: Any = F16, result: Any = None, *, causal: bool = False,
-    keep: bool = False, grouped: bool = False, turned: bool = False, slack: float = SLACK,
+    keep: bool = False, grouped: bool = False, turned: bool = False, arranged: bool = False,
+    slack: float = SLACK,
 ) -> Module:  # fmt: skip
     """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
     ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
@@ -32,23 +43,24 @@ def attention(
     values fit in the cache come together, with most keys first and last in turns. `keep` adds the
     parameter `sums`, [heads, t rounded up to `KEPT`]: what each row's weights add up to, as a
     logarithm in base 2. `grouped` adds `group`: so many heads of queries share one of keys and
-    values. `turned`: v is [heads, d, t], as products of 8-bit factors need it. o is of type
-    `result`, or that of the factors."""
+    values. `arranged` adds `together`: of so many heads, in place of those that fit in the cache,
+    come causal instances (`heads_together`). `turned`: v is [heads, d, t], as products of 8-bit
+    factors need it. o is of type `result`, or that of the factors."""
     b = Builder()
     kinds = {name: _buffer(factor) for name in "qkv"} | {"o": _buffer(result or factor)}
     more: dict[str, Any] = {"sums": _buffer(F32)} if keep else {}
-    more |= {"group": I32} if grouped else {}
+    more |= {name: I32 for name, there in (("group", grouped), ("together", arranged)) if there}
     with b.kernel("attention", **kinds, t=I32, scale=F32, **more) as (q, k, v, o, t, scale, *rest):
         block, number = b.program_id(axis=0), b.program_id(axis=1)
         if causal:
-            block, number = in_turns(b, t, d)
+            block, number = in_turns(b, t, d, rest[-1] if arranged else None)
             block = b.num_programs(axis=0) - 1 - block
         first = block * bm
         rows, keys, dims = (b.arange(bm) + first)[:, None], b.arange(bn), b.arange(d)
         inside = (rows < t).broadcast_to(bm, d)
         place = number * (t * d) + (rows * d + dims[None, :])
         queries = (q + place).load(inside, 0.0)
-        head = (number // rest[-1] if grouped else number) * (t * d)
+        head = (number // rest[int(keep)] if grouped else number) * (t * d)
         most = b.var(b.full((bm,), _NEVER, F32))
         sums = b.var(b.full((bm,), 0.0, F32))
         found = b.var(b.full((bm, d), 0.0, F32))
@@ -101,19 +113,53 @@ def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> Any:
     return b.select(highest > most + slack, highest, most)
 
 
-def in_turns(b: Builder, t: Any, d: int) -> tuple[Any, Any]:
-    """Block and head of this instance: the first blocks of some heads, their second ones, and so
-    on, then those of other heads from the last blocks to the first, and so in turns. What these
-    many heads share stays in the cache meanwhile; that what takes long and what does not change
-    places lets each of the blocks that work for many instances have as much to do."""
+def in_turns(b: Builder, t: Any, d: int, together: Any = None) -> tuple[Any, Any]:
+    """Block and head of this instance: the first blocks of some heads, `together` or as many as the
+    cache holds, their second ones, and so on, then those of other heads from the last blocks to the
+    first, and so in turns. What these many heads share stays in the cache meanwhile; that what
+    takes long and what does not change places lets each of the blocks that work for many instances
+    have as much to do."""
     blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
     number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
-    many = b.smax(_CACHED // (b.smax(t, 1) * d), 1)
+    many = b.smax(_CACHED // (b.smax(t, 1) * d) if together is None else together, 1)
     group = number // (many * blocks)
     first = group * many
     here, place = b.smin(many, heads - first), number - first * blocks
     place = b.select(group % 2 != 0, here * blocks - 1 - place, place)
     return place // here, first + place % here
+
+
+@lru_cache(maxsize=1024)
+def heads_together(
+    t: int, d: int, rows: int, heads: int, processors: int = 132, size: int = 2
+) -> int:
+    """How many heads of causal attention should come together, in blocks of `rows` rows on so many
+    `processors`: few of them have their keys and values, of `size` bytes, passed on within the
+    cache, and how evenly the instances fall to blocks that take them to and fro is for each
+    number another matter, which is counted out."""
+    blocks = -(-t // rows)
+    kept = 2 * t * d * size
+    most = max(1, min(heads, _CACHED * 4 // kept))
+    return min(
+        range(1, most + 1),
+        key=lambda many: (
+            _imbalance(blocks, heads, many, processors)
+            + _PER_MIB * many * kept / 2**20 * (512 / max(t, 1)),
+            many,
+        ),
+    )
+
+
+def _imbalance(blocks: int, heads: int, many: int, processors: int) -> float:
+    """The most that any of `processors` has to do, in terms of the mean."""
+    number = np.arange(blocks * heads)
+    group, place = np.divmod(number, many * blocks)
+    here = np.minimum(many, heads - group * many)
+    place = np.where(group % 2 == 1, here * blocks - 1 - place, place)
+    work = blocks - place // here + _ENDS
+    lap, at = np.divmod(number, processors)
+    total = np.bincount(np.where(lap % 2 == 1, processors - 1 - at, at), work, processors)
+    return float(total.max() / total.mean())
 
 
 def _buffer(element: Any) -> Any:

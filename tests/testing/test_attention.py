@@ -8,15 +8,19 @@ from tileir.interp import interpret
 from tileir.testing import attention
 
 
-def order(blocks: int, heads: int, t: int, d: int) -> list[tuple[int, int]]:
+def order(
+    blocks: int, heads: int, t: int, d: int, together: int | None = None
+) -> list[tuple[int, int]]:
     """Block and head of each instance, as they begin."""
     b = Builder()
-    with b.kernel("order", found=arg(pointer(I32), noalias=True), t=I32) as (found, length):
+    data = arg(pointer(I32), noalias=True)
+    with b.kernel("order", found=data, t=I32, many=I32) as (found, length, many):
+        told = None if together is None else many
         at = b.program_id(axis=1) * b.num_programs(axis=0) + b.program_id(axis=0)
-        for place, value in enumerate(attention.in_turns(b, length, d)):
+        for place, value in enumerate(attention.in_turns(b, length, d, told)):
             (found + (at * 2 + place)).store(value)
     pairs = np.full(2 * blocks * heads, -1, np.int32)
-    interpret(b.module(), "order", (blocks, heads), [pairs, t])
+    interpret(b.module(), "order", (blocks, heads), [pairs, t, together or 0])
     return [(int(block), int(head)) for block, head in pairs.reshape(-1, 2)]
 
 
@@ -42,3 +46,35 @@ def test_heads_that_the_cache_holds_come_together_forth_and_back(monkeypatch):
 def test_a_head_larger_than_the_cache_comes_alone(monkeypatch):
     monkeypatch.setattr(attention, "_CACHED", 1)
     assert [head for _, head in order(2, 3, 8, 16)] == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 7, 9])
+def test_heads_that_are_told_to_come_together(together):
+    found = order(3, 7, 8, 16, together)
+    assert sorted(found) == [(b, h) for b in range(3) for h in range(7)]
+    assert {head for _, head in found[: 3 * together]} == set(range(min(together, 7)))
+
+
+def most_of_a_processor(blocks: int, heads: int, together: int, processors: int) -> float:
+    """What the busiest of some has to do in terms of the mean, taking instances to and fro."""
+    work = [0.0] * processors
+    for number, (block, _) in enumerate(order(blocks, heads, 8, 16, together)):
+        lap, at = divmod(number, processors)
+        work[processors - 1 - at if lap % 2 else at] += blocks - block + 1.5
+    return max(work) * processors / sum(work)
+
+
+@pytest.mark.parametrize(("t", "heads"), [(512, 24), (640, 13), (2048, 12)])
+def test_how_many_come_together_is_counted_out(t, heads):
+    """No number of heads is much more even than the one that is taken."""
+    blocks, processors = t // 128, 14
+    taken = attention.heads_together(t, 64, 128, heads, processors)
+    found = {n: most_of_a_processor(blocks, heads, n, processors) for n in range(1, heads + 1)}
+    assert found[taken] <= min(found.values()) + 0.05
+    assert max(found.values()) > found[taken] + 0.1, "any number would do"
+
+
+def test_few_heads_come_together_where_all_are_as_even():
+    """Keys and values of 512 are read once, by blocks that run beside each other."""
+    assert attention.heads_together(512, 128, 128, 512) == 2
+    assert attention.heads_together(1, 64, 128, 1) == 1
