@@ -90,6 +90,8 @@ CONFIGS: dict[str, tuple[Config, ...]] = {
     ),
     "f32": (
         Config(128, 128, 32, 8, 3), Config(128, 128, 32, 8, 4), Config(128, 128, 64, 8, 2),
+        Config(256, 128, 16, 8, 3), Config(128, 256, 16, 8, 3), Config(128, 256, 16, 8, 4),
+        Config(128, 128, 16, 4, 3), Config(128, 128, 16, 4, 4),
         Config(64, 128, 32, 4, 2, None, 168), Config(64, 128, 16, 4, 4, None, 168),
         Config(128, 64, 16, 4, 4, None, 168), Config(64, 64, 32, 4, 3), Config(64, 32, 32, 4, 3),
         Config(32, 32, 32, 2, 4),

@@ -53,8 +53,9 @@ as these products want them."""
 
 class Tile(NamedTuple):
     """Extents of a tile, warps that multiply (0 to choose), slots (0: as many as fit), whether
-    blocks work for many tiles, whether two warpgroups take them in turns, and blocks of a cluster
-    that share a tile's depth (0: left to the launcher), or load for each other."""
+    blocks work for many tiles, whether two warpgroups take them in turns, blocks of a cluster
+    that share a tile's depth (0: left to the launcher), or load for each other, and whether the
+    grid is `flat`."""
 
     m: int
     n: int
@@ -65,12 +66,23 @@ class Tile(NamedTuple):
     pingpong: bool = False
     split: int = 1
     multicast: int = 1
+    flat: bool = False
 
     def __str__(self) -> str:
         way = " turns" if self.pingpong else "" if self.persistent else " once"
         shared = {0: " as launched", 1: ""}.get(self.split, f" by {self.split}")
         cast = "" if self.multicast == 1 else f" multicast {self.multicast}"
-        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}{shared}{cast}"
+        flat = " flat" if self.flat else ""
+        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}{shared}{cast}{flat}"
+
+    def grid(self, m: int, n: int) -> tuple[int, int]:
+        """Of instances for a result of `m` x `n`."""
+        tiles = -(-m // self.m), -(-n // self.n)
+        return tiles if self.flat else (math.prod(tiles), 1)
+
+
+def _flat(*extents: int, split: int = 1, slots: int = 0) -> Tile:
+    return Tile(*extents, slots=slots, persistent=False, split=split, flat=True)
 
 
 TILES = (
@@ -96,6 +108,9 @@ TILES = (
     *(Tile(128, 64, 64, persistent=False, split=s) for s in (2, 4)),
     *(Tile(128, 128, 64, persistent=False, split=s) for s in (2, 4)), Tile(64, 64, 64, split=4),
     Tile(64, 64, 64, split=0), Tile(128, 128, 64, split=0),
+    _flat(64, 16, 128), _flat(64, 32, 128), _flat(64, 64, 128), _flat(64, 128, 64),
+    _flat(128, 64, 64), _flat(128, 256, 64), _flat(128, 128, 64),
+    _flat(64, 16, 128, split=8, slots=2), _flat(64, 16, 128, split=2), _flat(64, 32, 128, split=4),
     *(Tile(128, n, 64, multicast=r) for n in (256, 192, 128) for r in (2, 4)),
     *(Tile(m, n, 64, pingpong=True, multicast=2) for m, n in ((128, 128), (128, 160), (64, 256))),
 )  # fmt: skip
@@ -180,10 +195,13 @@ def program(problem: Problem, tile: Tile) -> Any:
     m, n, k = tile[:3]
     if problem.kind in BUDGET:
         factor = BUDGET[problem.kind][0]
-        return matmul(m, n, k, factor, result=factor, transposed=problem.transposed)
+        return matmul(m, n, k, factor, result=factor, transposed=problem.transposed, flat=tile.flat)
     types, precision = OTHERS[problem.kind][0], "tf32" if problem.kind == "tf32" else "ieee"
     imprecise = k if problem.kind == "f8" else 0
-    return matmul(m, n, k, *types, precision=precision, transposed=True, max_imprecise=imprecise)
+    return matmul(
+        m, n, k, *types, precision=precision, transposed=True, max_imprecise=imprecise,
+        flat=tile.flat,
+    )  # fmt: skip
 
 
 def tiles_of(kind: str) -> tuple[Tile, ...]:
@@ -214,7 +232,7 @@ def suited(problem: Problem, kernels: dict[Tile, Kernel], size: tuple[int, int, 
 def ours(kernel: Kernel, tile: Tile, size: tuple[int, int, int]) -> Callable[..., None]:
     """A function of (a, b, c) that launches `kernel`."""
     m, n, k = size
-    launch = kernel[-(-m // tile.m) * -(-n // tile.n)]
+    launch = kernel[tile.grid(m, n)]
     return lambda a, b, c: launch(a, b, c, m, n, k, stream=torch.cuda.current_stream().cuda_stream)
 
 
@@ -328,10 +346,10 @@ def predicted(problem: Problem, tile: Tile, size: tuple[int, int, int]) -> float
     """Seconds that the cost model expects."""
     done, portable = _staged(problem, tile)
     m, n, k = size
-    instances = -(-m // tile.m) * -(-n // tile.n)
-    work = work_of(portable, (instances, 1, 1), {"m": m, "n": n, "k": k})
+    grid = tile.grid(m, n)
+    work = work_of(portable, (*grid, 1), {"m": m, "n": n, "k": k})
     use = use_of(done, target_named("sm_90a"), work)
-    return estimate(work, use, instances, machine_of("sm_90a")).seconds
+    return estimate(work, use, math.prod(grid), machine_of("sm_90a")).seconds
 
 
 @cache

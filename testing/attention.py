@@ -122,10 +122,10 @@ def in_turns(b: Builder, t: Any, d: int, together: Any = None) -> tuple[Any, Any
     blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
     number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
     many = b.smax(_CACHED // (b.smax(t, 1) * d) if together is None else together, 1)
-    group = number // (many * blocks)
+    group = number // b.smax(many * blocks, 1)
     first = group * many
-    here, place = b.smin(many, heads - first), number - first * blocks
-    place = b.select(group % 2 != 0, here * blocks - 1 - place, place)
+    here, place = b.smax(b.smin(many, heads - first), 1), number - first * blocks
+    place = b.smax(b.select(group % 2 != 0, here * blocks - 1 - place, place), 0)
     return place // here, first + place % here
 
 

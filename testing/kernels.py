@@ -16,15 +16,19 @@ GROUP = 8
 
 def matmul(
     bm: int, bn: int, bk: int, factor: Any = F16, total: Any = F32, result: Any = F16, *,
-    precision: str = "ieee", transposed: bool = False, max_imprecise: int = 0,
+    precision: str = "ieee", transposed: bool = False, max_imprecise: int = 0, flat: bool = False,
 ) -> Module:  # fmt: skip
     """`matmul(x, y, z, m, n, k)`: z [m, n] = x [m, k] y, row-major, y being [k, n] or,
-    `transposed`, [n, k]; tiles of `bm` x `bn` in steps of `bk`, `GROUP` rows of them at a time."""
+    `transposed`, [n, k]; tiles of `bm` x `bn` in steps of `bk`, `GROUP` rows of them at a time, or,
+    `flat`, on a grid of rows by columns of them, which is found without a division."""
     b = Builder()
     zero = 0 if total.is_integer else 0.0
     kinds = {"x": _buffer(factor), "y": _buffer(factor), "z": _buffer(result)}
     with b.kernel("matmul", **kinds, m=I32, n=I32, k=I32) as (x, y, z, m, n, k):
-        i, j = _tile(b, (m + (bm - 1)) // bm, (n + (bn - 1)) // bn)
+        if flat:
+            i, j = b.program_id(axis=0), b.program_id(axis=1)
+        else:
+            i, j = _tile(b, (m + (bm - 1)) // bm, (n + (bn - 1)) // bn)
         rows, columns = (b.arange(bm) + i * bm)[:, None], (b.arange(bn) + j * bn)[None, :]
         depth = b.arange(bk)
         from_y = columns * k + depth[:, None] if transposed else depth[:, None] * n + columns
@@ -49,7 +53,7 @@ def _tile(b: Builder, tiles_m: Any, tiles_n: Any) -> tuple[Any, Any]:
     """Row and column of this instance's tile."""
     pid = b.program_id(axis=0)
     first = pid // (tiles_n * GROUP) * GROUP
-    size = b.smin(tiles_m - first, GROUP)
+    size = b.smax(b.smin(tiles_m - first, GROUP), 1)
     within = pid % (tiles_n * GROUP)
     return first + within % size, within // size
 

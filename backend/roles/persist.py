@@ -8,7 +8,7 @@ from tileir import records
 from tileir.backend.tma.host import host_values
 from tileir.ir import Block, Function, Parameter
 from tileir.op import Op, Successor
-from tileir.ops.arith import Add, Mul, SDiv, SRem, Sub
+from tileir.ops.arith import Add, Mul, Sub, UDiv, URem
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch, Return
 from tileir.ops.descriptor import MakeDescriptor
@@ -58,8 +58,8 @@ def persist(function: Function) -> Function:
           %8, _ = icmp (i1, i1) %instance, %3 {predicate = slt}
           cond_br %8, instance, finished
         instance:
-          %9 = sdiv i32 %instance, %grid.0
-          %i = srem i32 %9, %grid.1
+          %9 = udiv i32 %instance, %grid.0
+          %i = urem i32 %9, %grid.1
           %q = getelementptr f32* %p, %i
           store %q, %x
           br next
@@ -171,10 +171,10 @@ class Looping:
         ops: list[Op] = []
         index: Operand = self.instance
         for extent in self.extents[: op.axis]:
-            ops.append(SDiv(index, extent))
+            ops.append(UDiv(index, extent))
             index = ops[-1].results[0]
         if op.axis < 2:
-            ops.append(SRem(index, self.extents[op.axis]))
+            ops.append(URem(index, self.extents[op.axis]))
             index = ops[-1].results[0]
         if not ops:
             ops.append(Add(index, constant(I32, 0)))
