@@ -135,11 +135,13 @@ class LlvmHopper(LlvmMemory):
         self._chosen(text, operands, chosen)
 
     def tma_store(
-        self, map: Handle, offset: Handle, indices: Sequence[Handle], chosen: Handle | None
-    ) -> None:
+        self, map: Handle, offset: Handle, indices: Sequence[Handle], chosen: Handle | None, *,
+        add: bool,
+    ) -> None:  # fmt: skip
         at, names = self._coordinates(indices, 2)
+        copy, kind = ("cp.reduce", ".add") if add else ("cp", "")
         text = (
-            f"cp.async.bulk.tensor.{len(indices)}d.global.shared::cta.tile.bulk_group "
+            f"{copy}.async.bulk.tensor.{len(indices)}d.global.shared::cta{kind}.tile.bulk_group "
             f"[$1, {names}], [$0];"
         )
         self._chosen(text, [self._at(offset), ("l", "ptr", map), *at], chosen)

@@ -81,9 +81,10 @@ class Beside(Protocol):
         ...
 
     def tma_store(
-        self, map: Handle, offset: Handle, indices: Sequence[Handle], chosen: Handle | None
-    ) -> None:
-        """Begin to copy from `offset` to the box at `indices`."""
+        self, map: Handle, offset: Handle, indices: Sequence[Handle], chosen: Handle | None, *,
+        add: bool,
+    ) -> None:  # fmt: skip
+        """Begin to copy from `offset` to the box at `indices`; to `add` each f32 to it."""
         ...
 
     def tma_commit(self, chosen: Handle | None) -> None:

@@ -156,7 +156,7 @@ def _tma_store(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, map_, chosen = lowering.thread, lowering.scalar(op.descriptor), _leader(lowering, op)
     for number in _blocks(lowering, op, _held(lowering, op)):
         for offset, indices in _parts(lowering, op, number):
-            thread.tma_store(map_, offset, indices, chosen)
+            thread.tma_store(map_, offset, indices, chosen, add=op.add)
     thread.tma_commit(chosen)
     return []
 

@@ -196,16 +196,19 @@ class BesideThreads:
 
         self.yard.fly(land)
 
-    def tma_store(self, map: Tensor, offset: Any, indices: Sequence[Any], chosen: Any) -> None:
+    def tma_store(
+        self, map: Tensor, offset: Any, indices: Sequence[Any], chosen: Any, *, add: bool
+    ) -> None:
         for thread in self._leaders(chosen):
             at = self._box(map, self._of(offset, thread))
             start = [self._of(i, thread) for i in indices]
             self._to_read(at, "a copy reads", np.array([thread]))
-            flight = self.yard.fly(self._writing(map, start, at))
+            flight = self.yard.fly(self._writing(map, start, at, add))
             self.crewman.opened.setdefault(thread, []).append((flight, at))
 
-    def _writing(self, map: Tensor, start: list[int], at: Array) -> Callable[[], None]:
-        return lambda: map.write(self.memory, start, self.memory.shared[at])
+    def _writing(self, map: Tensor, start: list[int], at: Array, add: bool) -> Callable[[], None]:
+        write = map.add if add else map.write
+        return lambda: write(self.memory, start, self.memory.shared[at])
 
     def _to_read(self, at: Array, what: str, threads: Array) -> None:
         """A unit beside the threads begins to read."""

@@ -61,6 +61,11 @@ class Tensor:
         for buffer, at, where in memory.parts(address, self.size, inside):
             buffer[at[:, None] + np.arange(self.size)] = rows[where]
 
+    def add(self, memory: Any, start: Sequence[int], data: Array) -> None:
+        """Add the f32 of the box at `start`, where it does not leave the tensor."""
+        found = self.read(memory, start).view(np.float32)
+        self.write(memory, start, (found + data.view(np.float32)).view(np.uint8))
+
     def _places(self, start: Sequence[int]) -> tuple[Array, Array]:
         """Addresses of the elements of a box, and whether they lie in the tensor."""
         address, inside = np.int64(self.base), np.True_

@@ -139,6 +139,16 @@ def test_blocks_that_are_copied_have_an_index_per_dimension_and_fit_the_buffer(n
         broken("TIR0106", "axis", name, operands, {"axis": axis})
 
 
+def test_copies_add_f32_alone() -> None:
+    buffer = v(Pointer(F32, AddressSpace.SHARED))
+    right, _ = copied("gpu.tma_store", Descriptor(Tile(F32, (64, 32))), buffer)
+    for more in ({"add": True}, {"add": True, "warpgroup": True}, {"add": False}):
+        build("gpu.tma_store", right, more)
+    operands, _ = copied("gpu.tma_store")
+    build("gpu.tma_store", operands, {"add": False})
+    broken("TIR0115", "add", "gpu.tma_store", operands, {"add": True})
+
+
 def test_blocks_that_are_multicast_are_one_or_more() -> None:
     operands, _ = copied("gpu.tma_load")
     for multicast in (1, 2, 8):

@@ -201,17 +201,20 @@ class HopperMixin(SharedMixin):
                 at = (*indices[: op.axis], moved, *indices[op.axis + 1 :])
                 held = slice(piece * rows, piece * rows + rows)
                 self._store_block(op, self.block(descriptor, at), data[held], undef[held])
-            self.accesses.stores += 1
+            self.accesses.stores += not op.add
 
         self._running().reading.append(self._begin(op, land))
 
     def _store_block(self, op: Any, place: Any, data: Any, undef: Any) -> None:
-        """Write rows of a buffer, of which some are undefined, to a block."""
+        """Write rows of a buffer, of which some are undefined, to a block, or add them to it."""
         pointer, mask, _ = place
         shape = pointer.data.shape
         lost = undef.reshape(shape)
         value = Tensor(data.reshape(shape), lost if lost.any() else None)
         lanes = self._lanes(pointer, mask, op)
+        if op.add:
+            cast(Any, self).atomic_rmw(pointer, value, mask, op)
+            return
         self._defined_value(value, lanes, op)
         self._scatter(pointer.data, value, lanes, value.data.dtype.itemsize, op, Touch.WRITE)
 

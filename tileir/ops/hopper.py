@@ -22,6 +22,7 @@ from tileir.field import (
     variadic,
 )
 from tileir.op import Op, op
+from tileir.ops.atomic import AtomicKind, Order as MemoryOrder, Scope
 from tileir.ops.descriptor import BASE, EXTENT, D, Padding
 from tileir.ops.dot import FACTORS
 from tileir.ops.gpu import BUFFER, check_buffer
@@ -199,7 +200,8 @@ class TmaStore(Op):
     """Begin to copy a slot of `buffer` to the block that starts at `indices`, less what lies
     outside the tensor. A slot of several times the rows goes to as many blocks, one behind the
     other along `axis`. One thread does it, or of each `warpgroup` one, for its own of the blocks,
-    which are dealt to them in turns; `gpu.tma_wait` waits for it.
+    which are dealt to them in turns; `gpu.tma_wait` waits for it. With `add` each f32 is added to
+    what is there, one relaxed atomic access (PTX ISA, cp.reduce.async.bulk.tensor).
 
     `gpu.tma_store %d, %b, %s, %x, %y`, given `tensor_desc<f16<64, 32>> %d, f16 addrspace(3)* %b, i32 %s, i32 %x, i32 %y`
     """  # noqa: E501 - an example is one line
@@ -210,12 +212,31 @@ class TmaStore(Op):
     indices: tuple[Operand, ...] = variadic(INDEX)
     axis: int = attribute(INT, default=0)
     warpgroup: bool = attribute(BOOL_ATTRIBUTE, default=False)
+    add: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.READ | Effects.WRITE
     predicable = False
 
     def verify(self) -> None:
         _check_block(self)
         _check_axis(self)
+        held = self.buffer.type.pointee  # type: ignore[union-attr]
+        if self.add and held is not F32:
+            raise self.fail("TIR0115", f"copies add f32, not {held}", "add")
+
+    @property
+    def op(self) -> AtomicKind:
+        """What adding is."""
+        return AtomicKind.FADD
+
+    @property
+    def sem(self) -> MemoryOrder:
+        """Order of each access that adds."""
+        return MemoryOrder.RELAXED
+
+    @property
+    def scope(self) -> Scope:
+        """Scope of each access that adds."""
+        return Scope.GPU
 
     def evaluate(
         self, machine: Any, descriptor: Any, buffer: Any, slot: Any, indices: tuple[Any, ...]
