@@ -8,10 +8,22 @@ from tileir import records
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.gpu import LocalLoad
-from tileir.ops.hopper import MBarrierArrive, MBarrierWait, Order, Wgmma, WgmmaWait
+from tileir.ops.gpu import Barrier, LocalLoad, LocalStore
+from tileir.ops.hopper import (
+    AsyncFence,
+    MBarrierArrive,
+    MBarrierWait,
+    Order,
+    TmaStore,
+    TmaWait,
+    Wgmma,
+    WgmmaWait,
+)
 from tileir.passmanager.registry import Outcome, pass_
 from tileir.values import Operand, Value
+
+_BESIDE = (Barrier, LocalStore, AsyncFence, TmaStore, TmaWait)
+"""Ops by which threads write buffers of their role, and let others read them."""
 
 _MOST_PENDING = 7
 """Products that a wait can leave under way."""
@@ -23,7 +35,8 @@ def late_waits(function: Function) -> Outcome:
 
     In a block of several products each is begun as soon as its factors are there; the ops that
     follow from a sum come just before the first product, or other op with an effect, that needs
-    them. So threads compute from one sum while the next is added up. Slots are given back behind
+    them; what writes a buffer that no sum under way is made of needs no more than it writes. So
+    threads compute from one sum while the next is added up. Slots are given back behind
     the wait that they were given back behind, and what is read from one, before that.
 
     before:
@@ -99,6 +112,7 @@ class _Schedule:
         self.ops = ops
         self.number = {op: i for i, op in enumerate(ops)}
         self.made = {v: op for op in ops for v in op.results}
+        self.stored: set[Operand] = {op.buffer for op in ops if isinstance(op, LocalStore)}
         self.held: dict[Op, None] = {}
         self.done: list[Op] = []
         self.begun: list[Value] = []
@@ -109,7 +123,7 @@ class _Schedule:
             if self._waits(op):
                 self.held[op] = None
             else:
-                self._need(self.held if _closes(op) else self._behind(op.operands))
+                self._need(self._before(op))
                 self._write(op)
         self._need(self.held)
         return (*self.done, last)
@@ -121,6 +135,21 @@ class _Schedule:
         if isinstance(op, (WgmmaWait, LocalLoad)):
             return True
         return not op.effects and any(self.made.get(v) in self.held for v in _values(op.operands))
+
+    def _before(self, op: Op) -> Iterable[Op]:
+        """What was held back that has to come before an op. Where threads write buffers, and let
+        products and copies read them, that is what reads these buffers."""
+        if not self.stored or not isinstance(op, _BESIDE):
+            return self.held if _closes(op) else self._behind(op.operands)
+        own = {o for o in self.held if self._reads(o) & self.stored}
+        return own | self._behind([*op.operands, *(v for o in own for v in o.operands)])
+
+    def _reads(self, op: Op) -> set[Operand]:
+        """The buffers that are read until an op."""
+        if isinstance(op, LocalLoad):
+            return {op.buffer}
+        made = self.made.get(op.value) if isinstance(op, WgmmaWait) else None  # type: ignore[arg-type]
+        return {made.a, made.b} if isinstance(made, Wgmma) else set()
 
     def _behind(self, operands: Iterable[Operand]) -> set[Op]:
         """The ops held back that `operands` follow from, with what has to come before them."""
@@ -139,7 +168,7 @@ class _Schedule:
         after = self._after(sorted(ops, key=self.number.__getitem__))
         waits = {op: isinstance(op, WgmmaWait) for op in after}
         for op in sorted(after, key=lambda o: (after[o], not waits[o], self.number[o])):
-            if not isinstance(op, MBarrierArrive):
+            if op in self.held and not isinstance(op, MBarrierArrive):
                 self._write(op)
                 self._arrive()
 
@@ -169,12 +198,20 @@ class _Schedule:
 
     def _write(self, op: Op) -> None:
         self.held.pop(op, None)
+        if isinstance(op, WgmmaWait):
+            self._write_earlier(op)
         if isinstance(op, Wgmma):
             self.begun.append(op.results[0])
         if isinstance(op, WgmmaWait):
             pending = len(self.begun) - 1 - self.begun.index(op.value)  # type: ignore[arg-type]
             op = op.evolve(pending=pending) if pending else op
         self.done.append(op)
+
+    def _write_earlier(self, wait: WgmmaWait) -> None:
+        """The waits for products begun before that of `wait`: they are done by then, too."""
+        before = self.begun[: self.begun.index(wait.value)]  # type: ignore[arg-type]
+        for op in [o for o in self.held if isinstance(o, WgmmaWait) and o.value in before]:
+            self._write(op)
 
 
 def _closes(op: Op) -> bool:
