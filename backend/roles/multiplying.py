@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from tileir.backend.roles.carried import State, carried
 from tileir.backend.roles.parts import Counting, RingParts, part_of
 from tileir.backend.roles.rings import Rings
+from tileir.backend.roles.written import Written
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.descriptor import DescriptorLoad
@@ -21,16 +22,21 @@ from tileir.types import I32, Tile, shape_of
 from tileir.values import Operand, Value, constant
 
 
-def multiplying(function: Function, found: Rings, parts: Sequence[RingParts]) -> Function:
-    """The body of `function` as the role that reads the slots of `parts`."""
-    role = _Multiplying(found, parts)
+def multiplying(
+    function: Function, found: Rings, parts: Sequence[RingParts], factors: Mapping[Dot, Written]
+) -> Function:
+    """The body of `function` as the role that reads the slots of `parts`, and writes `factors`."""
+    role = _Multiplying(found, parts, factors)
     moved = carried(function, role.counting.types, role.counting.initial, role.block)
     return simplify_cfg(dce(moved))
 
 
 class _Multiplying:
-    def __init__(self, found: Rings, parts: Sequence[RingParts]) -> None:
+    def __init__(
+        self, found: Rings, parts: Sequence[RingParts], factors: Mapping[Dot, Written]
+    ) -> None:
         self.found, self.parts, self.counting = found, parts, Counting(parts)
+        self.factors = factors
         self.read = {x.op for loads in found.prologues.values() for x in loads}
 
     def block(self, block: Block, state: State) -> tuple[list[Op], State]:
@@ -91,6 +97,7 @@ class _Multiplying:
         for part, _ in moving:
             if part not in waited:
                 self._wait(part, state, waited, ops)
+        ops += self.factors[dot].ops() if dot in self.factors else ()
         (a, a_slot, trans_a), (b, b_slot, trans_b) = (
             self._factor(dot, name, state) for name in ("a", "b")
         )
@@ -112,6 +119,8 @@ class _Multiplying:
     def _factor(self, dot: Dot, name: str, state: State) -> tuple[Operand, Operand, bool]:
         """A factor as a product takes it: what holds it, its slot, and whether transposed."""
         factor = self.found.factors.get((dot, name))
+        if name == "a" and dot in self.factors:
+            return self.factors[dot].buffer.result, constant(I32, 0), True
         if factor is None:
             return cast(Value, getattr(dot, name)), constant(I32, 0), False
         op = factor.staged.op

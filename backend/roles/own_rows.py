@@ -64,12 +64,13 @@ def own_rows(function: Function) -> Function:
 
 
 def _runs(function: Function, groups: int) -> Any:
-    """For every store to a buffer and every copy from one, whether it is part of a run that
-    warpgroups can make by themselves."""
+    """For every store to a buffer that is copied from and every copy from one, whether it is part
+    of a run that warpgroups can make by themselves."""
+    copied = {op.buffer for op in function.ops if isinstance(op, TmaStore)}
     for block in function.blocks.values():
         stores: list[LocalStore] = []
         for index, op in enumerate(block.ops):
-            if isinstance(op, LocalStore):
+            if isinstance(op, LocalStore) and op.buffer in copied:
                 before = isinstance(block.ops[index - 1], (Barrier, LocalStore)) if index else False
                 stores.append(op)
                 yield before

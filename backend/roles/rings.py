@@ -15,7 +15,12 @@ from tileir.backend.roles.prologues import prologue
 from tileir.backend.tma.plan import unit_of
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
+from tileir.ops.descriptor import (
+    DescriptorLoad,
+    DescriptorReduce,
+    DescriptorStore,
+    MakeDescriptor,
+)
 from tileir.ops.dot import Dot, Precision
 from tileir.ops.shape import ExtractSlice, Reshape, Trans
 from tileir.types import (
@@ -47,12 +52,20 @@ _PATTERN = 8
 """Rows after which a swizzle repeats."""
 
 
+def swizzle_of(rows: int, row: int) -> int:
+    """The widest swizzle whose panels make up `rows` rows of `row` bytes; 0 where there is none,
+    and for fewer rows than its pattern has."""
+    if rows % _PATTERN:
+        return 0
+    return next((bits for bits, span in _SWIZZLES if row % span == 0), 0)
+
+
 @records.frozen(eq=False)
 class Staged:
     """An access whose block passes through a buffer. `unit`: where threads read or write it, and
     not a tensor map, the bytes that the addresses of rows are multiples of; else 0."""
 
-    op: DescriptorLoad | DescriptorStore
+    op: DescriptorLoad | DescriptorStore | DescriptorReduce
     unit: int = 0
 
     @property
@@ -76,12 +89,8 @@ class Staged:
 
     @property
     def swizzle(self) -> int:
-        """The widest swizzle whose panels make up the rows; 0 where there is none, and for fewer
-        rows than its pattern has."""
-        row = self.columns * self.element.bytes
-        if self.rows % _PATTERN:
-            return 0
-        return next((bits for bits, span in _SWIZZLES if row % span == 0), 0)
+        """The widest that fits (`swizzle_of`)."""
+        return swizzle_of(self.rows, self.columns * self.element.bytes)
 
     @property
     def panel(self) -> int:
@@ -217,7 +226,9 @@ def _factor(function: Function, dot: Dot, name: str, staged: dict[Op, Staged]) -
     return Factor(made, transposed)
 
 
-def staged_by(function: Function, op: DescriptorLoad | DescriptorStore) -> Staged:
+def staged_by(
+    function: Function, op: DescriptorLoad | DescriptorStore | DescriptorReduce
+) -> Staged:
     """The access, by threads or a tensor map as the kernel says."""
     maker = definitions(function).get(op.descriptor)  # type: ignore[arg-type]
     return Staged(op, unit_of(function, maker.base) if isinstance(maker, MakeDescriptor) else 0)

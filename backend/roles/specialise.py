@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from tileir import records
 from tileir.analysis.uses import definitions
@@ -14,15 +14,23 @@ from tileir.backend.roles.fetching import hinted
 from tileir.backend.roles.loading import loading
 from tileir.backend.roles.multiplying import multiplying
 from tileir.backend.roles.parts import LOADING, RingParts, alike, parts_of
-from tileir.backend.roles.rings import Ring, Rings, Staged, rings, staged_by
+from tileir.backend.roles.rings import Rings, Staged, rings, staged_by
+from tileir.backend.roles.sizes import counted, warpgroups
 from tileir.backend.roles.storing import Outlet, fits, outlet_bytes, outlets_of, storing
+from tileir.backend.roles.written import Written, written
 from tileir.backend.tma.host import host_values
 from tileir.backend.tma.plan import unit_of
+from tileir.effects import Effects
 from tileir.ir import AttributeValue, Block, Function, Module, Parameter, Visibility
 from tileir.op import Op
 from tileir.ops.cluster import ClusterWait
 from tileir.ops.control import Return
-from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
+from tileir.ops.descriptor import (
+    DescriptorLoad,
+    DescriptorReduce,
+    DescriptorStore,
+    MakeDescriptor,
+)
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import TensorMap
@@ -42,10 +50,6 @@ _REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
 _FETCHING = {1: (0, 0), 2: (104, 200), 3: (80, 144)}
 """Registers of a thread that loads and of one that multiplies, by warpgroups that multiply; where
 threads load blocks."""
-_MOST_SUMS = 200
-_FEWEST_SLOTS = 2
-_ENOUGH = 40 << 10
-"""Bytes under way that hide how long copies take: a microsecond, at what a multiprocessor reads."""
 _SHARED_BY_ALL = frozenset(
     {"gpu.shared_alloc", "gpu.mbarrier_alloc", "gpu.cluster_arrive", "gpu.cluster_wait"}
 )
@@ -182,7 +186,8 @@ def specialised(
     found = rings(function)
     if isinstance(found, str):
         return found
-    groups = _warpgroups(function, warps)
+    factors = written(function, found)
+    groups = warpgroups(function, warps, found, factors)
     if isinstance(groups, str):
         return groups
     makers = _makers(function, found)
@@ -190,51 +195,14 @@ def specialised(
         return makers
     stores = {op: s for op in function.ops if (s := _stored(function, op)) is not None}
     kinds, shared = alike(found.rings), shared - _taken(function)
-    counts = _counted(kinds, shared - _SLACK - outlet_bytes(stores.values()), slots)
+    shared -= sum(map(_bytes, {factor.buffer for factor in factors.values()}))
+    counts = counted(kinds, shared - _SLACK - outlet_bytes(stores.values()), slots)
     if counts is None and stores:
-        stores, counts = {}, _counted(kinds, shared - _SLACK, slots)
+        stores, counts = {}, counted(kinds, shared - _SLACK, slots)
     if counts is None:
         return "slots do not fit twice in shared memory"
     parts = [parts_of(g, n, 4 * groups) for g, n in zip(kinds, counts, strict=True)]
-    return _Making(function, found, parts, groups, makers, stores).functions()
-
-
-def _warpgroups(function: Function, warps: int) -> int | str:
-    """How many warpgroups multiply."""
-    tiles = [shape_of(op.c.type) for op in function.ops if isinstance(op, Dot)]
-    rows = min(m for m, _ in tiles) // 64
-    fitting = [g for g in (3, 2, 1) if all(m // 64 % g == 0 for m, _ in tiles)]
-    held = {g: max(m * n // (128 * g) for m, n in tiles) for g in fitting}
-    few = [g for g in fitting if held[g] <= _MOST_SUMS]
-    if warps and not warps % 4 and warps // 4 in few:
-        return warps // 4
-    if not few:
-        return "sums take more registers than a thread has"
-    return next((g for g in few if g <= rows), few[-1])
-
-
-def _counted(kinds: Sequence[tuple[Ring, ...]], room: int, wanted: int) -> list[int] | None:
-    """Slots of each kind of ring within `room` bytes: as many as fit of those in innermost loops,
-    two of those that stay for a loop within, or one where that leaves too few of the others; None
-    where not even that fits."""
-    moving = sum(g[0].bytes for g in kinds if not g[0].early)
-    found: dict[int, int] = {}
-    for ahead in (2, 1):
-        early = sum(g[0].bytes * (1 if g[0].resident else ahead) for g in kinds if g[0].early)
-        found[ahead] = _fitting(room - early, moving, wanted)
-    ahead = max(found, key=lambda n: (min((found[n] - 1) * moving, _ENOUGH), n))
-    if not found[ahead]:
-        return None
-    held = {True: 1, False: ahead}
-    return [held[g[0].resident] if g[0].early else found[ahead] for g in kinds]
-
-
-def _fitting(room: int, each: int, wanted: int) -> int:
-    """Slots of `each` bytes that fit, 8 at most; 0 for less than two."""
-    if not each:
-        return 1
-    fits = min(room // each, wanted or 8)
-    return fits if fits >= min(_FEWEST_SLOTS, wanted or _FEWEST_SLOTS) else 0
+    return _Making(function, found, parts, groups, makers, stores, factors).functions()
 
 
 def _makers(function: Function, found: Rings) -> dict[Value, MakeDescriptor] | str:
@@ -260,18 +228,33 @@ def _maker(function: Function, descriptor: object) -> MakeDescriptor | None:
 
 
 def _stored(function: Function, op: Op) -> Staged | None:
-    """The block that a store writes, if it can pass through shared memory."""
-    if not isinstance(op, DescriptorStore) or op.predicate is not None:
+    """The block that a store writes, or that a tensor map adds, if it can pass through shared
+    memory."""
+    if not isinstance(op, (DescriptorStore, DescriptorReduce)) or op.predicate is not None:
+        return None
+    if isinstance(op, DescriptorReduce) and _ordered(function):
         return None
     made = staged_by(function, op)
     rows = len(shape_of(op.value.type)) > 1 and fits(made)
     return made if rows and _maker(function, op.descriptor) is not None else None
 
 
+def _ordered(function: Function) -> bool:
+    """Whether anything orders what threads add to memory, which would not order copies."""
+    synchronising = (op for op in function.ops if op.effects & Effects.SYNC)
+    return any(
+        not isinstance(op, DescriptorReduce) and not op.mnemonic.startswith("gpu.")
+        for op in synchronising
+    )
+
+
 def _taken(function: Function) -> int:
     """Bytes of the buffers that the kernel has besides."""
-    buffers = (op for op in function.entry.ops if isinstance(op, SharedAlloc))
-    return sum(op.shape[0] * SharedTile.of(op).bytes for op in buffers)
+    return sum(_bytes(op) for op in function.entry.ops if isinstance(op, SharedAlloc))
+
+
+def _bytes(op: SharedAlloc) -> int:
+    return op.shape[0] * SharedTile.of(op).bytes
 
 
 @records.frozen(eq=False)
@@ -282,6 +265,7 @@ class _Making:
     groups: int
     makers: dict[Value, MakeDescriptor]
     stores: dict[Op, Staged]
+    factors: Mapping[Dot, Written]
 
     def functions(self) -> tuple[Function, Function, Function] | str:
         maps, outlets = self._maps(), self._outlets()
@@ -289,12 +273,13 @@ class _Making:
         first = loading(bare, self.found, self.parts)
         if first is None:
             return "where it goes follows from what it computes"
-        second = storing(multiplying(bare, self.found, self.parts), outlets)
+        second = storing(multiplying(bare, self.found, self.parts, self.factors), outlets)
         panels = [part for o in outlets.values() for part in o.parts]
         shared = [
             *maps.values(), *(part.map for part in panels if part.map is not None),
             *(op for p in self.parts for op in p.ops),
             *dict.fromkeys(part.buffer for part in panels),
+            *dict.fromkeys(factor.buffer for factor in self.factors.values()),
             *(op for op in self.function.entry.ops if op.mnemonic in _SHARED_BY_ALL),
         ]  # fmt: skip
         captured = [
@@ -321,7 +306,7 @@ class _Making:
         """Where each store passes through shared memory."""
         found: dict[Op, tuple[Staged, MakeDescriptor]] = {}
         for op, staged in self.stores.items():
-            maker = _maker(self.function, cast(DescriptorStore, op).descriptor)
+            maker = _maker(self.function, cast(Any, op).descriptor)
             assert maker is not None
             found[op] = staged, maker
         return outlets_of(found)
@@ -378,7 +363,7 @@ def _again(body: Function) -> dict[str, AttributeValue]:
 
 
 def _by_threads(op: Op) -> bool:
-    return isinstance(op, (DescriptorLoad, DescriptorStore))
+    return isinstance(op, (DescriptorLoad, DescriptorStore, DescriptorReduce))
 
 
 def _host_ops(function: Function) -> Iterator[Op]:

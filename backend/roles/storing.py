@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
-from typing import cast
+from typing import TypeAlias, cast
 
 from tileir import records
 from tileir.backend.layouts.warpgroups import ROWS
@@ -13,11 +13,11 @@ from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.control import Return
-from tileir.ops.descriptor import DescriptorStore, MakeDescriptor
+from tileir.ops.descriptor import DescriptorReduce, DescriptorStore, MakeDescriptor
 from tileir.ops.gpu import Barrier, LocalLoad, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, TensorMap, TmaStore, TmaWait
 from tileir.ops.shape import Reshape
-from tileir.types import I32, AddressSpace, Descriptor, Tile, element_of, pointer, shape_of
+from tileir.types import F32, I32, AddressSpace, Descriptor, Tile, element_of, pointer, shape_of
 from tileir.values import Operand, Value, constant
 
 _LINE, _CHUNK = 128, 16
@@ -25,6 +25,8 @@ _LINE, _CHUNK = 128, 16
 _SWIZZLES = {128: 3, 64: 2, 32: 1}
 _SLOTS = 2
 """Slots of whole panels: one is written while the other is read."""
+
+_Write: TypeAlias = DescriptorStore | DescriptorReduce
 
 
 @records.frozen(eq=False)
@@ -55,7 +57,10 @@ class Outlet:
 
 
 def fits(staged: Staged) -> bool:
-    """Whether a store can have an outlet: rows of whole chunks."""
+    """Whether a store can have an outlet: rows of whole chunks, or panels where all leave at
+    once."""
+    if _adds(staged):
+        return staged.swizzle > 0 and not staged.unit and staged.element is F32
     return staged.columns * staged.element.bytes % _CHUNK == 0
 
 
@@ -84,11 +89,19 @@ def outlet_bytes(stores: Iterable[Staged]) -> int:
 
 def _cut(staged: Staged) -> object:
     """What stores have in common that take turns with buffers."""
-    return staged.element, staged.rows, staged.columns, bool(staged.unit)
+    return staged.element, staged.rows, staged.columns, bool(staged.unit), _adds(staged)
+
+
+def _adds(staged: Staged) -> bool:
+    return isinstance(staged.op, DescriptorReduce)
 
 
 def _cuts(staged: Staged) -> Iterator[tuple[int, int, int]]:
-    """First column, width and number of the panels of a store."""
+    """First column, width and number of the parts of a store: panels; of what is added all
+    columns, as it comes in rounds of a loop and leaves beside the products that follow."""
+    if _adds(staged):
+        yield 0, staged.columns, 1
+        return
     widest = _LINE // staged.element.bytes
     count, left = divmod(staged.columns, widest)
     if count:
@@ -99,11 +112,12 @@ def _cuts(staged: Staged) -> Iterator[tuple[int, int, int]]:
 
 def _panels(staged: Staged, maker: MakeDescriptor, first: int, width: int, count: int) -> Panels:
     kind, place = cast(Descriptor, maker.to).block, staged.op.location
-    swizzle = _SWIZZLES.get(width * staged.element.bytes, 0)
+    row = width * staged.element.bytes
+    swizzle = staged.swizzle if _adds(staged) else _SWIZZLES.get(row, 0)
     buffer = SharedAlloc(
         pointer(staged.element, AddressSpace.SHARED),
         shape=(min(_SLOTS, count), staged.rows, width), swizzle=swizzle,
-        panel=width if swizzle else 0, location=place,
+        panel=(16 << swizzle) // staged.element.bytes if swizzle else 0, location=place,
     )  # fmt: skip
     if staged.unit:
         return Panels(first, width, count, buffer, None, 0)
@@ -147,7 +161,7 @@ class _Storing:
         """The block with its stores by way of their outlets."""
         ops: list[Op] = []
         for op in block.ops:
-            if isinstance(op, DescriptorStore) and op in self.outlets:
+            if isinstance(op, (DescriptorStore, DescriptorReduce)) and op in self.outlets:
                 ops += self._stored(op, self.outlets[op])
             elif isinstance(op, Return) and any(map(_mapped, self.outlets.values())):
                 ops += [TmaWait(), op]
@@ -161,7 +175,7 @@ class _Storing:
         for op, outlet in self.outlets.items():
             for part in () if _mapped(outlet) else outlet.parts:
                 key = (maker.result, part.width)
-                if cast(DescriptorStore, op).descriptor is maker.result and key not in self.narrow:
+                if cast(_Write, op).descriptor is maker.result and key not in self.narrow:
                     block = cast(Descriptor, maker.to).block
                     kind = Descriptor(Tile(block.element, (*block.shape[:-1], part.width)))
                     made = MakeDescriptor(
@@ -171,7 +185,7 @@ class _Storing:
                     self.narrow[key] = made.result
                     yield made
 
-    def _stored(self, op: DescriptorStore, outlet: Outlet) -> list[Op]:
+    def _stored(self, op: _Write, outlet: Outlet) -> list[Op]:
         ops: list[Op] = []
         value = _flat(op.value, ops)
         for pending, panels in _rounds(outlet):
@@ -188,7 +202,7 @@ class _Storing:
                 ops += self._copied(op, part, index)
         return ops
 
-    def _copied(self, op: DescriptorStore, part: Panels, index: int) -> Iterator[Op]:
+    def _copied(self, op: _Write, part: Panels, index: int) -> Iterator[Op]:
         """A panel copied from its slot."""
         last, first = op.indices[-1], part.first + index * part.width
         if first:
@@ -196,8 +210,8 @@ class _Storing:
             last = moved.result
         indices, slot, place = (*op.indices[:-1], last), _slot(part, index), op.location
         if part.map is not None:
-            held, into = part.buffer.result, part.map.result
-            yield TmaStore(into, held, slot, indices, axis=part.axis, location=place)
+            held, into, add = part.buffer.result, part.map.result, isinstance(op, DescriptorReduce)
+            yield TmaStore(into, held, slot, indices, axis=part.axis, add=add, location=place)
             return
         into = self.narrow[cast(Value, op.descriptor), part.width]
         rows, block = part.buffer.shape[1:], cast(Descriptor, into.type).block

@@ -27,13 +27,20 @@ from tileir.backend.tma.starts import (
     may_go_before,
 )
 from tileir.backend.windows.numbers import Numbers, place_of, writable
+from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module
 from tileir.op import Op
 from tileir.ops.arith import And, SMax, SMin
+from tileir.ops.atomic import AtomicKind, AtomicRMW, Order, Scope
 from tileir.ops.cast import Trunc
 from tileir.ops.compare import ICmp, IntegerPredicate
-from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
+from tileir.ops.descriptor import (
+    DescriptorLoad,
+    DescriptorReduce,
+    DescriptorStore,
+    MakeDescriptor,
+)
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load, Store
 from tileir.ops.program import Assume
@@ -41,7 +48,7 @@ from tileir.ops.shape import GetElementPtr, Reshape, Trans
 from tileir.passes.cse import cse
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import Outcome, pass_, remark
-from tileir.types import I32, I64, Descriptor, Tile, element_of, shape_of
+from tileir.types import F32, I32, I64, Descriptor, Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Value, constant
 
 LARGEST = 1 << 28
@@ -160,7 +167,7 @@ def through_descriptors(function: Function) -> Outcome:
 
 def _candidates(function: Function) -> Iterator[Op]:
     """Loads that only feed dots, as they are or by ops on registers, and, where there are any,
-    stores of matrices."""
+    stores of matrices and what is added to them."""
     loads = [
         op
         for op in function.ops
@@ -169,8 +176,37 @@ def _candidates(function: Function) -> Iterator[Op]:
     ]  # fmt: skip
     yield from loads
     if loads:
-        stores = (op for op in function.ops if isinstance(op, Store))
-        yield from (op for op in stores if _plain(op) and len(shape_of(op.value.type)) > 1)
+        stores = (op for op in function.ops if _writes(function, op))
+        yield from (op for op in stores if len(shape_of(cast(Any, op).value.type)) > 1)
+
+
+def _writes(function: Function, op: Op) -> bool:
+    """Whether all that an op does is to write a tile, or to add it to memory, which nothing then
+    has to find there: copies make it when the kernel is at its end at the latest."""
+    if isinstance(op, Store):
+        return _plain(op)
+    if not _adds(function, op):
+        return False
+    others = [o for o in function.ops if o.effects and not _adds(function, o)]
+    known = aliases(function)
+    return not any(
+        o.effects & Effects.SYNC or known.may_change(o, op) or _may_find(function, o, op)
+        for o in others
+    )
+
+
+def _adds(function: Function, op: Op) -> bool:
+    """Whether an op adds f32 to memory, in no order with anything, and is asked for no more."""
+    if not isinstance(op, AtomicRMW) or op.predicate is not None:
+        return False
+    relaxed = op.sem is Order.RELAXED and op.scope is Scope.GPU
+    floats = op.op is AtomicKind.FADD and element_of(op.value.type) is F32
+    return relaxed and floats and not uses(function).get(op.result)
+
+
+def _may_find(function: Function, reader: Op, op: Op) -> bool:
+    """Whether `reader` may read what `op` wrote."""
+    return bool(reader.effects & Effects.READ) and aliases(function).may_change(op, reader)
 
 
 def _plain(op: Any) -> bool:
@@ -325,7 +361,9 @@ def _access(function: Function, op: Any, descriptor: Value, found: Description) 
     if turned:
         value = numbers.made(Trans(value, order=found.order, location=op.location))
     value = _reshaped(numbers, value, found.block(kind.shape))
-    stored = DescriptorStore(descriptor, value, indices, location=op.location)
+    stored: Op = DescriptorStore(descriptor, value, indices, location=op.location)
+    if isinstance(op, AtomicRMW):
+        stored = DescriptorReduce(descriptor, value, indices, op=op.op, location=op.location)
     return [*numbers.ops, records.evolve(stored, comments=op.comments)]
 
 
