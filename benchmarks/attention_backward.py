@@ -2,11 +2,13 @@
 
     python benchmarks/attention_backward.py [--out FILE.json] [--seconds 500] [--kind f16|bf16]
 
-Ours are the ordinary kernels of `tileir.testing.kernels_backward`: sums of rows, the gradients of
-keys and values, that of queries; the sums of weights come from `tileir.testing.attention`. Tiles
-are chosen for each kernel by itself, and the three launches are measured together, as the peers'
-are. Every result is checked in double precision, with the outputs poisoned before. Batches times
-heads are such that batch * t = 16384 and heads * d = 2048; `--group` heads share one of keys.
+Ours are the ordinary kernels of `tileir.testing.kernels_backward`, in two ways. Apart: sums of
+rows, the gradients of keys and values, that of queries. Fused: sums of rows, with zeros where the
+next kernel, which finds all three gradients, adds up that of queries; then what was added, scaled.
+The sums of weights come from `tileir.testing.attention`. Tiles are chosen for each kernel by
+itself, and the three launches of each way are measured together, as the peers' are; ours is the
+quicker way. Every result is checked in double precision, with the outputs poisoned before. Batches
+times heads are such that batch * t = 16384 and heads * d = 2048; `--group` heads share one of keys.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +33,12 @@ import tileir.backend
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
 from tileir.testing.attention import KEPT, attention
-from tileir.testing.kernels_backward import attention_delta, attention_keys, attention_queries
+from tileir.testing.kernels_backward import (
+    attention_delta,
+    attention_keys,
+    attention_queries,
+    attention_scaled,
+)
 
 
 class Block(NamedTuple):
@@ -51,6 +59,10 @@ KEYS = {
 QUERIES = {
     64: (Block(128, 128), Block(192, 64), Block(128, 64), Block(128, 128, False)),
     128: (Block(128, 64), Block(128, 96), Block(128, 128), Block(128, 96, False)),
+}
+FUSED = {
+    64: (Block(128, 128), Block(128, 64), Block(128, 128, False)),
+    128: (Block(64, 128), Block(64, 128, False)),
 }
 FORWARD = {64: Block(128, 128), 128: Block(128, 128)}
 ROWS = 64
@@ -73,6 +85,8 @@ class Data(NamedTuple):
     dq: torch.Tensor
     dk: torch.Tensor
     dv: torch.Tensor
+    total: torch.Tensor
+    """What the fused kernel adds up."""
 
     @property
     def t(self) -> int:
@@ -100,22 +114,37 @@ class Kernels(NamedTuple):
     delta: Kernel
     keys: dict[Block, Kernel]
     queries: dict[Block, Kernel]
+    clear: Kernel
+    fused: dict[Block, Kernel]
+    scaled: Kernel
 
 
 def kernels(
     kind: str, d: int, causal: bool,
     of_keys: tuple[Block, ...] | None = None, of_queries: tuple[Block, ...] | None = None,
+    of_all: tuple[Block, ...] | None = None,
 ) -> Kernels:  # fmt: skip
     """All kernels of one size of heads, or those of some tiles; tiles that do not compile are said
     and left out."""
     factor, first = products.BUDGET[kind][0], FORWARD[d]
     forward = attention(first.m, first.n, d, factor, causal=causal, keep=True, grouped=True)
-    return Kernels(
-        Kernel(tileir.backend.compile(forward, "sm_90a", Options())),
-        Kernel(tileir.backend.compile(attention_delta(ROWS, d, factor), "sm_90a", Options())),
-        _tiles("keys", attention_keys, of_keys or KEYS[d], d, factor, causal),
-        _tiles("queries", attention_queries, of_queries or QUERIES[d], d, factor, causal),
+    of_keys, of_queries, of_all = (
+        tiles[d] if some is None else some
+        for some, tiles in ((of_keys, KEYS), (of_queries, QUERIES), (of_all, FUSED))
     )
+    return Kernels(
+        _plain(forward),
+        _plain(attention_delta(ROWS, d, factor)),
+        _tiles("keys", attention_keys, of_keys, d, factor, causal),
+        _tiles("queries", attention_queries, of_queries, d, factor, causal),
+        _plain(attention_delta(ROWS, d, factor, fused=True)),
+        _tiles("fused", partial(attention_keys, fused=True), of_all, d, factor, causal),
+        _plain(attention_scaled(ROWS, d, factor)),
+    )
+
+
+def _plain(module: Any) -> Kernel:
+    return Kernel(tileir.backend.compile(module, "sm_90a", Options()))
 
 
 def _tiles(
@@ -147,7 +176,7 @@ def inputs(kind: str, d: int, t: int, group: int) -> Data:
     rows = (batch, heads, -(-t // KEPT) * KEPT)
     sums, delta = (torch.full(rows, math.nan, device="cuda") for _ in range(2))
     dq, dk, dv, o = (torch.full_like(x, math.nan) for x in (q, k, v, q))
-    return Data(q, k, v, g, o, sums, delta, dq, dk, dv)
+    return Data(q, k, v, g, o, sums, delta, dq, dk, dv, torch.empty_like(q, dtype=torch.float32))
 
 
 def forward(made: Kernels, x: Data) -> None:
@@ -185,6 +214,21 @@ def queries(kernel: Kernel, block: Block, x: Data) -> Call:
         stream = torch.cuda.current_stream().cuda_stream
         arguments = (x.q, x.k, x.v, x.g, x.sums, x.delta, x.dq, x.t, x.group, x.scale)
         kernel[-(-x.t // block.m), x.heads[0]](*arguments, stream=stream)
+
+    return call
+
+
+def fused(made: Kernels, block: Block, x: Data) -> Call:
+    """The calls for all gradients: zeros and sums of rows, the kernel, what it added up scaled."""
+
+    def call() -> None:
+        stream = torch.cuda.current_stream().cuda_stream
+        rows = -(-x.t // ROWS), x.heads[0]
+        made.clear[rows](x.o, x.g, x.delta, x.total, x.t, stream=stream)
+        arguments = (x.q, x.k, x.v, x.g, x.sums, x.delta, x.dk, x.dv, x.total)
+        kernel, blocks = made.fused[block], (-(-x.t // block.n), x.heads[1])
+        kernel[blocks](*arguments, x.t, x.group, x.scale, stream=stream)
+        made.scaled[rows](x.total, x.dq, x.t, x.scale, stream=stream)
 
     return call
 
@@ -232,7 +276,8 @@ def far(x: Data, wanted: dict[str, torch.Tensor], names: tuple[str, ...]) -> flo
 def candidates(made: Kernels, x: Data) -> dict[str, tuple[Call, tuple[str, ...]]]:
     """Calls by name, and what they write."""
     found = {f"keys {b}": (keys(k, b, x), ("dk", "dv")) for b, k in made.keys.items()}
-    return found | {f"queries {b}": (queries(k, b, x), ("dq",)) for b, k in made.queries.items()}
+    found |= {f"queries {b}": (queries(k, b, x), ("dq",)) for b, k in made.queries.items()}
+    return found | {f"fused {b}": (fused(made, b, x), ("dq", "dk", "dv")) for b in made.fused}
 
 
 def right(made: Kernels, x: Data, causal: bool, unit: float) -> tuple[dict[str, Call], Any]:
@@ -255,14 +300,16 @@ def row(kind: str, d: int, causal: bool, t: int, group: int, made: Kernels) -> A
     x = inputs(kind, d, t, group)
     calls, failed = right(made, x, causal, products.BUDGET[kind][2])
     single = timing.measure(calls, ())
-    chosen = [
-        min((n for n in single if n.startswith(part)), key=single.__getitem__, default=None)
-        for part in ("keys", "queries")
-    ]
+    best = {
+        part: min((n for n in single if n.startswith(part)), key=single.__getitem__, default=None)
+        for part in ("keys", "queries", "fused")
+    }
     together: dict[str, Call] = {}
-    if None not in chosen:
-        parts = [delta(made, x), *(calls[n] for n in chosen if n)]
-        together["ours"] = sequence(parts)
+    if best["keys"] and best["queries"]:
+        parts = [delta(made, x), calls[best["keys"]], calls[best["queries"]]]
+        together["apart"] = sequence(parts)
+    if best["fused"]:
+        together["fused"] = calls[best["fused"]]
     for name, backend in PEERS.items():
         try:
             together[name] = peer(backend, x, causal)
@@ -273,8 +320,11 @@ def row(kind: str, d: int, causal: bool, t: int, group: int, made: Kernels) -> A
     times = timing.measure(together, ())
     flops = 10 * x.heads[0] * t * t * d * (0.5 if causal else 1)
     rates = {n: flops / us / 1e6 for n, us in times.items()}
-    best = min((us for n, us in times.items() if n in PEERS), default=math.nan)
-    ratio = best / times["ours"] if "ours" in times else None
+    theirs = min((us for n, us in times.items() if n in PEERS), default=math.nan)
+    way = min((n for n in ("apart", "fused") if n in times), key=times.__getitem__, default=None)
+    chosen = [best["fused"]] if way == "fused" else [best["keys"], best["queries"]]
+    ratio = theirs / times[way] if way else None
+    times |= {"ours": times[way]} if way else {}
     shown = ", ".join(f"{n} {rate:6.0f}" for n, rate in rates.items())
     print(f"{kind} d {d} {'causal' if causal else 'full'} t {t:6} group {group} TFLOP/s: {shown}, "
           f"ratio {ratio or math.nan:.3f}, {' '.join(map(str, chosen))}", flush=True)  # fmt: skip

@@ -118,17 +118,24 @@ def _backward(words: list[str], best: tuple[str, ...], peer: str | None) -> Pair
     kind, d, t, causal, group = _heads(words)
     first = _named(backward.KEYS[d], best, "keys ") or backward.KEYS[d][0]
     second = _named(backward.QUERIES[d], best, "queries ") or backward.QUERIES[d][0]
-    made = backward.kernels(kind, d, causal, (first,), (second,))
+    whole = _named(backward.FUSED[d], best, "fused ")
+    apart, fused = ((), (whole,)) if whole else ((first, second), ())
+    made = backward.kernels(kind, d, causal, apart[:1], apart[1:], fused)
     data = backward.inputs(kind, d, t, group)
     backward.forward(made, data)
-    ours = backward.sequence([
-        backward.delta(made, data), backward.keys(made.keys[first], first, data),
-        backward.queries(made.queries[second], second, data),
-    ])  # fmt: skip
+    if whole:
+        ours, variant = backward.fused(made, whole, data), f"fused {whole}"
+    else:
+        parts = (
+            backward.keys(made.keys[first], first, data),
+            backward.queries(made.queries[second], second, data),
+        )
+        ours = backward.sequence([backward.delta(made, data), *parts])
+        variant = f"keys {first}, queries {second}"
     other = peer or "cudnn"
     stream = torch.cuda.current_stream()
     theirs = backward.peer(backward.PEERS[other], data, causal, stream)
-    return Pair(ours, theirs, f"keys {first}, queries {second}", other)
+    return Pair(ours, theirs, variant, other)
 
 
 def _heads(words: list[str]) -> tuple[str, int, int, bool, int]:

@@ -18,28 +18,51 @@ from tileir.ir import Module
 from tileir.testing.attention import in_turns, kept_rows
 
 
-def attention_delta(bm: int, d: int, factor: Any = F16) -> Module:
+def attention_delta(bm: int, d: int, factor: Any = F16, *, fused: bool = False) -> Module:
     """`attention_delta(o, g, delta, t)` on a grid of blocks of `bm` rows by heads: delta,
-    the sums of rows of o g, [heads, t, d]."""
+    the sums of rows of o g, [heads, t, d]. `fused` adds the parameter `total` behind `delta`,
+    what `attention_keys` adds to, and makes it zero."""
     b = Builder()
     kinds = {"o": _buffer(factor), "g": _buffer(factor), "delta": _buffer(F32)}
-    with b.kernel("attention_delta", **kinds, t=I32) as (o, g, delta, t):
+    kinds |= {"total": _buffer(F32)} if fused else {}
+    with b.kernel("attention_delta", **kinds, t=I32) as (o, g, delta, *whole, t):
         head, rows = b.program_id(axis=1), b.arange(bm) + b.program_id(axis=0) * bm
         place = head * (t * d) + (rows[:, None] * d + b.arange(d)[None, :])
         inside = (rows < t)[:, None].broadcast_to(bm, d)
         left, right = ((p + place).load(inside, 0.0).to(F32) for p in (o, g))
         found = b.reduce(left * right, axis=1, combiner="fadd")
         (delta + (head * kept_rows(b, t) + rows)).store(found, rows < t)
+        for total in whole:
+            (total + place).store(b.full((bm, d), 0.0, F32), inside)
     return b.module()
 
 
-def attention_keys(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = False) -> Module:
-    """`attention_keys(q, k, v, g, sums, delta, dk, dv, t, group, scale)` on a grid of blocks
-    of `bn` keys by heads of keys: the gradients of k and v, by blocks of `bm` queries."""
+def attention_scaled(bm: int, d: int, factor: Any = F16) -> Module:
+    """`attention_scaled(total, dq, t, scale)` on a grid of blocks of `bm` rows by heads: the
+    gradient of q from what `attention_keys` added up, `total`, both [heads, t, d]."""
     b = Builder()
-    names = ("q", "k", "v", "g", "sums", "delta", "dk", "dv")
+    kinds = {"total": _buffer(F32), "dq": _buffer(factor)}
+    with b.kernel("attention_scaled", **kinds, t=I32, scale=F32) as (total, dq, t, scale):
+        head, rows = b.program_id(axis=1), b.arange(bm) + b.program_id(axis=0) * bm
+        place = head * (t * d) + (rows[:, None] * d + b.arange(d)[None, :])
+        inside = (rows < t)[:, None].broadcast_to(bm, d)
+        found = (total + place).load(inside, 0.0) * (scale * log(2))
+        (dq + place).store(found.to(factor), inside)
+    return b.module()
+
+
+def attention_keys(
+    bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool = False, fused: bool = False
+) -> Module:
+    """`attention_keys(q, k, v, g, sums, delta, dk, dv, t, group, scale)` on a grid of blocks
+    of `bn` keys by heads of keys: the gradients of k and v, by blocks of `bm` queries. `fused`
+    adds the parameter `total` behind `dv`, f32 and like q: what its keys give the gradient of q is
+    added to it, but for the factor scale ln 2, atomically: the order, and so the last bits, may
+    differ from run to run."""
+    b = Builder()
+    names = ("q", "k", "v", "g", "sums", "delta", "dk", "dv", *(("total",) if fused else ()))
     with b.kernel("attention_keys", **_kinds(names, factor)) as values:
-        q, k, v, g, sums, delta, dk, dv, t, group, scale = values
+        q, k, v, g, sums, delta, dk, dv, *whole, t, group, scale = values
         block, head = in_turns(b, t, d) if causal else (b.program_id(axis=0), b.program_id(axis=1))
         first = block * bn
         keys, dims, number = b.arange(bn) + first, b.arange(d), b.arange(bm)
@@ -56,15 +79,20 @@ def attention_keys(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool 
             held = left[:, None].broadcast_to(bm, d)
             theirs = _Pair((q + place).load(held, 0.0), (g + place).load(held, 0.0))
             columns = ((p + (which * kept + rows)).load(left, 0.0) for p in (sums, delta))
-            total, less = (c[None, :].broadcast_to(bn, bm) for c in columns)
+            kept_sums, less = (c[None, :].broadcast_to(bn, bm) for c in columns)
             scores = b.dot(ours.q, theirs.q.T, b.full((bn, bm), 0.0, F32))
-            weights = _weights(b, scores, total, scale)
+            weights = _weights(b, scores, kept_sums, scale)
             if masked:
-                seen = keys[:, None].broadcast_to(bn, bm) <= rows[None, :].broadcast_to(bn, bm)
+                here = keys[:, None].broadcast_to(bn, bm)
+                seen = here <= rows[None, :].broadcast_to(bn, bm) if causal else here < t
                 weights = b.select(seen, weights, b.full((bn, bm), 0.0, F32))
             slopes = b.dot(ours.g, theirs.g.T, b.full((bn, bm), 0.0, F32))
             of_v.set(b.dot(weights.to(factor), theirs.g, of_v.get()))
-            of_k.set(b.dot((weights * (slopes - less)).to(factor), theirs.q, of_k.get()))
+            changes = (weights * (slopes - less)).to(factor)
+            of_q = [b.dot(changes.T, ours.q, b.full((bm, d), 0.0, F32)) for _ in whole]
+            of_k.set(b.dot(changes, theirs.q, of_k.get()))
+            for total, part in zip(whole, of_q, strict=True):
+                (total + place).atomic("fadd", part, held, sem="relaxed")
 
         with b.for_(0, group) as member:
             which = head * group + member
@@ -73,7 +101,11 @@ def attention_keys(bm: int, bn: int, d: int, factor: Any = F16, *, causal: bool 
             if causal:
                 with b.for_(begin, b.smin(t, near), bm) as at:
                     block_of_queries(at, which, masked=True)
-            with b.for_(near if causal else 0, t, bm) as at:
+            elif fused:  # weights of keys that are not there could be infinite
+                near = b.select(first + bn > t, t, 0)
+                with b.for_(0, near, bm) as at:
+                    block_of_queries(at, which, masked=True)
+            with b.for_(near if causal or fused else 0, t, bm) as at:
                 block_of_queries(at, which, masked=False)
         (dk + place).store((of_k.get() * (scale * log(2))).to(factor), inside)
         (dv + place).store(of_v.get().to(factor), inside)
@@ -147,8 +179,8 @@ def _weights(b: Builder, scores: Any, sums: Any, scale: Any) -> Any:
 
 def _kinds(names: tuple[str, ...], factor: Any) -> dict[str, Any]:
     """Buffers by name, and the numbers that go with them."""
-    kept = {"sums": F32, "delta": F32}
-    buffers = {name: _buffer(kept.get(name, factor)) for name in names}
+    kept = ("sums", "delta", "total")
+    buffers = {name: _buffer(F32 if name in kept else factor) for name in names}
     return {**buffers, "t": I32, "group": I32, "scale": F32}
 
 

@@ -50,6 +50,8 @@ class Case:
     arguments: tuple[Any, ...]
     places: tuple[int, ...]
     tolerance: float = 2e-3
+    added: tuple[int, ...] = ()
+    """The numbers of those that it adds to."""
 
     def expected(self) -> list[Array]:
         """What the interpreter makes of it."""
@@ -58,8 +60,9 @@ class Case:
         return self.written(given)
 
     def given(self) -> list[Any]:
-        """The arguments, with NaN in what is written."""
-        nowhere = {place: np.full_like(self.arguments[place], np.nan) for place in self.places}
+        """The arguments, with NaN in what is written, and zeros in what is added to."""
+        values = {place: 0.0 if place in self.added else np.nan for place in self.places}
+        nowhere = {n: np.full_like(self.arguments[n], value) for n, value in values.items()}
         return [nowhere.get(place, value) for place, value in enumerate(self.arguments)]
 
     def written(self, given: list[Any]) -> list[Array]:
@@ -127,17 +130,19 @@ def softmax(name: str, how: How, rows: int) -> Case:
     return _case(f"attention {name}", module, (-(-t // rows), heads, 1), arguments, 3)
 
 
-def slopes(name: str, how: How) -> Case:
+def slopes(name: str, how: How, *, fused: bool = False) -> Case:
     """The gradient of keys in causal attention: the last keys have less rounds than rings have
-    slots."""
-    t, heads, kept = 80, 4, 256
+    slots. `fused`: by two warpgroups, what they give that of queries added to it."""
+    t, heads, kept = (200, 2, 256) if fused else (80, 4, 256)
     random = np.random.default_rng(t)
     q, g = (random.standard_normal((heads, t, 32)).astype(np.float16) for _ in range(2))
     k, v, dk, dv = (random.standard_normal((heads, t, 32)).astype(np.float16) for _ in range(4))
     sums, delta = (random.uniform(2, 4, (heads, kept)).astype(np.float32) for _ in range(2))
-    module = _made(attention_keys(32, 64, 32, causal=True), how)
-    arrays = (q, k, v, g, sums, delta, dk, dv)
-    return _case(f"gradient {name}", module, (2, heads, 1), (*arrays, t, 1, 0.25), 6, 7)
+    tile = (128, 128) if fused else (32, 64)
+    module = _made(attention_keys(*tile, 32, causal=True, fused=fused), how)
+    arrays = (q, k, v, g, sums, delta, dk, dv, *([np.zeros(q.shape, np.float32)] if fused else ()))
+    found = _case(f"gradient {name}", module, (2, heads, 1), (*arrays, t, 1, 0.25), 6, 7)
+    return records.evolve(found, places=(6, 7, 8), added=(8,)) if fused else found
 
 
 def generated(name: str, how: How, traits: Mapping[str, Digits]) -> Case:

@@ -53,6 +53,7 @@ def test_what_is_left_out_of_a_product(case: Case) -> None:
         product("multicast by four", PIPELINES["multicast by four"]),
         product("multicast in turns", PIPELINES["multicast in turns"]),
         slopes("late-waits", LATE),
+        slopes("fused", LATE, fused=True),
     ],
     ids=lambda case: case.name,
 )
