@@ -51,6 +51,15 @@ def own_rows(function: Function) -> Function:
     return own_rows(function)
 
 
+def met_once(function: Function) -> Function:
+    """A role less the barriers that no access of its buffers needs, where it writes any."""
+    if not any(op.mnemonic == "gpu.local_store" for op in function.ops):
+        return function
+    from tileir.backend.roles.meetings import met_once
+
+    return met_once(function)
+
+
 def planned(module: Module, kernel: str) -> Module:
     """`module` with the host plan of its kernel, if it has one, in its metadata."""
     if not any(op.mnemonic in _PLANNED for op in module.functions[kernel].ops):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from tileir import records
-from tileir.backend.concerned import own_rows
+from tileir.backend.concerned import met_once, own_rows
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
@@ -100,7 +100,7 @@ class Crew:
 def _laid_out(function: Function, warps: int) -> Function:
     made = assign_layouts(function, Anchors(function, Contiguity.of(function), warps))
     rows = own_rows(made.evolve(attributes={**made.attributes, "num_warps": warps}))
-    return running_max(rows)
+    return running_max(met_once(rows))
 
 
 def _moved(function: Function, first: int, end: int) -> Function:
