@@ -61,7 +61,7 @@ QUERIES = {
     128: (Block(128, 64), Block(128, 96), Block(128, 128), Block(128, 96, False)),
 }
 FUSED = {
-    64: (Block(128, 128), Block(128, 64), Block(128, 128, False)),
+    64: (Block(128, 128), Block(64, 128), Block(128, 64), Block(64, 128, False)),
     128: (Block(64, 128), Block(64, 128, False)),
 }
 FORWARD = {64: Block(128, 128), 128: Block(128, 128)}

@@ -55,7 +55,7 @@ def alike(rings: Sequence[Ring]) -> list[tuple[Ring, ...]]:
     """Rings of different loops whose slots hold the same and are given back alike."""
     found: dict[Any, list[Ring]] = {}
     for ring in rings:
-        held = tuple((x.element, x.rows, x.columns, x.unit > 0) for x in ring.loads)
+        held = tuple((x.element, x.rows, x.columns, x.unit > 0, x.widest) for x in ring.loads)
         number = 0
         while _taken(ring, found.get(key := (held, ring.early, ring.resident, number), ())):
             number += 1

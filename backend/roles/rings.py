@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
+from math import gcd, prod
 from typing import TypeGuard, cast
 
 from tileir import records
@@ -60,13 +60,19 @@ def swizzle_of(rows: int, row: int) -> int:
     return next((bits for bits, span in _SWIZZLES if row % span == 0), 0)
 
 
+_LINE = 128
+"""Bytes of a row of the widest panel."""
+
+
 @records.frozen(eq=False)
 class Staged:
     """An access whose block passes through a buffer. `unit`: where threads read or write it, and
-    not a tensor map, the bytes that the addresses of rows are multiples of; else 0."""
+    not a tensor map, the bytes that the addresses of rows are multiples of; else 0. `widest`: the
+    bytes of a row that a panel may have."""
 
     op: DescriptorLoad | DescriptorStore | DescriptorReduce
     unit: int = 0
+    widest: int = _LINE
 
     @property
     def rows(self) -> int:
@@ -90,7 +96,7 @@ class Staged:
     @property
     def swizzle(self) -> int:
         """The widest that fits (`swizzle_of`)."""
-        return swizzle_of(self.rows, self.columns * self.element.bytes)
+        return swizzle_of(self.rows, gcd(self.columns * self.element.bytes, self.widest))
 
     @property
     def panel(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, cast
 
 from tileir import records
@@ -17,7 +18,7 @@ from tileir.backend.roles.parts import LOADING, RingParts, alike, parts_of
 from tileir.backend.roles.rings import Rings, Staged, rings, staged_by
 from tileir.backend.roles.sizes import counted, warpgroups
 from tileir.backend.roles.storing import Outlet, fits, outlet_bytes, outlets_of, storing
-from tileir.backend.roles.written import Written, written
+from tileir.backend.roles.written import Written, narrowed, written
 from tileir.backend.tma.host import host_values
 from tileir.backend.tma.plan import unit_of
 from tileir.effects import Effects
@@ -48,8 +49,12 @@ _SLACK = 2048
 """Bytes for barriers, and for rooms to begin where swizzling needs them to."""
 _REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
 _FETCHING = {1: (0, 0), 2: (104, 200), 3: (80, 144)}
+_WRITING = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
 """Registers of a thread that loads and of one that multiplies, by warpgroups that multiply; where
-threads load blocks."""
+threads load blocks; where those that multiply hold large factors beside their sums, and write them.
+"""
+_LARGE = 64
+"""Elements of a factor that a thread holds."""
 _SHARED_BY_ALL = frozenset(
     {"gpu.shared_alloc", "gpu.mbarrier_alloc", "gpu.cluster_arrive", "gpu.cluster_wait"}
 )
@@ -187,6 +192,7 @@ def specialised(
     if isinstance(found, str):
         return found
     factors = written(function, found)
+    found = narrowed(found, factors)
     groups = warpgroups(function, warps, found, factors)
     if isinstance(groups, str):
         return groups
@@ -335,10 +341,14 @@ class _Making:
         )  # fmt: skip
         return copied(made)
 
+    def _registers(self) -> Mapping[int, tuple[int, int]]:
+        held = (prod(x.buffer.shape) // (128 * self.groups) for x in self.factors.values())
+        return _WRITING if max(held, default=0) >= _LARGE else _REGISTERS
+
     def _kernel(self, shared: Sequence[Op], captured: Sequence[Value]) -> Function:
         entry = self.function.entry
         fetching = any(x.unit for ring in self.found.rings for x in ring.loads)
-        registers = (_FETCHING if fetching else _REGISTERS)[self.groups]
+        registers = (_FETCHING if fetching else self._registers())[self.groups]
         given = tuple(captured)
         name, warps = self.function.name, 4 * self.groups
         waits = [op for op in shared if isinstance(op, ClusterWait)]

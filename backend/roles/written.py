@@ -3,10 +3,12 @@ made of another product, transposed, of which each warp needs rows that others h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tileir import records
 from tileir.analysis.uses import definitions, homes
 from tileir.backend.layouts.warpgroups import COLUMNS, ROWS
-from tileir.backend.roles.rings import HALVES, Rings, swizzle_of
+from tileir.backend.roles.rings import HALVES, Rings, Staged, swizzle_of
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -15,6 +17,9 @@ from tileir.ops.hopper import AsyncFence
 from tileir.ops.shape import Trans
 from tileir.types import I32, AddressSpace, Tile, pointer, shape_of
 from tileir.values import Operand, Value, constant
+
+_PANELS = (32, 64)
+"""Bytes of a row of panels narrower than the widest."""
 
 
 @records.frozen(eq=False)
@@ -83,6 +88,34 @@ def _from_product(function: Function, value: Operand, label: str) -> bool:
         seen.add(current)
         waiting += op.inputs
     return False
+
+
+def narrowed(found: Rings, factors: Mapping[Dot, Written]) -> Rings:
+    """`found` with second factors in panels of half the columns where two warpgroups, which share
+    the rows of all other products, could share those of one but for the width of panels."""
+    dots = {dot for ring in found.rings for dot in ring.dots}
+    if any(shape_of(dot.c.type)[0] % (2 * ROWS) for dot in dots - factors.keys()):
+        return found
+    widest: dict[Operand, int] = {}
+    for dot in factors:
+        factor, (rows, columns) = found.factors[dot, "b"], shape_of(dot.c.type)
+        half = columns // 2 * factor.staged.element.bytes
+        if rows == ROWS and not factor.transposed and half in _PANELS:
+            widest[factor.staged.op.descriptor] = half
+
+    def changed(staged: Staged) -> Staged:
+        return new.setdefault(
+            staged, records.evolve(staged, widest=widest.get(staged.op.descriptor, staged.widest))
+        )
+
+    new: dict[Staged, Staged] = {}
+    rings = [records.evolve(r, loads=tuple(map(changed, r.loads))) for r in found.rings]
+    lying = {
+        k: records.evolve(factor, staged=changed(factor.staged))
+        for k, factor in found.factors.items()
+    }
+    prologues = {dot: tuple(map(changed, loads)) for dot, loads in found.prologues.items()}
+    return Rings(tuple(rings), lying, prologues) if widest else found
 
 
 def shares_columns(dot: Dot, found: Rings, groups: int) -> bool:

@@ -14,6 +14,7 @@ from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.interp import interpret
 from tileir.machine import dtype_of
+from tileir.ops.gpu import SharedAlloc
 from tileir.passmanager import run
 from tileir.testing.kernels import attention
 from tileir.testing.kernels_backward import (
@@ -195,6 +196,7 @@ def test_roles_in_any_order(given: Case, seed: int) -> None:
 WHOLE = (
     (case(100, D, heads=2, group=2), (64, 64)), (case(72, D, heads=1, causal=True), (128, 128)),
     (case(100, 128, heads=1, causal=True), (64, 128)), (case(140, 128, heads=1), (64, 128)),
+    (case(150, 64, heads=1, causal=True), (64, 128)),
 )  # fmt: skip
 
 
@@ -232,11 +234,12 @@ def test_code(causal: bool, d: int) -> None:
         assert len(buffers) == (7 if "keys" in kernel.name else 5)
 
 
+@pytest.mark.parametrize("d", (64, 128))
 @pytest.mark.parametrize("causal", (False, True))
-def test_code_of_all_gradients(causal: bool) -> None:
+def test_code_of_all_gradients(causal: bool, d: int) -> None:
     """Two warpgroups multiply, five times a round, and what queries get leaves by copies; the
     buffer of the factor that they write is one for both loops."""
-    made = compile_kernel(attention_keys(64, 128, 128, BF16, causal=causal, fused=True), "sm_90a")
+    made = compile_kernel(attention_keys(64, 128, d, BF16, causal=causal, fused=True), "sm_90a")
     found = made.assembled
     assert (found.spills, found.stack, found.warnings) == (0, 0, ())
     assert "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add" in made.ptx
@@ -250,3 +253,14 @@ def test_code_of_all_gradients(causal: bool) -> None:
         )
     written = {op.a for op in math.ops if op.mnemonic == "gpu.wgmma" and op.trans_a}  # type: ignore[attr-defined]
     assert len(written) == 1
+
+
+@pytest.mark.parametrize(("d", "panels"), ((64, {32, 64}), (128, {64})))
+def test_panels_of_what_columns_are_shared_of(d: int, panels: set[int]) -> None:
+    """Each warpgroup has whole panels of the keys, of which half the columns are no wider."""
+    kernel = run(attention_keys(64, 128, d, BF16, fused=True), f"{FRONT},roles").module.kernel()
+    buffers = [op for op in kernel.ops if isinstance(op, SharedAlloc) and op.shape[1:] == (128, d)]
+    assert {op.panel for op in buffers} == panels
+    alone = run(attention_keys(64, 128, d, BF16), f"{FRONT},roles").module.kernel()
+    buffers = [op for op in alone.ops if isinstance(op, SharedAlloc) and op.shape[1:] == (128, d)]
+    assert {op.panel for op in buffers} == {64}
