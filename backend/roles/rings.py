@@ -48,6 +48,8 @@ _ROWS, _COLUMNS, _DEPTH = 64, 8, 32
 """Rows of a warpgroup's product, columns it is a multiple of, bytes of K of one instruction."""
 _WIDEST = 256
 _SWIZZLES = ((3, 128), (2, 64), (1, 32))
+_LINE = 128
+"""Bytes of a row of the widest panel."""
 _PATTERN = 8
 """Rows after which a swizzle repeats."""
 
@@ -58,10 +60,6 @@ def swizzle_of(rows: int, row: int) -> int:
     if rows % _PATTERN:
         return 0
     return next((bits for bits, span in _SWIZZLES if row % span == 0), 0)
-
-
-_LINE = 128
-"""Bytes of a row of the widest panel."""
 
 
 @records.frozen(eq=False)

@@ -96,26 +96,27 @@ def narrowed(found: Rings, factors: Mapping[Dot, Written]) -> Rings:
     dots = {dot for ring in found.rings for dot in ring.dots}
     if any(shape_of(dot.c.type)[0] % (2 * ROWS) for dot in dots - factors.keys()):
         return found
-    widest: dict[Operand, int] = {}
+    widest, new = dict[Operand, int](), dict[Staged, Staged]()
     for dot in factors:
         factor, (rows, columns) = found.factors[dot, "b"], shape_of(dot.c.type)
         half = columns // 2 * factor.staged.element.bytes
         if rows == ROWS and not factor.transposed and half in _PANELS:
             widest[factor.staged.op.descriptor] = half
 
-    def changed(staged: Staged) -> Staged:
-        return new.setdefault(
-            staged, records.evolve(staged, widest=widest.get(staged.op.descriptor, staged.widest))
-        )
+    if not widest:
+        return found
 
-    new: dict[Staged, Staged] = {}
+    def changed(staged: Staged) -> Staged:
+        most = widest.get(staged.op.descriptor, staged.widest)
+        return new.setdefault(staged, records.evolve(staged, widest=most))
+
     rings = [records.evolve(r, loads=tuple(map(changed, r.loads))) for r in found.rings]
     lying = {
-        k: records.evolve(factor, staged=changed(factor.staged))
-        for k, factor in found.factors.items()
+        place: records.evolve(factor, staged=changed(factor.staged))
+        for place, factor in found.factors.items()
     }
     prologues = {dot: tuple(map(changed, loads)) for dot, loads in found.prologues.items()}
-    return Rings(tuple(rings), lying, prologues) if widest else found
+    return Rings(tuple(rings), lying, prologues)
 
 
 def shares_columns(dot: Dot, found: Rings, groups: int) -> bool:
