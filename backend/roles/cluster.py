@@ -65,7 +65,7 @@ def cluster(module: Module, *, ranks: int = 2) -> Outcome:
           %14 = add i32 %13, %4
           %inside, _ = icmp (i1, i1) %14, %3 {predicate = slt}
           %instance = smin i32 %14, %5
-          %i = srem i32 %instance, %grid.0
+          %i = urem i32 %instance, %grid.0
           %y = dot f32<64, 16> f16<64, 16> 1.0, f16<16, 16> 1.0, 0.0
           %r = splat f32*<64, 16> %p
           %z = splat i32<64, 16> %i

@@ -24,6 +24,7 @@ from tileir.backend.tma.plan import unit_of
 from tileir.effects import Effects
 from tileir.ir import AttributeValue, Block, Function, Module, Parameter, Visibility
 from tileir.op import Op
+from tileir.ops.atomic import Order
 from tileir.ops.cluster import ClusterWait
 from tileir.ops.control import Return
 from tileir.ops.descriptor import (
@@ -238,7 +239,7 @@ def _stored(function: Function, op: Op) -> Staged | None:
     memory."""
     if not isinstance(op, (DescriptorStore, DescriptorReduce)) or op.predicate is not None:
         return None
-    if isinstance(op, DescriptorReduce) and _ordered(function):
+    if _ordered(function):
         return None
     made = staged_by(function, op)
     rows = len(shape_of(op.value.type)) > 1 and fits(made)
@@ -246,11 +247,11 @@ def _stored(function: Function, op: Op) -> Staged | None:
 
 
 def _ordered(function: Function) -> bool:
-    """Whether anything orders what threads add to memory, which would not order copies."""
-    synchronising = (op for op in function.ops if op.effects & Effects.SYNC)
+    """Whether anything orders what threads write to memory, which would not order copies."""
+    ordering = (op for op in function.ops if op.effects & Effects.SYNC)
     return any(
-        not isinstance(op, DescriptorReduce) and not op.mnemonic.startswith("gpu.")
-        for op in synchronising
+        getattr(op, "sem", None) is not Order.RELAXED and not op.mnemonic.startswith("gpu.")
+        for op in ordering
     )
 
 

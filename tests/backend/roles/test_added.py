@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tileir.passmanager import run
 from tileir.textual import parse, print_module
 
 Array = np.ndarray[Any, Any]
+FOUND = Path(__file__).parents[2] / "corpus" / "found"
 FRONT = "cse,licm,uniform-steps,unwrap,descriptors"
 
 
@@ -133,3 +135,11 @@ def test_descriptors_that_add(ordered: bool) -> None:
         text = text.replace("  descriptor_reduce", "  fence {sem = release}\n  descriptor_reduce")
     made = print_module(run(parse(text), "roles").module)
     assert ("add = true" in made, "descriptor_reduce" in made) == (not ordered, ordered)
+
+
+@pytest.mark.parametrize(("order", "copied"), [("release", False), ("relaxed", True)])
+def test_results_that_are_released(order: str, copied: bool) -> None:
+    """What a release orders, threads write: copies would come later."""
+    text = (FOUND / "released_result.tir").read_text().replace("sem = release", f"sem = {order}")
+    made = print_module(run(parse(text), f"{FRONT},roles").module)
+    assert "gpu.wgmma" in made and ("gpu.tma_store" in made) is copied
