@@ -90,9 +90,9 @@ def reduce(x: Term) -> tuple[Term, Term]:
 
 
 def atan(x: Term) -> Term:
-    """Arc tangent: of the reciprocal above 1."""
+    """Arc tangent: of the reciprocal from 1 on."""
     size = abs(x)
-    above = size > 1.0
+    above = size >= 1.0
     near = _near_atan(where(above, reciprocal(size), size))
     value = where(above, HALF_PI - (near - _HALF_PI_LOW), near)
     return where(nan(x), x, copysign(value, x))
@@ -109,9 +109,10 @@ def atan2(y: Term, x: Term) -> Term:
     a, b = abs(y), abs(x)
     low, high = a.call("minimumnum", b), a.call("maximumnum", b)
     ratio = low / high
-    ratio = where(high.same(0.0), 0.0, where(low.same(high) & (high > 0.0), ratio.like(1.0), ratio))
+    positive = high > 0.0
+    ratio = where(high.same(0.0), 0.0, where(low.same(high) & positive, ratio.like(1.0), ratio))
     near = _near_atan(ratio)
-    angle = where(a > b, HALF_PI - (near - _HALF_PI_LOW), near)
+    angle = where((a >= b) & positive, HALF_PI - (near - _HALF_PI_LOW), near)
     angle = where(sign_bit(x), PI - (angle - _PI_LOW), angle)
     return where(y.compare("uno", x), y.like(float("nan")), copysign(angle, y))
 

@@ -21,10 +21,10 @@ from tileir.types import F32, F64
 DIGITS = 60
 
 
-def computed(function, element, x):
-    thread = SimtThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
+def computed(function, element, *numbers):
+    thread = SimtThread(len(numbers[0]), (0, 0, 0), (1, 1, 1), Memory(0))
     with np.errstate(all="ignore"):
-        return function(Term(thread, element, Lanes(np.ascontiguousarray(x))))
+        return function(*(Term(thread, element, Lanes(np.ascontiguousarray(x))) for x in numbers))
 
 
 def log(x):
@@ -105,6 +105,26 @@ def test_f32_is_as_near_as_measured(name):
         exact = _F64[name](x.astype(np.float64))
         off = np.abs(found - exact) / np.spacing(np.abs(exact.astype(np.float32)))
     assert np.nanmax(off[np.isfinite(off)]) <= WORST_F32[name]
+
+
+def test_powers_are_as_near_as_measured():
+    """Where the logarithm's error counts most: of numbers near 1, to powers near overflow."""
+    random = np.random.default_rng(5)
+    x = np.exp(random.uniform(-0.35, 0.35, 20000)).astype(np.float32)
+    y = (random.uniform(60, 88, 20000) / np.log(x)).astype(np.float32)
+    found = computed(_SINGLE["pow"], F32, x, y).handle.array.astype(np.float64)
+    exact = np.power(x.astype(np.float64), y.astype(np.float64))
+    assert np.max(np.abs(found - exact) / np.spacing(exact.astype(np.float32))) <= 1.11
+
+
+def test_an_eighth_of_a_turn_is_the_nearest_number():
+    """So that four times the arc tangent of 1 is pi."""
+    y, x = np.array([[1, -1, 3e38, np.inf], [1, 1, 3e38, np.inf]], np.float32)
+    exact = np.array([1, -1, 1, 1]) * np.float32(np.pi / 4)
+    assert computed(_SINGLE["atan"], F32, y[:2]).handle.array.tolist() == exact[:2].tolist()
+    assert computed(_SINGLE["atan2"], F32, y, x).handle.array.tolist() == exact.tolist()
+    zero = np.zeros(1, np.float32)
+    assert computed(_SINGLE["atan2"], F32, zero, zero).handle.array.tolist() == [0.0]
 
 
 @pytest.mark.parametrize(("name", "function", "ulp"), [("ex2", np.exp2, 1), ("lg2", np.log2, 2)])
