@@ -70,7 +70,7 @@ class Anchors:
         """Whether an access from `layout` is as good as from the op's own: as wide in the same
         direction, or too small a tile for it to matter."""
         shape, order, width = self._wish(op)
-        if prod(shape) <= 32 * self.num_warps:
+        if prod(shape) <= _LANES * self.num_warps:
             return True
         return layout.extents == self._layout(shape, order).extents and width <= run(
             layout, order[0]

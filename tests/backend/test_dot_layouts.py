@@ -10,7 +10,9 @@ import pytest
 
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.layouts.dots import layouts_of
+from tileir.backend.layouts.dots import dot_homes, layouts_of
+from tileir.backend.layouts.warpgroups import shares
+from tileir.errors import CompileError
 from tileir.layout import Layout
 from tileir.layout_tilings import blocked
 from tileir.ops.dot import Dot
@@ -136,3 +138,40 @@ def test_layouts_that_serve_an_access() -> None:
     wide = Anchors(function, Contiguity.of(function), 1)
     assert not wide.serves(small, blocked((64,), (0,), 1, 1))
     assert anchors.of(next(iter(function.ops))) is None
+
+
+def test_what_lies_between_products_is_looked_at_once() -> None:
+    """64 sums of a value and itself, of which there are 2^64 ways back to the first product."""
+    sums = "\n".join(f"  %s{n + 1} = fadd f32<32, 32> %s{n}, %s{n}" for n in range(64))
+    function = parse(f"""tir 1.0
+
+define kernel void @k(f32* %x) {{
+entry:
+  %a = splat f32<32, 32> f32 1.0
+  %s0 = dot f32<32, 32> %a, %a, 0.0
+{sums}
+  %d = dot f32<32, 32> %s64, %a, 0.0
+  ret
+}}
+""").kernel()
+    first, second = (op for op in function.ops if op.mnemonic == "dot")
+    found = dot_homes(function, 4)
+    assert set(found.dots) == {first, second}
+    assert ways(found.dots[first].c, (32, 32)) == ways(found.dots[second].c, (32, 32))
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "warps", "wanted"),
+    [
+        (64, 64, 4, (1, 1)), (128, 64, 8, (2, 1)), (64, 64, 8, (1, 2)), (192, 64, 8, (1, 2)),
+        (192, 64, 12, (3, 1)), (128, 64, 16, (2, 2)), (64, 96, 12, (1, 3)), (256, 8, 16, (4, 1)),
+    ],
+)  # fmt: skip
+def test_warpgroups_share_rows_first(m: int, n: int, warps: int, wanted: tuple[int, int]) -> None:
+    """As many of them as the blocks of 64 rows divide by."""
+    assert shares(product(F16, m, n, 16), warps) == wanted
+
+
+def test_columns_that_warpgroups_cannot_share() -> None:
+    with pytest.raises(CompileError, match="72 columns are no multiple of 8 for each of 2 groups"):
+        shares(product(F16, 64, 72, 16), 8)
