@@ -158,7 +158,7 @@ def _escaped(text: str) -> str:
 
 def _together(element: Element, pack: int) -> int:
     """Elements that share a register."""
-    return 1 if element.bits >= 32 or pack == 1 else min(pack, 4 // element.bytes)
+    return max(1, min(pack, 4 // element.bytes))
 
 
 def _word_types(element: Element, pack: int) -> list[Element]:

@@ -10,7 +10,11 @@ from tileir import textual
 from tileir.backend import Argument
 from tileir.backend.driver.launch import Tensor, pack
 from tileir.backend.executor import SimtExecutor
+from tileir.backend.expand.making import Maker
 from tileir.errors import LaunchError
+from tileir.ops.control import Return
+from tileir.types import I8, I32, I64
+from tileir.values import constant
 
 
 def agree(text, *arrays):
@@ -22,6 +26,13 @@ def agree(text, *arrays):
         SimtExecutor().launch(module, None, 1, found, num_warps=warps)
         for a, b in zip(arrays, found, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("kind", "number"), [(I8, -3), (I32, -1), (I32, 7), (I64, -(1 << 40))])
+def test_a_literal_as_i64_is_the_literal_of_the_number(kind, number):
+    make = Maker(Return())
+    assert make.wide(constant(kind, number)) == constant(I64, number)
+    assert not make.ops
 
 
 def test_a_descriptor_through_a_loop():

@@ -10,7 +10,7 @@ from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.llvm.workarounds import negations_kept
 from tileir.errors import CompileError
 from tileir.ir import Parameter
-from tileir.types import F16, F32, I1, I8, I32, Descriptor, Tile
+from tileir.types import F8E4M3, F16, F32, I1, I8, I32, Descriptor, Tile
 from tileir.values import Value
 
 
@@ -50,6 +50,13 @@ def test_a_block_has_an_instruction_once():
     assert sum("add i32 %a, %b" in line for line in thread.lines) == 2
 
 
+@pytest.mark.parametrize(("condition", "a", "b"), [("%c", "%x", "%x"), ("true", "%x", "%y")])
+def test_a_choice_that_is_known_is_no_instruction(condition, a, b):
+    thread = LlvmThread()
+    assert thread.select(I32, condition, a, b) == "%x"
+    assert not thread.lines
+
+
 def test_what_the_entry_has_is_known_everywhere():
     thread = LlvmThread()
     entry = thread.once("sum", lambda: thread.binary("add", I32, "%a", "%b"))
@@ -78,6 +85,15 @@ def test_words_taken_apart_are_put_together_by_name():
     assert any(line.startswith(f"  {word} = call i32 asm") for line in thread.lines)
     assert len(thread.lines) == count
     assert thread._pack(F16, [low, high[1]], I32, 1) != [word]
+
+
+def test_halves_of_two_words_are_put_together_by_one_instruction():
+    thread = LlvmThread()
+    taken = thread._unpack(F8E4M3, 8, I32, ["%v", "%w"])
+    count = len(thread.lines)
+    (word,) = thread._pack(F8E4M3, taken[2:6], I32, 1)
+    (line,) = thread.lines[count:]
+    assert line == f"  {word} = call i32 @llvm.nvvm.prmt(i32 %v, i32 %w, i32 {0x5432})"
 
 
 def test_bits_cast_there_and_back_are_the_value():

@@ -1,5 +1,6 @@
 """Accesses outside of arrays: found before they are made, and named."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,26 @@ def test_atomics_are_looked_at() -> None:
     assert x.tolist() == [0, 0, 0, 3]
     with pytest.raises(LaunchError, match="atomic_rmw of 4 bytes at byte 16 of x"):
         launch(ADDS, 3, x, 4)
+
+
+def test_one_address_is_looked_at_as_far_as_its_element() -> None:
+    """Lanes that share an address all access the same four bytes."""
+    kernel: Any = CpuExecutor().launch(ADDS, None, 1, [np.zeros(4, np.int32), 0])
+    ends = re.findall(r"(%\S+) = add i64 %\S+, (\d+)\n.*\n *%\S+ = icmp ule i64 \1,", kernel.llvm)
+    assert [size for _, size in ends] == ["4"]
+
+
+def test_one_address_that_only_later_lanes_access_is_named() -> None:
+    def reads(b: Builder, x: Any, y: Any, at: Any) -> None:
+        lanes = b.arange(32)
+        (y + lanes).store((x + at + lanes * 0).load(lanes >= 5, 0.0))
+
+    module = built(reads, x=pointer(F32), y=pointer(F32), at=I32)
+    x, y = np.ones(4, np.float32), np.zeros(32, np.float32)
+    launch(module, 1, x, y, 3)
+    assert (y == (np.arange(32) >= 5)).all()
+    with pytest.raises(LaunchError, match="load of 4 bytes at byte 16 of x, which has 16"):
+        launch(module, 1, x, y, 4)
 
 
 def test_strided_arrays_end_where_their_elements_do() -> None:

@@ -75,6 +75,25 @@ def test_choices_that_need_no_instruction(thread, value):
     assert thread.select(I32, "false", other, value) is value
     assert thread.both(None, value) is value and thread.both("true", value) is value
     assert thread.both(value, None) is value and thread.both(value, "true") is value
+    assert thread.when("true", (I32,), lambda: [value]) == [value]
     assert len(thread.lines) == before
     assert thread.select(F32, "%c", "%x", "%y") not in ("%x", "%y")
     assert len(thread.lines) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "known"),
+    [
+        ("add", "3", "4", "7"),
+        ("add", "2147483647", "1", "-2147483648"),
+        ("add", "0", "%x", "%x"),
+        ("sub", "%x", "0", "%x"),
+        ("mul", "1", "%x", "%x"),
+        ("mul", "%x", "1", "%x"),
+        ("shl", "5", "2", "20"),
+    ],
+)
+def test_sums_and_products_that_need_no_instruction(thread, name, a, b, known):
+    before = len(thread.lines)
+    assert thread.binary(name, I32, a, b) == known
+    assert len(thread.lines) == before

@@ -1,0 +1,79 @@
+"""Instructions for tensor cores and copies as assembly in LLVM IR: what they are told."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tileir.backend.layouts.mma import Mma
+from tileir.backend.layouts.warpgroups import Warpgroup
+from tileir.backend.llvm.roles import LlvmKernel, _RoleThread
+from tileir.backend.llvm.thread import LlvmThread
+from tileir.backend.lower.beside import Product
+from tileir.backend.lower.thread import Access
+from tileir.types import F16, F32, I8, I32
+
+STEPS = [Product(0, 0, 0, True), Product(0, 32, 32, False), Product(4, 64, 0, True)]
+"""Two steps of one sum, and one of another."""
+
+
+@pytest.mark.parametrize(("adding", "wanted"), [(False, "010"), (True, "111")])
+def test_a_product_begins_at_zero_unless_it_adds(adding: bool, wanted: str) -> None:
+    """The operand behind the descriptors says whether to add."""
+    thread = LlvmThread()
+    sums = [f"%c{i}" for i in range(8)]
+    kind = Warpgroup(8, "f16", "f16", F32)
+    thread.wgmma(kind, STEPS, "%a", "%b", sums if adding else None)
+    products = re.findall(
+        r"wgmma\.mma_async\S+ \{[^}]*\}, \S+, \S+, (\d),", "\n".join(thread.lines)
+    )
+    assert "".join(products) == wanted
+
+
+@pytest.mark.parametrize(("chosen", "guard"), [(None, ""), ("true", ""), ("%first", "@$1 ")])
+def test_a_barrier_expects_bytes(chosen: str | None, guard: str) -> None:
+    thread = LlvmThread()
+    thread.mbarrier_expect("%at", 4096, chosen)
+    (line,) = (x for x in thread.lines if "asm" in x)
+    assert f'"{guard}mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], 4096;"' in line
+
+
+@pytest.mark.parametrize(("transposed", "name"), [(False, "x2.shared"), (True, "x2.trans.shared")])
+def test_matrices_are_transposed_where_that_is_asked_for(transposed: bool, name: str) -> None:
+    thread = LlvmThread()
+    assert len(thread.load_matrix(F16, 2, transposed, "%at", 64)) == 4
+    (line,) = (x for x in thread.lines if "ldmatrix" in x)
+    assert f"ldmatrix.sync.aligned.m8n8.{name}.b16 {{$0, $1}}, [$2 + 64];" in line
+
+
+@pytest.mark.parametrize(
+    ("kind", "signed", "names"),
+    [
+        (Mma(16, 8, 32, I8, I32, "s8"), (True, True), "s32.s8.s8.s32"),
+        (Mma(16, 8, 32, I8, I32, "s8"), (False, True), "s32.u8.s8.s32"),
+        (Mma(16, 8, 32, I8, I32, "s8"), (True, False), "s32.s8.u8.s32"),
+        (Mma(16, 8, 16, F16, F32, "f16"), (True, True), "f32.f16.f16.f32"),
+        (Mma(16, 8, 16, F16, F32, "f16"), (False, False), "f32.f16.f16.f32"),
+    ],
+)
+def test_factors_that_are_bytes_have_signs(
+    kind: Mma, signed: tuple[bool, bool], names: str
+) -> None:
+    thread = LlvmThread()
+    a, b, c = (
+        [f"%{name}{i}" for i in range(rows * columns // 32)]
+        for name, rows, columns in (("a", 16, kind.k), ("b", kind.k, 8), ("c", 16, 8))
+    )
+    assert len(thread.mma(kind, a, b, c, signed)) == 4
+    assert any(f"mma.sync.aligned.{kind.name}.row.col.{names} " in line for line in thread.lines)
+
+
+def test_masked_loads_of_roles_are_filled_with_zeros() -> None:
+    """The first loads of a kernel may keep what their registers held, which are taken from its
+    start on; a role begins where others may have used them."""
+    kernel = LlvmKernel(256, None)
+    for thread, filled in ((kernel, False), (_RoleThread(kernel, 1, 4, 4, {}), True)):
+        thread.load_global(F32, 1, "%p", "%mask", None, Access())
+        (line,) = (x for x in thread.lines if "ld.global" in x)
+        assert ("mov.b32 $0" in line) == filled
