@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.lower.conversion import placement, renaming
 from tileir.backend.lower.lowering import Lowering, thread_span
 from tileir.backend.memory.banks import conflicts
@@ -21,13 +22,13 @@ from tileir.types import F16, F32, F64, I8, Tile
 from .test_layout_conversion import moved, numbers
 
 
-def lowering_of(warps):
+def lowering_of(warps, thread=None):
     b = Builder()
     with b.kernel("k"):
         pass
     module = b.module()
     function = module.functions["k"]
-    thread = SimtThread(32 * warps, (0, 0, 0), (1, 1, 1), Memory(0))
+    thread = thread or SimtThread(32 * warps, (0, 0, 0), (1, 1, 1), Memory(0))
     return Lowering(module, function, target_named("sm_90"), thread, Contiguity.of(function), {},
                     {}, warps)  # fmt: skip
 
@@ -70,6 +71,28 @@ def test_coordinates_whose_bits_meet(seed):
     it, lowering = swizzled(seed), lowering_of(4)
     for register, dim, wanted in coordinates(it, 4):
         assert (lowering.coordinate(it, register, dim).array == wanted).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_tile_as_large_as_its_layout_is_held_without_padding(seed):
+    """Which is known, however bits meet; of one that is smaller somewhere it is asked."""
+    it, lowering = swizzled(seed), lowering_of(4)
+    for register in range(it.size("register")):
+        assert lowering.inside(it, it.extents, register) is None
+    smaller = (it.extents[0] - 1, it.extents[1])
+    assert any(lowering.inside(it, smaller, r) is not None for r in range(it.size("register")))
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (8, 128)])
+def test_coordinates_whose_bits_lie_apart_are_sums(shape):
+    """Few instructions: none of which puts single bits together."""
+    it, thread = blocked(shape, (1, 0), 4, 4), LlvmThread()
+    lowering = lowering_of(4, thread)
+    for register in range(it.size("register")):
+        for dim in range(2):
+            lowering.coordinate(it, register, dim)
+    text = "\n".join([*thread.at_entry, *thread.lines])
+    assert "add nsw nuw" in text and "xor" not in text and "mul" not in text
 
 
 @pytest.mark.parametrize("seed", range(20))

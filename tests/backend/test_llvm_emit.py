@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tileir import records
 from tileir.backend.llvm.emit import Unit, emit, reached
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.target import target
@@ -73,6 +74,45 @@ def test_the_lanes_of_one_warp_need_no_barrier_of_the_block(warps: int, block: b
     text = emit(unit(parse(BARRIER.replace("WARPS", str(warps))), warps), target("sm_80"))
     assert ("call void @llvm.nvvm.barrier.cta.sync" in text) == block
     assert ("call void @llvm.nvvm.bar.warp.sync" in text) == (not block)
+
+
+def test_a_barrier_of_a_warp_is_none_of_the_block() -> None:
+    module = parse(
+        BARRIER.replace("WARPS", "4").replace("gpu.barrier", "gpu.barrier {warp = true}")
+    )
+    text = emit(unit(module, 4), target("sm_80"))
+    assert text.count("call void @llvm.nvvm.bar.warp.sync(i32 -1)") == 1
+    assert "call void @llvm.nvvm.barrier.cta" not in text
+
+
+@pytest.mark.parametrize("eviction", ["normal", "first", "last"])
+def test_what_caches_keep(eviction: str) -> None:
+    """Said of loads and stores that do not leave it to the caches."""
+    load, store = "load i32 %x", "store %x, %r"
+    told = f" {{eviction = {eviction}}}"
+    module = parse(CALLS.replace(load, load + told).replace(store, store + told))
+    text = emit(unit(module, 1), target("sm_80"))
+    assert text.count("evict") == text.count(f"evict_{eviction}")
+    assert ("ld.global" in text and "st.global" in text) == (eviction != "normal")
+
+
+def test_an_assertion_without_a_place_is_at_line_0() -> None:
+    module = parse("""tir 1.0
+define kernel void @k(i1 %c) {
+entry:
+  assert %c {message = "no"}
+  ret
+}
+""")
+    function = module.kernel()
+    (block,) = function.blocks.values()
+    ops = [records.evolve(op, location=None) for op in block.ops]
+    bare = function.with_blocks({block.label: records.evolve(block, ops=tuple(ops))})
+    for each, line in ((function, 4), (bare, 0)):
+        given = unit(module.with_functions({each.name: each}), 1)
+        text = emit(given, target("sm_80"))
+        (call,) = (x for x in text.splitlines() if "call void @__assertfail" in x)
+        assert f", i32 {line}, " in call
 
 
 RANK = """tir 1.0

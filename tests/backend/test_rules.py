@@ -1,5 +1,6 @@
 """Ops with unusual types, starts and places, by threads and as code that LLVM takes."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -108,3 +109,122 @@ def test_a_tile_of_one_element_is_told_to_all(warps):
   %w = splat i32<64> %u"""
     text = COPY.format(x="i32", y="i32", n=64, m=64, ops=ops)
     both(text, np.arange(64, dtype=np.int32), np.zeros(64, np.int32), num_warps=warps)
+
+
+@pytest.mark.parametrize("rounding", ["rn", "rz", "rp", "rm"])
+@pytest.mark.parametrize(("wide", "narrow"), [("f32", "f16"), ("f64", "f32"), ("f64", "f16")])
+def test_narrowing_rounds_as_it_says(wide, narrow, rounding):
+    ops = f"%w = fptrunc {narrow}<128> %v {{rounding = {rounding}}}"
+    x = np.random.default_rng(1).uniform(-9, 9, 128).astype(f"f{int(wide[1:]) // 8}")
+    both(
+        COPY.format(x=wide, y=narrow, n=128, m=128, ops=ops), x,
+        np.zeros(128, f"f{int(narrow[1:]) // 8}"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["fminimum", "fmaximum"])
+def test_a_nan_among_numbers_is_the_usual_one(name):
+    """Of f64, which no instruction compares so: its bits, whatever those of the operand were."""
+    ops = f"%t = {name} f64<64> %v, 1.0\n  %w = bitcast i64<64> %t"
+    x = np.linspace(-3, 3, 64)
+    x.view(np.int64)[5:9] = np.array(np.nan).view(np.int64) + np.arange(4)
+    both(COPY.format(x="f64", y="i64", n=64, m=64, ops=ops), x, np.zeros(64, np.int64))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("start", [0, 1, 7])
+def test_a_part_put_into_every_other_place(start, stride):
+    ops = f"""%h = extract_slice i32<16> %v, 40
+  %w = insert_slice i32<64> %v, %h, {start} {{strides = [{stride}]}}"""
+    text = COPY.format(x="i32", y="i32", n=64, m=64, ops=ops)
+    both(text, np.arange(64, dtype=np.int32), np.zeros(64, np.int32), num_warps=1)
+
+
+@pytest.mark.parametrize("size", [5, 33, 64, 100])
+def test_what_holds_everywhere_is_not_asked_of_threads_beyond(size):
+    """Of a tile that does not fill its threads."""
+    ops = f"""%c, _ = icmp (i1<{size}>, i1<{size}>) %v, 0 {{predicate = sgt}}
+  assert %c {{message = "a number is not positive"}}
+  %w = mul i32<{size}> %v, 2"""
+    text = COPY.format(x="i32", y="i32", n=size, m=size, ops=ops)
+    x = np.arange(size, dtype=np.int32) + 1
+    both(text, x, np.zeros(size, np.int32), num_warps=2)
+    x[-1] = 0
+    with pytest.raises(AssertionError, match="a number is not positive"):
+        SimtExecutor().launch(textual.parse(text), None, 1, [x, np.zeros(size, np.int32)])
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, 57344.0])
+def test_products_of_infinite_bytes_are_infinite(number):
+    """On a machine that multiplies them as halves."""
+    text = """tir 1.0
+define kernel void @k(f8e5m2* %x, f32* %y) {
+entry:
+  %i = make_range i32<512>
+  %xs = splat f8e5m2*<512> %x
+  %p = getelementptr f8e5m2*<512> %xs, %i
+  %v = load f8e5m2<512> %p
+  %a = reshape f8e5m2<16, 32> %v
+  %b = trans f8e5m2<32, 16> %a {order = [1, 0]}
+  %c = dot f32<16, 16> %a, %b, 0.0
+  %w = reshape f32<256> %c
+  %j = make_range i32<256>
+  %ys = splat f32*<256> %y
+  %q = getelementptr f32*<256> %ys, %j
+  store %q, %w
+  ret
+}
+"""
+    x = np.ones(512, ml_dtypes.float8_e5m2)
+    x[7] = number
+    out = np.zeros(256, np.float32)
+    assert "mma.sync" in both(text, x, out)
+    assert out[0] == 31 + number * number and out[1] == 31 + number
+
+
+SHARED = """tir 1.0
+stage "roles"
+
+define kernel void @k({x}* %x, {x}* %y) {{num_warps = {warps}}} {{
+entry:
+  %b = gpu.shared_alloc {x} addrspace(3)* {{shape = [1, {m}, {n}]}}
+  %r = make_range i32<{m}>
+  %r1 = expand_dims i32<{m}, 1> %r {{axis = 1}}
+  %r2 = broadcast i32<{m}, {n}> %r1
+  %c = make_range i32<{n}>
+  %c1 = expand_dims i32<1, {n}> %c {{axis = 0}}
+  %c2 = broadcast i32<{m}, {n}> %c1
+  %r3 = mul i32<{m}, {n}> %r2, {n}
+  %o = add i32<{m}, {n}> %r3, %c2
+  %xs = splat {x}*<{m}, {n}> %x
+  %p = getelementptr {x}*<{m}, {n}> %xs, %o
+  {ops}
+  gpu.barrier
+  %w = gpu.local_load {x}<{m}, {n}> %b, 0
+  %ys = splat {x}*<{m}, {n}> %y
+  %q = getelementptr {x}*<{m}, {n}> %ys, %o
+  store %q, %w
+  ret
+}}
+"""
+COPIES = """gpu.async_copy %p, %b, 0
+  gpu.async_commit
+  gpu.async_wait"""
+
+
+@pytest.mark.parametrize(("kind", "warps"), [("f16", 8), ("i8", 2), ("f16", 1), ("f32", 4)])
+def test_copies_beside_threads_of_any_size(kind, warps):
+    """Fewer bytes than 4 a thread copies itself."""
+    text = SHARED.format(x=kind, m=16, n=16, warps=warps, ops=COPIES)
+    x = np.arange(256).astype({"i8": np.int8, "f16": np.float16, "f32": np.float32}[kind])
+    both(text, x, np.zeros_like(x))
+
+
+@pytest.mark.parametrize("cut", [4, 8, 12, 20, 28])
+def test_columns_are_stored_apart(cut):
+    ops = f"""%v = load f32<16, 32> %p
+  gpu.local_store %v, %b, 0 {{columns = [0, {cut}]}}
+  gpu.local_store %v, %b, 0 {{columns = [{cut}, {32 - cut}], offsets = [0, {cut}]}}"""
+    text = SHARED.format(x="f32", m=16, n=32, warps=1, ops=ops)
+    x = np.arange(512, dtype=np.float32)
+    both(text, x, np.zeros_like(x))

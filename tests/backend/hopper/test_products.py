@@ -177,6 +177,32 @@ def test_what_there_is_no_instruction_for(product: Product, why: str) -> None:
     assert caught.value.code == "TIR0706"
 
 
+@pytest.mark.parametrize(
+    ("line", "instead", "why"),
+    [
+        ("[1, 64, 32], swizzle = 2", "[1, 32, 64], swizzle = 2", r"slot of \(32, 64\) for a block of"),
+        ("%b, 0, %sum", "%b, 0, %sum {trans_b = true}",
+         "factors of 64x64 and 32x64 for sums of 64x32, and K a multiple of 16"),
+    ],
+)  # fmt: skip
+def test_slots_and_factors_that_do_not_fit(line: str, instead: str, why: str) -> None:
+    text = Product(64, 32, 64).text()
+    assert text.count(line) == 1
+    with pytest.raises(CompileError, match=why) as caught:
+        compile_kernel(parse(text.replace(line, instead)), "sm_90a")
+    assert caught.value.code == "TIR0706" and caught.value.location is not None
+
+
+def test_a_copy_for_fewer_blocks_than_there_are() -> None:
+    text = Product(64, 32, 64).text().replace("[1, 64, 64], swizzle", "[1, 128, 64], swizzle")
+    line = "gpu.tma_load %as, %a, 0, %full, 0, 0, %i"
+    assert text.count(line) == 1
+    text = text.replace(line, f"{line} {{multicast = 2}}")
+    text = text.replace("{num_warps = 4}", "{cluster = 4, num_warps = 4}")
+    with pytest.raises(CompileError, match="the cluster has 4 blocks"):
+        compile_kernel(parse(text), "sm_90a")
+
+
 def test_other_targets_have_none() -> None:
     with pytest.raises(CompileError, match="sm_90 has no products by warpgroups"):
         compile_kernel(PRODUCTS[0].module(), "sm_90")
