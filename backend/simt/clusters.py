@@ -58,7 +58,6 @@ class AcrossBlocks:
     """Of the kernel's threads alone."""
     peers: Sequence[Any] = ()
     """The memory of every block of the cluster, by rank."""
-    fiber: Any = None
     roles: list[Any]
     warp_barrier: Callable[[], None]
     _agreed: Callable[[Any], int]
@@ -71,14 +70,6 @@ class AcrossBlocks:
 
     def cluster_rank(self) -> Any:
         return self.made(self.rank, I32)
-
-    def wait_for(self, ready: Callable[[], bool], why: Callable[[], str]) -> None:
-        """Go on when `ready`."""
-        while not ready():
-            waiting = WaitingError(ready, why)
-            if self.fiber is None:
-                raise waiting
-            self.fiber.pause(waiting)
 
     def cluster_arrive(self, *, first: bool) -> None:
         meeting = self._meeting()
@@ -101,7 +92,8 @@ class AcrossBlocks:
         if self._arrived is None:
             raise AssertionError("a block waits that has not arrived")
         phase, epoch = self._arrived
-        self.wait_for(lambda: meeting.phase != phase, meeting.why)
+        if meeting.phase == phase:
+            raise WaitingError(lambda: meeting.phase != phase, meeting.why)
         self.crewman.view.join(meeting.past)
         self.memory.meet_since(epoch)
         self._arrived = None

@@ -4,17 +4,15 @@ own, with the memory that all share."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileir.backend.lower.roles import by_one, number_of, within
 from tileir.backend.simt.clusters import Meeting
-from tileir.backend.simt.fiber import Fiber
 from tileir.backend.simt.order import Order, View
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.simt.yard import Crewman, Member, WaitingError, Yard
 from tileir.ir import Function
-from tileir.types import Tile
 
 _OPS = ("gpu.role", "gpu.mbarrier_alloc", "gpu.tma_load", "gpu.tma_store", "gpu.wgmma")
 
@@ -32,21 +30,17 @@ def run_beside(executions: Sequence[Any], make: Callable[..., Any], seed: tuple[
     block, count = executions[0].thread.memory.shared_bytes, len(executions)
     yard = Yard(Order(count * block, block), random.Random(repr(seed)))
     yard.meeting = Meeting(count) if count > 1 else None
-    fibers = [_begun(yard, execution, make, rank) for rank, execution in enumerate(executions)]
+    for rank, execution in enumerate(executions):
+        _begin(yard, execution, make, rank)
     peers = [execution.thread.memory for execution in executions]
     for execution in executions:
         execution.thread.peers = peers
-    try:
-        yard.run()
-    finally:
-        for fiber in fibers:
-            if fiber is not None:
-                fiber.close()
+    yard.run()
     return sum(role.barriers for e in executions for role in e.thread.roles)
 
 
-def _begun(yard: Yard, execution: Any, make: Callable[..., Any], rank: int) -> Fiber[Any] | None:
-    """Block `rank` as a member; where rules wait in their midst, on a thread of its own."""
+def _begin(yard: Yard, execution: Any, make: Callable[..., Any], rank: int) -> None:
+    """Block `rank` as a member."""
     thread, order = execution.thread, yard.order
     thread.yard, thread.make, thread.roles = yard, make, list[Any]()
     view = View(order, order.agent(KERNEL, rank), base=rank * order.block)
@@ -54,23 +48,7 @@ def _begun(yard: Yard, execution: Any, make: Callable[..., Any], rank: int) -> F
     thread.rank, thread.meeting = rank, yard.meeting
     thread.cluster = 1 if yard.meeting is None else yard.meeting.ranks
     thread.memory.expect(slice(0, 0), False)
-    if yard.meeting is None or not _shares_tiles(execution.function):
-        yard.members.append(Member(view.name, _to_end(execution, thread)))
-        return None
-
-    def steps(fiber: Fiber[Any]) -> Iterator[Any]:
-        thread.fiber = fiber
-        return _to_end(execution, thread)
-
-    made = Fiber(steps)
-    yard.members.append(Member(view.name, made))
-    return made
-
-
-def _shares_tiles(function: Function) -> bool:
-    """Whether the blocks of a cluster hold parts of a tile, so that one op reads several."""
-    kinds = (value.type for op in function.ops for value in op.results)
-    return any(isinstance(t, Tile) and t.layout and t.layout.size("block") > 1 for t in kinds)
+    yard.members.append(Member(view.name, _to_end(execution, thread)))
 
 
 def _to_end(execution: Any, thread: Any) -> Any:

@@ -9,7 +9,6 @@ import pytest
 
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
-from tileir.backend.simt.fiber import Fiber
 from tileir.errors import CompileError, InterpretError, TileirError
 from tileir.interp import interpret
 from tileir.textual import parse
@@ -214,20 +213,3 @@ def test_ranks_that_race() -> None:
     text = CLUSTER.replace("%mine = mul i32 %row, 32", "%mine = mul i32 %row, 0")
     with pytest.raises(InterpretError, match="race"):
         four(text, 1, interpreted)
-
-
-def test_fibers() -> None:
-    def steps(fiber: Fiber[int]) -> Any:
-        yield 1
-        fiber.pause(2)
-        yield 3
-        raise ValueError("four")
-
-    made = Fiber(steps)
-    assert [next(made), next(made), next(made)] == [1, 2, 3]
-    with pytest.raises(ValueError, match="four"):
-        next(made)
-    with pytest.raises(StopIteration):
-        next(made)
-    made.close()
-    Fiber(steps).close()

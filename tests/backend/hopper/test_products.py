@@ -180,7 +180,7 @@ def test_what_there_is_no_instruction_for(product: Product, why: str) -> None:
 @pytest.mark.parametrize(
     ("line", "instead", "why"),
     [
-        ("[1, 64, 32], swizzle = 2", "[1, 32, 64], swizzle = 2", r"slot of \(32, 64\) for a block of"),
+        ("[1, 64, 32], swizzle = 2", "[1, 32, 64], swizzle = 2", r"slot of \(32, 64\) for a block"),
         ("%b, 0, %sum", "%b, 0, %sum {trans_b = true}",
          "factors of 64x64 and 32x64 for sums of 64x32, and K a multiple of 16"),
     ],
