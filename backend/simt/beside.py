@@ -103,12 +103,11 @@ class BesideThreads:
 
     def _of(self, handle: Any, thread: int) -> int:
         """A number as a thread has it."""
-        held = handle.array
-        return int(held[thread] if len(held) == self.threads else held[0])
+        return int(handle.array[thread])
 
     def _agreed(self, handle: Any) -> int:
         """A number that is the same in all threads that run."""
-        held = handle.array[self.active] if len(handle.array) == self.threads else handle.array
+        held = handle.array[self.active]
         if len(held) and (held != held[0]).any():
             raise AssertionError("threads differ in what they must agree on")
         return int(held[0]) if len(held) else 0

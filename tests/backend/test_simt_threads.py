@@ -1,5 +1,7 @@
 """The machine of threads, instruction by instruction: what it computes, refuses and counts."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -168,3 +170,33 @@ def test_barriers_are_watched_and_left_out(kind):
     with pytest.raises(RaceError):
         thread.store_shared(I32, base, [Lanes(EACH)])
     assert less.events[-1] == (op, 1)
+
+
+APPROXIMATE = {
+    "ex2": np.exp2, "lg2": np.log2, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "rcp": lambda x: 1 / x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_approximate_instructions_are_near(name):
+    """Not nearer than those of a GPU."""
+    x = np.linspace(0.1, 3, THREADS).astype(np.float32)
+    flush = ".ftz" if name in ("rcp", "ex2") else ""
+    text = f"{name}.approx{flush}.f32 $0, $1;"
+    found = threads().instruction(text, F32, [(F32, Lanes(x))]).array
+    np.testing.assert_allclose(found, APPROXIMATE[name](x.astype(np.float64)), rtol=1e-5, atol=1e-5)
+
+
+def test_data_that_is_drawn_is_for_its_op_alone():
+    """What the op goes by is there again for those that follow."""
+    op = list(textual.parse(DRAWN).functions["f"].ops)[0]
+    values = {op.value: [Lanes(EACH)]}
+    found = Barriers(chance=np.random.default_rng(1))
+    thread = found.make(THREADS, (0, 0, 0), (1, 1, 1), Memory(256))
+    execution = SimpleNamespace(values=values)
+    with thread.running(execution, op):
+        (drawn,) = execution.values[op.value]
+        assert (drawn.array != EACH).any()
+    (kept,) = execution.values[op.value]
+    assert (kept.array == EACH).all()

@@ -1,0 +1,153 @@
+"""What runs beside the threads of the machine of threads: who comes before whom, tensor maps, and
+blocks of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.backend.executor import SimtExecutor
+from tileir.backend.lower.beside import Map
+from tileir.backend.simt.order import Order, View, join
+from tileir.backend.simt.shadow import RaceError, Shadow
+from tileir.backend.simt.tensors import Tensor
+from tileir.textual import parse
+from tileir.types import F16, Tile
+
+AT = np.arange(16)
+
+MAP = Map(0, Tile(F16, (8, 16)), (8, 16), 0, False)
+
+
+@pytest.mark.parametrize(
+    ("base", "extents", "strides"),
+    [
+        (4096 + 8, (64, 64), (64, 1)), (4096, (64, 64), (60, 1)), (4096, (64, 64), (-64, 1)),
+        (4096, (64, 64), (1 << 39, 1)), (4096, (64, 64), (64, 2)), (4096, (0, 64), (64, 1)),
+        (4096, (64, 0), (64, 1)), (4096, (-1, 64), (64, 1)), (4096, ((1 << 32) + 1, 64), (64, 1)),
+    ],
+)  # fmt: skip
+def test_what_no_tensor_map_describes(base: int, extents: Any, strides: Any) -> None:
+    """Each for one reason: CUDA driver API, cuTensorMapEncodeTiled."""
+    with pytest.raises(AssertionError, match="no tensor map for"):
+        Tensor.of(MAP, base, extents, strides)
+
+
+@pytest.mark.parametrize(
+    ("base", "extents", "strides"),
+    [
+        (4096, (64, 64), (64, 1)), (16, (1, 1), (0, 1)), (0, (1 << 32, 64), ((1 << 39) - 8, 1)),
+    ],
+)  # fmt: skip
+def test_what_tensor_maps_describe(base: int, extents: Any, strides: Any) -> None:
+    found = Tensor.of(MAP, base, extents, strides)
+    assert (found.base, found.extents, found.strides) == (base, extents, strides)
+
+
+def agents() -> tuple[View, View]:
+    order = Order(64)
+    first, second = (View(order, order.agent(name)) for name in ("@one", "@two"))
+    return first, second
+
+
+def test_what_is_given_to_copies_orders_copies_alone() -> None:
+    """A role that lets another begin copies says nothing to its threads."""
+    first, second = agents()
+    first.read(AT)
+    given: dict[int, int] = {}
+    first.give(given)
+    with pytest.raises(RaceError, match="a copy that @two begins writes byte 0 .* which @one read"):
+        second.begin_copy(AT)
+    join(second.given, given)
+    second.begin_copy(AT)
+    with pytest.raises(RaceError, match="@two writes byte 0 .* which @one read"):
+        second.write(AT)
+    second.join(given)
+    second.write(AT)
+
+
+def test_a_copy_may_not_write_what_threads_read() -> None:
+    """Since the thread that begins it has met them."""
+    shadow = Shadow(1024, "shared memory")
+    shadow.read(AT, np.full(16, 40))
+    with pytest.raises(RaceError, match="thread 0 lets a copy write byte 0 .* thread 40 read"):
+        shadow.check_write(AT, 0)
+    shadow.check_write(AT, 40)
+    shadow.clock.synchronize()
+    shadow.check_write(AT, 0)
+    shadow.write(AT, np.full(16, 40))
+    with pytest.raises(RaceError, match="thread 0 lets a copy write byte 0 .* thread 40 wrote"):
+        shadow.check_write(AT, 0)
+
+
+@pytest.mark.parametrize(("reader", "fine"), [(3, True), (40, True), (127, True), (128, False)])
+def test_a_barrier_of_warpgroups_orders_the_threads_of_each(reader: int, fine: bool) -> None:
+    shadow = Shadow(1024, "shared memory")
+    shadow.write(AT, np.full(16, 3))
+    shadow.clock.synchronize_groups()
+    if fine:
+        shadow.read(AT, np.full(16, reader))
+        return
+    with pytest.raises(RaceError, match="thread 128 reads byte 0 .* thread 3 wrote"):
+        shadow.read(AT, np.full(16, reader))
+
+
+STORE = """tir 1.0
+stage "roles"
+
+define kernel void @k(f16* %x) {num_warps = 4} {
+entry:
+  %m = gpu.tensor_map tensor_desc<f16<8, 16>> %x, [i32 8, i64 16], [i32 16, i64 1] {swizzle = 1}
+  %b = gpu.shared_alloc f16 addrspace(3)* {shape = [1, 8, 16], swizzle = 1, panel = 16}
+  %v = splat f16<8, 16> f16 3.0
+  gpu.local_store %v, %b, 0
+  gpu.async_fence
+  gpu.barrier
+  gpu.tma_store %m, %b, 0, 0, 0
+  gpu.tma_wait
+  ret
+}
+"""
+
+
+def launch(text: str, *arguments: Any, grid: int = 1, seed: int = 0) -> None:
+    SimtExecutor().launch(parse(text), None, grid, list(arguments), target="sm_90a", seed=seed)
+
+
+def test_a_tile_leaves_by_a_copy() -> None:
+    x = np.zeros((8, 16), np.float16)
+    launch(STORE, x)
+    assert (x == 3).all()
+
+
+SENDS = """tir 1.0
+stage "roles"
+
+define kernel void @k(f32* %x) {cluster = 2, num_warps = 4} {
+entry:
+  %b = gpu.shared_alloc f32 addrspace(3)* {shape = [2, 8, 32]}
+  %rank = gpu.cluster_rank i32
+  %mine = splat f32<8, 32> f32 1.0
+  gpu.local_store %mine, %b, %rank
+  gpu.cluster_arrive
+  gpu.cluster_wait
+  %peer = xor i32 %rank, 1
+  %own = gpu.local_load f32<8, 32> %b, %rank
+MEET  %all = splat f32<16, 32> f32 2.0
+  gpu.remote_scatter %all, %b, %peer {blocks = 2}
+  gpu.cluster_arrive
+  gpu.cluster_wait
+  ret
+}
+"""
+MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
+
+
+def test_rows_are_sent_when_those_before_them_have_been_read() -> None:
+    x = np.zeros(4, np.float32)
+    for seed in range(4):
+        launch(SENDS.replace("MEET", MEET), x, seed=seed)
+        with pytest.raises(AssertionError, match="(reads|writes) byte .* nothing orders"):
+            launch(SENDS.replace("MEET", ""), x, seed=seed)
