@@ -31,7 +31,7 @@ MAP = Map(0, Tile(F16, (8, 16)), (8, 16), 0, False)
 )  # fmt: skip
 def test_what_no_tensor_map_describes(base: int, extents: Any, strides: Any) -> None:
     """Each for one reason: CUDA driver API, cuTensorMapEncodeTiled."""
-    with pytest.raises(AssertionError, match="no tensor map for"):
+    with pytest.raises(AssertionError, match=r"no tensor map for"):
         Tensor.of(MAP, base, extents, strides)
 
 
@@ -58,11 +58,13 @@ def test_what_is_given_to_copies_orders_copies_alone() -> None:
     first.read(AT)
     given: dict[int, int] = {}
     first.give(given)
-    with pytest.raises(RaceError, match="a copy that @two begins writes byte 0 .* which @one read"):
+    with pytest.raises(
+        RaceError, match=r"a copy that @two begins writes byte 0 .* which @one read"
+    ):
         second.begin_copy(AT)
     join(second.given, given)
     second.begin_copy(AT)
-    with pytest.raises(RaceError, match="@two writes byte 0 .* which @one read"):
+    with pytest.raises(RaceError, match=r"@two writes byte 0 .* which @one read"):
         second.write(AT)
     second.join(given)
     second.write(AT)
@@ -72,13 +74,13 @@ def test_a_copy_may_not_write_what_threads_read() -> None:
     """Since the thread that begins it has met them."""
     shadow = Shadow(1024, "shared memory")
     shadow.read(AT, np.full(16, 40))
-    with pytest.raises(RaceError, match="thread 0 lets a copy write byte 0 .* thread 40 read"):
+    with pytest.raises(RaceError, match=r"thread 0 lets a copy write byte 0 .* thread 40 read"):
         shadow.check_write(AT, 0)
     shadow.check_write(AT, 40)
     shadow.clock.synchronize()
     shadow.check_write(AT, 0)
     shadow.write(AT, np.full(16, 40))
-    with pytest.raises(RaceError, match="thread 0 lets a copy write byte 0 .* thread 40 wrote"):
+    with pytest.raises(RaceError, match=r"thread 0 lets a copy write byte 0 .* thread 40 wrote"):
         shadow.check_write(AT, 0)
 
 
@@ -90,7 +92,7 @@ def test_a_barrier_of_warpgroups_orders_the_threads_of_each(reader: int, fine: b
     if fine:
         shadow.read(AT, np.full(16, reader))
         return
-    with pytest.raises(RaceError, match="thread 128 reads byte 0 .* thread 3 wrote"):
+    with pytest.raises(RaceError, match=r"thread 128 reads byte 0 .* thread 3 wrote"):
         shadow.read(AT, np.full(16, reader))
 
 
@@ -149,5 +151,5 @@ def test_rows_are_sent_when_those_before_them_have_been_read() -> None:
     x = np.zeros(4, np.float32)
     for seed in range(4):
         launch(SENDS.replace("MEET", MEET), x, seed=seed)
-        with pytest.raises(AssertionError, match="(reads|writes) byte .* nothing orders"):
+        with pytest.raises(AssertionError, match=r"(reads|writes) byte .* nothing orders"):
             launch(SENDS.replace("MEET", ""), x, seed=seed)

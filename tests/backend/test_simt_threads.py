@@ -190,7 +190,7 @@ def test_approximate_instructions_are_near(name):
 
 def test_data_that_is_drawn_is_for_its_op_alone():
     """What the op goes by is there again for those that follow."""
-    op = list(textual.parse(DRAWN).functions["f"].ops)[0]
+    op = next(iter(textual.parse(DRAWN).functions["f"].ops))
     values = {op.value: [Lanes(EACH)]}
     found = Barriers(chance=np.random.default_rng(1))
     thread = found.make(THREADS, (0, 0, 0), (1, 1, 1), Memory(256))

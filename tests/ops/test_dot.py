@@ -177,6 +177,23 @@ def test_packed_e2m1_holds_the_first_number_in_the_low_bits(k_pack: bool) -> Non
     np.testing.assert_array_equal(got, factors)
 
 
+@pytest.mark.parametrize("k_pack", [True, False])
+def test_a_packed_second_factor_is_packed_along_its_k_or_its_columns(k_pack: bool) -> None:
+    numbers = np.random.default_rng(6).integers(0, 8, (32, 6))
+    table = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    first, second = (slice(i, None, 2) for i in (0, 1))
+    low, high = (numbers[s] if k_pack else numbers[:, s] for s in (first, second))
+    packed = (low | high << 4).astype(np.int8)
+    a = np.random.default_rng(7).integers(-3, 4, (4, 32)).astype(np.float16)
+    op = scaled(
+        Tile(F16, (4, 32)), Tile(I8, packed.shape), Tile(F32, (4, 6)), lhs=Format.F16,
+        rhs=Format.E2M1, rhs_k_pack=k_pack,
+    )  # fmt: skip
+    zero = Tensor(np.zeros((4, 6), np.float32))
+    got = op.evaluate(MACHINE, Tensor(a), Tensor(packed), zero, None, None).data
+    np.testing.assert_array_equal(got, a.astype(np.float32) @ table[numbers])
+
+
 def test_nan_scales_make_their_group_nan() -> None:
     one = np.ones((2, 64), dtype_of(F8E4M3))
     scale = np.full((2, 2), 1.0).astype(dtype_of(F8E8M0))
@@ -277,3 +294,34 @@ def test_a_sum_just_beyond_53_bits_keeps_its_small_terms(ones: int) -> None:
         assert product(a, b)[0, 0] == 2.0**53 + ones
         b[at, 0] = 2.0**25
         assert is_exact(a, b) and product(a, b)[0, 0] == 2.0**52 + ones
+
+
+def test_many_products_of_middling_size_are_not_exact_at_once() -> None:
+    """Their sum needs more than 53 bits, which none of them does."""
+    a, b = np.full((1, 4), 2.0**25 + 1), np.full((4, 1), 2.0**26 + 1)
+    assert is_exact(a[:, :1], b[:1])
+    assert not is_exact(a, b)
+    assert not is_exact(b.T, a.T)
+
+
+class Recorded(np.ndarray[Any, Any]):
+    """An array that notes how many multiplications each product asks for that it is a factor of."""
+
+    asked: list[int]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
+        plain = [np.asarray(x) for x in inputs]
+        if ufunc is np.matmul:
+            Recorded.asked.append(plain[0].shape[-2] * plain[1].shape[-2] * plain[1].shape[-1])
+        return getattr(ufunc, method)(*plain, **settings)
+
+
+@pytest.mark.parametrize("rows", [1, 16, 17, 100])
+def test_a_blas_is_given_what_it_does_on_one_thread(rows: int) -> None:
+    """2^18 multiplications at once (OpenBLAS, GEMM_MULTITHREAD_THRESHOLD), all in few bands."""
+    rng = np.random.default_rng(8)
+    a, b = (rng.integers(-9, 9, s).astype(float) for s in ((rows, 128), (128, 128)))
+    Recorded.asked = []
+    found = multiplied(a.view(Recorded), b)
+    assert (found == a @ b).all()
+    assert max(Recorded.asked) <= 1 << 18 and len(Recorded.asked) == -(-rows // 16)

@@ -139,3 +139,21 @@ def test_rounded_up_and_down_the_real_result_lies_between_neighbours(
         nearest = min((below, above), key=lambda n, real=real: abs(n - real))
         assert abs(Fraction(float(near[i])) - real) == abs(nearest - real)
         assert cut[i] == (low[i] if real > 0 else high[i])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_smallest_power_of_two_stands_for_what_is_smaller(mode: str) -> None:
+    """f8e8m0 has no zero, and 2^-127 for all that is positive and below."""
+    given = Tensor(np.array([2.0**-127, 2.0**-128, 2.0**-140, 2.0**-1074]))
+    found = MACHINE.convert("fpcast", given, F8E8M0, rounding=mode, saturate=False).data
+    assert found.view(np.uint8).tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("element", [F16, F32, F64], ids=str)
+def test_a_sum_of_negative_zeros_is_negative(element: Scalar) -> None:
+    dtype = dtype_of(element)
+    numbers = np.array([[-0.0, 1.0, -0.0], [0.0, -1.0, -0.0], [-0.0, 1.0, 0.0], [2.0, 3.0, -6.0]])
+    a, b, c = (Tensor(x.astype(dtype)) for x in numbers.T)
+    found = MACHINE.elementwise("fma", a, b, c).data
+    assert (found == 0).all()
+    assert np.signbit(found).tolist() == [True, True, False, False]

@@ -149,3 +149,9 @@ def test_angles_of_special_points_are_those_of_c() -> None:
             expected = math.atan2(y, x)
             assert abs(float(got) - expected) <= 2 * math.ulp(expected), (y, x)
             assert np.signbit(got) == (math.copysign(1, expected) < 0)
+
+
+def test_cube_roots_are_rounded_once_but_for_a_thousandth() -> None:
+    x = np.random.default_rng(13).uniform(1, 8, 400)
+    got = MACHINE.elementwise("cbrt", Tensor(x)).data
+    assert max(off(float(g), real("cbrt", float(v))) for g, v in zip(got, x, strict=True)) <= 0.501

@@ -163,3 +163,11 @@ def test_every_cell_runs(name: str) -> None:
             got = op.evaluate(MACHINE, *inputs)
             one = got[0] if isinstance(got, tuple) else got
             assert one.data.shape == shape and one.data.dtype == dtype_of(op.results[0].type)
+
+
+@pytest.mark.parametrize("element", FLOATS, ids=str)
+def test_infinities_are_the_ends_of_the_order(element: Scalar) -> None:
+    for each in values(element):
+        for sign, name in ((1, "fmaxnum"), (-1, "fminnum")):
+            end = literal(element, sign * math.inf)
+            assert equal(run(name, each, end), end)

@@ -90,7 +90,7 @@ def sdiv(a: Array, b: Array, *, rounding: str = "zero") -> Array:
     down = np.floor_divide(x, y)
     if rounding == "floor":
         return back(down, a)
-    inexact = (np.remainder(x, y) != 0) & (y != 0)
+    inexact = np.remainder(x, y) != 0
     if rounding == "zero":
         inexact &= (x < 0) != (y < 0)
     return back(down + inexact, a)
@@ -101,7 +101,7 @@ def udiv(a: Array, b: Array, *, rounding: str = "zero") -> Array:
     x, y = unsigned(a), unsigned(b)
     down = np.floor_divide(x, y)
     if rounding == "ceil":
-        down = down + ((np.remainder(x, y) != 0) & (y != 0))
+        down = down + (np.remainder(x, y) != 0)
     return unsigned_back(down.astype(x.dtype), a)
 
 
