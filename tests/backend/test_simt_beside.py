@@ -130,6 +130,8 @@ stage "roles"
 define kernel void @k(f32* %x) {cluster = 2, num_warps = 4} {
 entry:
   %b = gpu.shared_alloc f32 addrspace(3)* {shape = [2, 8, 32]}
+  %sent = gpu.mbarrier_alloc i64 addrspace(3)*
+  gpu.mbarrier_expect %sent, 0 {bytes = 2048}
   %rank = gpu.cluster_rank i32
   %mine = splat f32<8, 32> f32 1.0
   gpu.local_store %mine, %b, %rank
@@ -138,7 +140,8 @@ entry:
   %peer = xor i32 %rank, 1
   %own = gpu.local_load f32<8, 32> %b, %rank
 MEET  %all = splat f32<16, 32> f32 2.0
-  gpu.remote_scatter %all, %b, %peer {blocks = 2}
+  gpu.remote_scatter %all, %b, %peer, %sent, 0 {blocks = 2}
+  gpu.remote_wait %sent, 0, 0
   gpu.cluster_arrive
   gpu.cluster_wait
   ret
@@ -151,5 +154,5 @@ def test_rows_are_sent_when_those_before_them_have_been_read() -> None:
     x = np.zeros(4, np.float32)
     for seed in range(4):
         launch(SENDS.replace("MEET", MEET), x, seed=seed)
-        with pytest.raises(AssertionError, match=r"(reads|writes) byte .* nothing orders"):
+        with pytest.raises(AssertionError, match=r"race: .* (writes|reads|accesses) byte"):
             launch(SENDS.replace("MEET", ""), x, seed=seed)

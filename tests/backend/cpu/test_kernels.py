@@ -15,6 +15,7 @@ from tileir.builder import F16, F32, I32, I64, Builder, pointer
 from tileir.errors import CompileError, LaunchError
 from tileir.executor import executor
 from tileir.tools.main import main
+from tileir.types import tile
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -63,6 +64,18 @@ def test_indices_that_wrap_do_not_follow_one_another():
         (y + b.arange(64)).store(value.to(I64))
     x = np.arange(8, dtype=np.int32)
     both(b.module(), 1, x, np.zeros(64, np.int64), -60)
+
+
+def test_several_ops_have_rooms_for_what_changes_hands():
+    """A part put where an index says, and one taken from another place."""
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), y=pointer(I32), at=I32) as (x, y, at):
+        whole = (x + b.arange(64)).load()
+        part = b.extract_slice(whole, tile(I32, (16,)), [at])
+        (y + b.arange(64)).store(b.insert_slice(whole, part * 2, [at + 3]))
+    x = np.arange(64, dtype=np.int32)
+    (_, found, _) = both(b.module(), 1, x, np.zeros(64, np.int32), 20)
+    assert found[23] == 40 and found[22] == 22
 
 
 def test_atomics_of_many_threads():
