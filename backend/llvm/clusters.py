@@ -50,7 +50,7 @@ class LlvmClusters(LlvmHopper):
         self, element: Element, offset: Handle, rank: Handle, values: Sequence[Handle],
         barrier: Handle,
     ) -> None:  # fmt: skip
-        words = self._words(element, values)
+        words = self._sent(element, values)
         names = ", ".join(f"${2 + i}" for i in range(len(words)))
         form, listed = (f".v{len(words)}", f"{{{names}}}") if len(words) > 1 else ("", names)
         text = (
@@ -59,7 +59,7 @@ class LlvmClusters(LlvmHopper):
         places = [("r", "ptr addrspace(7)", self._mapped(at, rank)) for at in (offset, barrier)]
         self.together(text, [*places, *(("r", "i32", word) for word in words)])
 
-    def _words(self, element: Element, values: Sequence[Handle]) -> list[Handle]:
+    def _sent(self, element: Element, values: Sequence[Handle]) -> list[Handle]:
         """Words of 32 bits of neighbours that fill them."""
         each = self.per_word(element)
         if each == 1:

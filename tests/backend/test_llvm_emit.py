@@ -6,6 +6,7 @@ import pytest
 
 from tileir import records
 from tileir.backend.llvm.emit import Unit, emit, reached
+from tileir.backend.llvm.roles import LlvmKernel
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.target import target
 from tileir.errors import CompileError
@@ -131,3 +132,13 @@ entry:
 def test_a_kernel_says_how_many_blocks_a_cluster_has(blocks: int) -> None:
     text = emit(unit(parse(RANK.replace("BLOCKS", str(blocks))), 4), target("sm_90a"))
     assert (f'"nvvm.cluster_dim"="{blocks}"' in text) == (blocks > 1)
+
+
+def test_parts_of_a_thread_have_no_method_of_one_name() -> None:
+    """One would hide the other, of another part of the interface; a class may change its base's."""
+    parts = LlvmKernel.__mro__[:-1]
+    for i, first in enumerate(parts):
+        for second in parts[i + 1 :]:
+            if not issubclass(first, second):
+                both = {n for n in vars(first) if callable(vars(first)[n])} & vars(second).keys()
+                assert both <= {"__init__"}, f"{first.__name__}, {second.__name__}: {both}"
