@@ -8,7 +8,10 @@ from typing import Any
 from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.backend.cpu.bounds import Guard
+from tileir.backend.cpu.dots import STORING, read_as
+from tileir.backend.cpu.homes import Factor, homes
 from tileir.backend.cpu.lanes import WIDTH, Lanes, Wide, scalar_type, vector_type
+from tileir.backend.cpu.matrices import Matrix
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.lower.lowering import Fragment, Lowering, registers, scalar_of
@@ -17,7 +20,8 @@ from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.types import I1, Tile, Type
+from tileir.types import I1, Element, Tile, Type
+from tileir.values import Operand, Value
 
 
 @records.define
@@ -26,12 +30,20 @@ class CpuLowering(Lowering):
     through parameters are looked at before they are made."""
 
     checked: bool = records.field(default=False, kw_only=True)
+    _sums: dict[int, Matrix] = records.field(init=False, factory=dict)
+    _factors: dict[tuple[Value, Factor], Matrix] = records.field(init=False, factory=dict)
+    _waiting: list[tuple[str, Successor]] = records.field(init=False, factory=list)
+    """Edges that store what they pass, each in a block of its own with a label."""
 
     def lower(self, op: Op) -> list[Fragment]:
         machine: Any = self.thread
         machine.guard = self._guard(op) if self.checked else None
         found = super().lower(op)
         machine.guard = None
+        self._write_edges()
+        if op.mnemonic not in STORING:
+            for value, fragment in zip(op.results, found, strict=True):
+                self._settle_all(value, fragment)
         return [
             fragment if isinstance(value.type, Tile)
             else [machine.shared_by_all(scalar_of(value.type), x) for x in fragment]
@@ -48,11 +60,80 @@ class CpuLowering(Lowering):
                 return Guard(*ends_of(i), op.mnemonic, parameter.name or str(i), op.location)
         return None
 
+    # Tiles in buffers ---------------------------------------------------------------------------
+
+    def fragment(self, operand: Operand) -> Fragment:
+        home = self.home(operand)
+        if home is None:
+            return super().fragment(operand)
+        return home.get(self, operand.type)  # type: ignore[arg-type]
+
+    def home(self, operand: Operand) -> Matrix | None:
+        """The buffer where a sum of products lies; None for what lies in registers."""
+        number = homes(self.function).sums.get(operand)  # type: ignore[arg-type]
+        if number is None:
+            return None
+        if number not in self._sums:
+            self._sums[number] = self._matrix(scalar_of(operand.type), operand)
+        return self._sums[number]
+
+    def factor(self, operand: Operand, factor: Factor) -> Matrix:
+        """The buffer where `operand` lies as a factor of products."""
+        if isinstance(operand, Value):
+            return self._factor(operand, factor)
+        found = self._matrix(factor.work, operand, factor.panels)
+        for register, x in enumerate(self.fragment(operand)):
+            self._put_factor(found, operand, factor, register, x)
+        return found
+
+    def _factor(self, value: Value, factor: Factor) -> Matrix:
+        found = self._factors.get((value, factor))
+        if found is None:
+            found = self._factors[value, factor] = self._matrix(factor.work, value, factor.panels)
+        return found
+
+    def _matrix(self, element: Element, operand: Operand, panels: bool = False) -> Matrix:
+        shape = operand.type.shape  # type: ignore[union-attr]
+        return Matrix(self.thread.fresh(), element, shape, panels).allocate(self.thread)
+
+    def settle(self, value: Value, register: int, x: Any) -> None:
+        """Put a register of `value` into the buffers where it lies."""
+        self._settle_factor(value, register, x)
+        home = self.home(value)
+        if home is not None:
+            home.put(self, value.type, register, x)  # type: ignore[arg-type]
+
+    def settle_whole(self, value: Value) -> None:
+        """Put all of `value`, which is known, where products read it."""
+        if value in homes(self.function).factors:
+            for register, x in enumerate(self.fragment(value)):
+                self._settle_factor(value, register, x)
+
+    def _settle_factor(self, value: Value, register: int, x: Any) -> None:
+        for factor in homes(self.function).factors.get(value, ()):
+            self._put_factor(self._factor(value, factor), value, factor, register, x)
+
+    def _put_factor(
+        self, to: Matrix, operand: Operand, factor: Factor, register: int, x: Any
+    ) -> None:
+        x = read_as(self.thread, scalar_of(operand.type), factor, x)
+        to.put(self, operand.type, register, x)  # type: ignore[arg-type]
+
+    def _settle_all(self, value: Value, fragment: Fragment) -> None:
+        found = homes(self.function)
+        if value in found.factors or value in found.sums:
+            for register, x in enumerate(fragment):
+                self.settle(value, register, x)
+
+    # Control flow -------------------------------------------------------------------------------
+
     def body(self) -> None:
         blocks = [self.function.blocks[label] for label in cfg(self.function).order]
         for index, block in enumerate(blocks):
             self._labels[block.label] = f"bb{index}"
             for parameter in block.parameters:
+                if self.home(parameter) is not None:
+                    continue
                 names: list[Any] = [self.thread.fresh() for _ in range(registers(parameter.type))]
                 tiled = isinstance(parameter.type, Tile)
                 fragment: list[Any] = [Wide(n) for n in names] if tiled else names
@@ -61,20 +142,67 @@ class CpuLowering(Lowering):
         for block in blocks:
             self.thread.lines[places[block.label]] = "\n".join(self._phis(block))
 
+    def _block(self, block: Block) -> int:
+        self.thread.start(self._labels[block.label])
+        place = len(self.thread.lines)
+        self.thread.lines.append("")
+        for parameter in block.parameters:
+            self.settle_whole(parameter)
+        for op in block.ops:
+            self.thread.come_from(op.location)
+            for value, fragment in zip(op.results, self.lower(op), strict=True):
+                self.values[value] = fragment
+        return place
+
     def edge(self, successor: Successor) -> str:
+        if self._moving(successor):
+            label = self.thread.fresh_label("edge")
+            self._waiting.append((label, successor))
+            return f"label %{label}"
+        return self._noted(successor, self._passed(successor))
+
+    def _moving(self, successor: Successor) -> list[tuple[Value, Operand]]:
+        """Parameters that lie in buffers, with arguments that do not lie there."""
+        parameters = self.function.blocks[successor.label].parameters
+        return [
+            (p, a) for p, a in zip(parameters, successor.arguments, strict=True)
+            if self.home(p) is not None and self.home(p) is not self.home(a)
+        ]  # fmt: skip
+
+    def _passed(self, successor: Successor) -> list[str]:
+        """The operands for the phis of a block."""
         machine: Any = self.thread
         handles: list[str] = []
-        for argument in successor.arguments:
-            kind, fragment = argument.type, self.fragment(argument)
-            tiled = isinstance(kind, Tile)
-            handles += [machine.wide(scalar_of(kind), x) if tiled else x for x in fragment]
+        parameters = self.function.blocks[successor.label].parameters
+        for parameter, argument in zip(parameters, successor.arguments, strict=True):
+            if self.home(parameter) is None:
+                kind, fragment = argument.type, self.fragment(argument)
+                tiled = isinstance(kind, Tile)
+                handles += [machine.wide(scalar_of(kind), x) if tiled else x for x in fragment]
+        return handles
+
+    def _noted(self, successor: Successor, handles: list[str]) -> str:
         self._edges.setdefault(successor.label, []).append((self.thread.label, handles))
         return f"label %{self._labels[successor.label]}"
+
+    def _write_edges(self) -> None:
+        """The blocks of edges that store: all is read before anything is written."""
+        for label, successor in self._waiting:
+            self.thread.start(label)
+            handles = self._passed(successor)
+            stored = [(p, self.fragment(a)) for p, a in self._moving(successor)]
+            for parameter, fragment in stored:
+                home: Any = self.home(parameter)
+                for register, x in enumerate(fragment):
+                    home.put(self, parameter.type, register, x)
+            self.thread.line(f"br {self._noted(successor, handles)}")
+        self._waiting.clear()
 
     def _phis(self, block: Block) -> list[str]:
         edges = self._edges.get(block.label, [])
         lines: list[str] = []
-        names = [(p, h) for p in block.parameters for h in self.values[p]]
+        named = [p for p in block.parameters if self.home(p) is None]
+        names = [(p, h) for p in named for h in self.values[p]]
         for index, (parameter, name) in enumerate(names):
             tiled = isinstance(parameter.type, Tile)
             kind = (vector_type if tiled else scalar_type)(scalar_of(parameter.type))

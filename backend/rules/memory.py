@@ -18,22 +18,25 @@ _BYTES = 16
 
 
 def _load(lowering: Lowering, op: Any) -> list[Fragment]:
+    return [[x for _, found in loaded(lowering, op) for x in found]]
+
+
+def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
+    """Registers that are loaded together and what is loaded, in order, while code is written."""
     thread, element = lowering.thread, scalar_of(op.result.type)
     pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
     others = None if op.other is None else lowering.fragment(op.other)
-    found: Fragment = []
     once = op in loaded_once(lowering.function)
     for group in groups(lowering, op):
         mask = combined(lowering, op, group.start, once=once)
         other = None if others is None else [others[r] for r in group]
         if mask == "false":
-            found += other or [thread.constant(element, 0)] * len(group)
+            yield group, other or [thread.constant(element, 0)] * len(group)
             continue
-        space = _space(op)
-        found += thread.load_global(
-            element, len(group), pointers[group.start], mask, other, access, space
+        read = thread.load_global(
+            element, len(group), pointers[group.start], mask, other, access, _space(op)
         )
-    return [found]
+        yield group, read
 
 
 def _store(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -1,0 +1,160 @@
+"""The function that multiplies matrices: a block of sums in registers, which vectors of the second
+factor's columns and one number of each row of the first are multiplied into, step by step of the
+depth (Van Zee and van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality",
+2015).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir import records
+from tileir.backend.cpu.lanes import WIDTH, scalar_type
+from tileir.backend.cpu.machine import registers
+from tileir.types import Element
+
+
+@records.frozen
+class Kernel:
+    """Products of an element type: `rows` by `columns` sums are in registers at most."""
+
+    element: Element
+    rows: int
+    columns: int
+
+    @property
+    def kind(self) -> str:
+        """LLVM's type of an element."""
+        return scalar_type(self.element)
+
+    @property
+    def whole(self) -> str:
+        """LLVM's type of a row of sums."""
+        return f"<{self.columns} x {self.kind}>"
+
+
+def kernel_for(element: Element) -> Kernel:
+    """The largest block whose sums, with a row of the second factor, fit this machine's registers:
+    columns for two of them, or 16."""
+    found = registers()
+    columns = min(WIDTH, max(16, 2 * found.bytes // element.bytes))
+    row = columns * element.bytes // found.bytes
+    rows = 8
+    while rows > 1 and (rows + 1) * row + 1 > found.count:
+        rows //= 2
+    return Kernel(element, rows, columns)
+
+
+def product_function(thread: Any, element: Element) -> str:
+    """The name of the function that adds the product of A and B to C, noted for the module."""
+    kernel = kernel_for(element)
+    if not element.is_integer:
+        whole, name = kernel.whole, _fma(kernel)
+        thread.declare(f"declare {whole} {name}({whole}, {whole}, {whole})")
+    name = f"@product.{kernel.kind}"
+    thread.declare(_text(name, kernel))
+    return name
+
+
+def _fma(kernel: Kernel) -> str:
+    return f"@llvm.fma.v{kernel.columns}{'f32' if kernel.kind == 'float' else 'f64'}"
+
+
+def _text(name: str, kernel: Kernel) -> str:
+    """C [rows, columns] += A [rows, depth] B [depth, columns], where B lies in panels of `WIDTH`
+    columns: for every panel, which stays in the first cache, blocks of rows, then of half as many,
+    down to one."""
+    parts = [
+        f"define internal void {name}(ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %rows, "
+        "i64 %columns, i64 %depth, i64 %pitch) #0 {",
+        "entry:",
+        "  br label %cols",
+        "cols:",
+        "  %j = phi i64 [ 0, %entry ], [ %jn, %done ]",
+        f"  %lane = and i64 %j, {WIDTH - 1}",
+        "  %panel = sub i64 %j, %lane",
+        "  %start = mul i64 %panel, %depth",
+        "  %ob = add i64 %start, %lane",
+        f"  %pb = getelementptr {kernel.kind}, ptr %b, i64 %ob",
+        f"  %pc = getelementptr {kernel.kind}, ptr %c, i64 %j",
+        f"  br label %test{kernel.rows}",
+    ]
+    before, start, count = "cols", "0", kernel.rows
+    while count:
+        after = f"test{count // 2}" if count > 1 else "done"
+        parts += _rows_text(kernel, count, before, start, after)
+        before, start = f"test{count}", f"%i{count}"
+        count //= 2
+    parts += [
+        "done:",
+        f"  %jn = add i64 %j, {kernel.columns}",
+        "  %wide = icmp ult i64 %jn, %columns",
+        "  br i1 %wide, label %cols, label %end",
+        "end:",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(parts)
+
+
+def _rows_text(kernel: Kernel, n: int, before: str, start: str, after: str) -> list[str]:
+    """The loop over blocks of `n` rows, in it that over the depth."""
+    kind, size, whole, r = kernel.kind, kernel.element.bytes, kernel.whole, range(n)
+    text = [
+        f"test{n}:",
+        f"  %i{n} = phi i64 [ {start}, %{before} ], [ %in{n}, %store{n} ]",
+        f"  %in{n} = add i64 %i{n}, {n}",
+        f"  %fits{n} = icmp ule i64 %in{n}, %rows",
+        f"  br i1 %fits{n}, label %rows{n}, label %{after}",
+        f"rows{n}:",
+    ]
+    for k in r:
+        text += [
+            f"  %r{n}.{k} = add i64 %i{n}, {k}",
+            f"  %ra{n}.{k} = mul i64 %r{n}.{k}, %pitch",
+            f"  %pa{n}.{k} = getelementptr {kind}, ptr %a, i64 %ra{n}.{k}",
+            f"  %rc{n}.{k} = mul i64 %r{n}.{k}, %columns",
+            f"  %pc{n}.{k} = getelementptr {kind}, ptr %pc, i64 %rc{n}.{k}",
+            f"  %c{n}.{k} = load {whole}, ptr %pc{n}.{k}, align {size}",
+        ]
+    text += [
+        f"  br label %deep{n}",
+        f"deep{n}:",
+        f"  %k{n} = phi i64 [ 0, %rows{n} ], [ %kn{n}, %deep{n} ]",
+        *(f"  %s{n}.{k} = phi {whole} [ %c{n}.{k}, %rows{n} ], [ %t{n}.{k}, %deep{n} ]" for k in r),
+        f"  %ob{n} = mul i64 %k{n}, {WIDTH}",
+        f"  %pb{n} = getelementptr {kind}, ptr %pb, i64 %ob{n}",
+        f"  %vb{n} = load {whole}, ptr %pb{n}, align {size}",
+    ]
+    for k in r:
+        text += [
+            f"  %qa{n}.{k} = getelementptr {kind}, ptr %pa{n}.{k}, i64 %k{n}",
+            f"  %xa{n}.{k} = load {kind}, ptr %qa{n}.{k}, align {size}",
+            f"  %ia{n}.{k} = insertelement {whole} poison, {kind} %xa{n}.{k}, i64 0",
+            f"  %va{n}.{k} = shufflevector {whole} %ia{n}.{k}, {whole} poison, "
+            f"<{kernel.columns} x i32> zeroinitializer",
+            *_added(kernel, n, k),
+        ]
+    text += [
+        f"  %kn{n} = add i64 %k{n}, 1",
+        f"  %more{n} = icmp ult i64 %kn{n}, %depth",
+        f"  br i1 %more{n}, label %deep{n}, label %store{n}",
+        f"store{n}:",
+        *(f"  store {whole} %t{n}.{k}, ptr %pc{n}.{k}, align {size}" for k in r),
+        f"  br label %test{n}",
+    ]
+    return text
+
+
+def _added(kernel: Kernel, n: int, k: int) -> list[str]:
+    """The sum of row `k` with the product of this step."""
+    whole = kernel.whole
+    if kernel.element.is_integer:
+        return [
+            f"  %m{n}.{k} = mul {whole} %va{n}.{k}, %vb{n}",
+            f"  %t{n}.{k} = add {whole} %m{n}.{k}, %s{n}.{k}",
+        ]
+    return [
+        f"  %t{n}.{k} = call {whole} {_fma(kernel)}({whole} %va{n}.{k}, "
+        f"{whole} %vb{n}, {whole} %s{n}.{k})"
+    ]

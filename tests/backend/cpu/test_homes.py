@@ -1,0 +1,167 @@
+"""Tiles that lie in buffers: which share one, and that each is read before it is overwritten."""
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend.cpu import microkernel
+from tileir.backend.cpu.dots import free_dots
+from tileir.backend.cpu.executor import CpuExecutor
+from tileir.backend.cpu.homes import homes
+from tileir.backend.cpu.machine import Registers
+from tileir.builder import F16, F32, F64, I8, I32, Builder, pointer
+
+DTYPES = {F16: np.float16, F32: np.float32, F64: np.float64, I8: np.int8, I32: np.int32}
+M, N, K = 8, 64, 32
+
+
+def kernel(body, factor=F32, total=F32):
+    """A kernel that stores what `body` makes of A and B's tiles, and of a number of rounds."""
+    b = Builder()
+    kinds = {"a": pointer(factor), "b": pointer(factor), "c": pointer(total)}
+    with b.kernel("k", **kinds, n=I32) as (x, y, z, n):
+
+        def tile(base, rows, columns):
+            return base + (b.arange(rows)[:, None] * columns + b.arange(columns)[None, :])
+
+        found = body(b, lambda: tile(x, M, K).load(), lambda: tile(y, K, N).load(), n)
+        for i, value in enumerate(found):
+            tile(z + i * M * N, M, N).store(value)
+    return b.module()
+
+
+def agree(module, factor=F32, total=F32, rounds=3):
+    """The interpreter and native code find the same sums of whole numbers."""
+    random = np.random.default_rng(1)
+    a, c = (random.integers(-2, 3, s).astype(DTYPES[factor]) for s in ((M, K), (K, N)))
+    wanted, found = (np.zeros((2, M, N), DTYPES[total]) for _ in range(2))
+    tileir.interpret(module, None, 1, [a, c, wanted, rounds])
+    for checked in (False, True):
+        found[:] = 0
+        CpuExecutor().launch(module, None, 1, [a, c, found, rounds], checked=checked)
+        np.testing.assert_array_equal(found, wanted)
+
+
+def buffers(module):
+    """How many buffers sums of the kernel take, and how many values lie in them."""
+    sums = homes(free_dots(module.functions["k"])).sums
+    return len(set(sums.values())), len(sums)
+
+
+def zeros(b, total=F32):
+    return b.full((M, N), 0, total)
+
+
+def in_a_loop(total=F32):
+    def body(b, a, c, n):
+        held = b.var(zeros(b, total))
+        with b.for_(0, n):
+            held.set(b.dot(a(), c(), held.get()))
+        return [held.get()]
+
+    return body
+
+
+TYPES = [(F32, F32), (F64, F64), (F16, F32), (F16, F16), (I8, I32)]
+
+
+@pytest.mark.parametrize(("factor", "total"), TYPES)
+def test_a_sum_stays_where_it_is_over_a_loop(factor, total):
+    module = kernel(in_a_loop(total), factor, total)
+    assert buffers(module) == ((0, 0) if total is F16 else (1, 2))
+    agree(module, factor, total)
+
+
+@pytest.mark.parametrize("found", [Registers(32, 64), Registers(16, 32), Registers(32, 16)])
+@pytest.mark.parametrize(("factor", "total"), TYPES)
+def test_registers_of_other_machines(monkeypatch, factor, total, found):
+    """AVX-512, AVX2 and 128 bits: the sums of a block fit, and come out the same."""
+    monkeypatch.setattr(microkernel, "registers", lambda: found)
+    block = microkernel.kernel_for(total)
+    assert block.rows * block.columns * total.bytes <= found.count * found.bytes
+    agree(kernel(in_a_loop(total), factor, total), factor, total)
+
+
+def two_in_a_row(b, a, c, n):
+    total = b.var(zeros(b))
+    with b.for_(0, n):
+        total.set(b.dot(a() + 1.0, c(), b.dot(a(), c(), total.get())))
+    return [total.get()]
+
+
+def scaled(b, a, c, n):
+    """As attention does: the sum is scaled between products."""
+    total = b.var(zeros(b))
+    with b.for_(0, n) as i:
+        total.set(b.dot(a(), c(), total.get() * i.to(F32)))
+    return [total.get() + 1.0]
+
+
+def exchanged(b, a, c, n):
+    one, other = b.var(zeros(b)), b.var(b.full((M, N), 1.0, F32))
+    with b.for_(0, n):
+        before = other.get()
+        other.set(b.dot(a(), c(), one.get()))
+        one.set(before)
+    return [one.get(), other.get()]
+
+
+def kept(b, a, c, n):
+    """The sum before the last product is needed after it."""
+    total, last = b.var(zeros(b)), b.var(zeros(b))
+    with b.for_(0, n):
+        before = total.get()
+        total.set(b.dot(a(), c(), before))
+        last.set(before)
+    return [total.get(), last.get()]
+
+
+def twice_from_one(b, a, c, n):
+    start = b.dot(a(), c(), b.full((M, N), 2.0, F32))
+    return [b.dot(a(), c() + 1.0, start), b.dot(a() * 2.0, c(), start)]
+
+
+def by_condition(b, a, c, n):
+    total = b.var(b.dot(a(), c(), zeros(b)))
+    with b.if_(n > 2):
+        total.set(b.dot(a(), c() * 2.0, total.get()))
+    return [total.get()]
+
+
+def carried_factor(b, a, c, n):
+    """A factor that one round loads for the next."""
+    total, left = b.var(zeros(b)), b.var(a())
+    with b.for_(0, n) as i:
+        total.set(b.dot(left.get(), c(), total.get()))
+        left.set(a() + i.to(F32))
+    return [total.get()]
+
+
+def constant_factor(b, a, c, n):
+    return [b.dot(b.full((M, K), 3.0, F32), c(), zeros(b)) + a().sum()]
+
+
+def one_factor_twice(b, a, c, n):
+    """A factor that is read beside products, and is both factors."""
+    left, ones = a(), b.full((K, M), 1.0, F32)
+    square = b.dot(left, ones, b.full((M, M), 0.0, F32))
+    return [
+        b.dot(square, b.dot(square, b.dot(left, c(), zeros(b)), zeros(b)), zeros(b)) + left.sum()
+    ]
+
+
+BODIES = (two_in_a_row, scaled, exchanged, kept, twice_from_one, by_condition, carried_factor,
+          constant_factor, one_factor_twice)  # fmt: skip
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+@pytest.mark.parametrize("body", BODIES)
+def test_sums_and_factors(body, rounds):
+    agree(kernel(body), rounds=rounds)
+
+
+def test_what_is_alive_at_once_lies_apart():
+    assert buffers(kernel(two_in_a_row)) == (1, 3)
+    assert buffers(kernel(scaled)) == (1, 3)
+    assert buffers(kernel(kept)) == (1, 1)
+    assert buffers(kernel(twice_from_one)) == (2, 3)
