@@ -10,7 +10,6 @@ from typing import Any
 
 from tileir import records
 from tileir.backend.cpu.homes import PRODUCT, Factor, factors_of, work_of
-from tileir.backend.cpu.lanes import scalar_type
 from tileir.backend.cpu.matrices import Matrix
 from tileir.backend.cpu.microkernel import product_function
 from tileir.backend.lower.lowering import Fragment, Rule, scalar_of
@@ -67,17 +66,14 @@ def _dot(lowering: Any, op: Any) -> list[Fragment]:
     found = [thread.convert("fptrunc", work, total, x) for x in sums.get(lowering, op.c.type)]
     for register, x in enumerate(found):
         lowering.settle(op.result, register, x)
+    lowering.settled(op.result)
     return [found]
 
 
 def _multiply(thread: Any, a: Matrix, b: Matrix, c: Matrix) -> None:
     name = product_function(thread, c.element)
     for i in range(c.batch):
-        places = [
-            p.place if i == 0 else thread.emit(
-                f"getelementptr {scalar_type(p.element)}, ptr {p.place}, i64 {i * p.count}")
-            for p in (a, b, c)
-        ]  # fmt: skip
+        places = [m.matrix(thread, i) for m in (a, b, c)]
         sizes = (c.shape[-2], c.pitch, a.shape[-1], a.pitch)
         given = ", ".join([*(f"ptr {p}" for p in places), *(f"i64 {n}" for n in sizes)])
         thread.line(f"call void {name}({given})")
@@ -91,6 +87,7 @@ def _load(lowering: Any, op: Any) -> list[Fragment]:
         for register, x in zip(group, parts, strict=True):
             lowering.settle(op.result, register, x)
         found += parts
+    lowering.settled(op.result)
     return [found]
 
 

@@ -15,6 +15,7 @@ from tileir import records
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.analysis.liveness import liveness
+from tileir.analysis.uses import definitions, uses
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.types import F16, F32, Element, Tile, element_of
@@ -26,20 +27,24 @@ PRODUCT = "cpu.dot"
 @records.frozen
 class Factor:
     """How products read a factor: as elements of `work`, which integers become by their sign, f32
-    rounded to TF32 where that is asked for; `panels`: as a second factor."""
+    rounded to TF32 where that is asked for; `panels`: as a second factor; `turned`: what is read is
+    the transpose."""
 
     work: Element
     signed: bool
     rounded: bool
     panels: bool
+    turned: bool = False
 
 
 @records.frozen
 class Homes:
-    """Of values, the number of the buffer they lie in, and the factors they are."""
+    """Of values, the number of the buffer they lie in, and the factors they are; and the ops whose
+    results nobody reads, since factors are put as they were before them."""
 
     sums: Mapping[Value, int]
     factors: Mapping[Value, tuple[Factor, ...]]
+    unread: frozenset[Op]
 
 
 def work_of(op: Any) -> Element:
@@ -55,18 +60,53 @@ def factors_of(op: Any) -> tuple[Factor, Factor]:
     return Factor(work, op.lhs_signed, rounded, False), Factor(work, op.rhs_signed, rounded, True)
 
 
+def source_of(function: Function, operand: Any, factor: Factor) -> tuple[Any, Factor]:
+    """The tile that is to be put where a product reads `operand`: what that is the transpose of, or
+    has in another layout."""
+    while (op := _seen_through(definitions(function).get(operand))) is not None:
+        operand = op.inputs[0]
+        if op.mnemonic == "trans":
+            factor = records.evolve(factor, turned=not factor.turned)
+    return operand, factor
+
+
+def _seen_through(op: Any) -> Op | None:
+    """`op` if it moves elements to other layouts or transposes matrices, and nothing else."""
+    if op is None or op.predicate is not None or op.mnemonic not in ("trans", "gpu.convert_layout"):
+        return None
+    rank = len(op.results[0].type.shape)
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    return op if op.mnemonic != "trans" or tuple(op.order) == swapped else None
+
+
+def _unread(function: Function) -> frozenset[Op]:
+    """What only leads to factors, and is seen through."""
+    found: set[Op] = set()
+    for label in reversed(cfg(function).order):
+        for op in reversed(function.blocks[label].ops):
+            if _seen_through(op) is not None and all(
+                user in found or (user.mnemonic == PRODUCT and user.inputs[2] is not value)
+                for value in op.results
+                for user in uses(function).get(value, ())
+            ):
+                found.add(op)
+    return frozenset(found)
+
+
 @cached
 def homes(function: Function) -> Homes:
     """The homes of tiles in `function`."""
     products = [op for op in function.ops if op.mnemonic == PRODUCT]
     if not products:
-        return Homes({}, {})
+        return Homes({}, {}, frozenset())
     factors: dict[Value, dict[Factor, None]] = {}
     for op in products:
-        for value, factor in zip(op.inputs, factors_of(op), strict=False):
+        for operand, read in zip(op.inputs, factors_of(op), strict=False):
+            value, factor = source_of(function, operand, read)
             if type(value) is Value:
                 factors.setdefault(value, {})[factor] = None
-    return Homes(_sums(function, products), {v: tuple(found) for v, found in factors.items()})
+    read = {v: tuple(found) for v, found in factors.items()}
+    return Homes(_sums(function, products), read, _unread(function))
 
 
 def _sums(function: Function, products: list[Op]) -> dict[Value, int]:

@@ -9,9 +9,9 @@ from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.backend.cpu.bounds import Guard
 from tileir.backend.cpu.dots import STORING, read_as
-from tileir.backend.cpu.homes import Factor, homes
+from tileir.backend.cpu.homes import Factor, homes, source_of
 from tileir.backend.cpu.lanes import WIDTH, Lanes, Wide, scalar_type, vector_type
-from tileir.backend.cpu.matrices import Matrix
+from tileir.backend.cpu.matrices import Matrix, Place, placed
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.lower.lowering import Fragment, Lowering, registers, scalar_of
@@ -20,7 +20,7 @@ from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.types import I1, Element, Tile, Type
+from tileir.types import I1, Tile, Type
 from tileir.values import Operand, Value
 
 
@@ -31,11 +31,13 @@ class CpuLowering(Lowering):
 
     checked: bool = records.field(default=False, kw_only=True)
     _sums: dict[int, Matrix] = records.field(init=False, factory=dict)
-    _factors: dict[tuple[Value, Factor], Matrix] = records.field(init=False, factory=dict)
+    _factors: dict[tuple[Value, Factor], Place] = records.field(init=False, factory=dict)
     _waiting: list[tuple[str, Successor]] = records.field(init=False, factory=list)
     """Edges that store what they pass, each in a block of its own with a label."""
 
     def lower(self, op: Op) -> list[Fragment]:
+        if op in homes(self.function).unread:
+            return [[]]
         machine: Any = self.thread
         machine.guard = self._guard(op) if self.checked else None
         found = super().lower(op)
@@ -74,56 +76,63 @@ class CpuLowering(Lowering):
         if number is None:
             return None
         if number not in self._sums:
-            self._sums[number] = self._matrix(scalar_of(operand.type), operand)
+            kind: Any = operand.type
+            found = Matrix(self.thread.fresh(), scalar_of(kind), kind.shape)
+            self._sums[number] = found.allocate(self.thread)
         return self._sums[number]
 
     def factor(self, operand: Operand, factor: Factor) -> Matrix:
-        """The buffer where `operand` lies as a factor of products."""
-        if isinstance(operand, Value):
-            return self._factor(operand, factor)
-        found = self._matrix(factor.work, operand, factor.panels)
-        for register, x in enumerate(self.fragment(operand)):
-            self._put_factor(found, operand, factor, register, x)
-        return found
+        """The buffer where products read `operand`."""
+        value, found = source_of(self.function, operand, factor)
+        if isinstance(value, Value):
+            return self._place(value, found).read
+        place = self._placed(value, found)
+        for register, x in enumerate(self.fragment(value)):
+            self._put(place, value, found, register, x)
+        place.finish(self.thread)
+        return place.read
 
-    def _factor(self, value: Value, factor: Factor) -> Matrix:
+    def _place(self, value: Value, factor: Factor) -> Place:
         found = self._factors.get((value, factor))
         if found is None:
-            found = self._factors[value, factor] = self._matrix(factor.work, value, factor.panels)
+            found = self._factors[value, factor] = self._placed(value, factor)
         return found
 
-    def _matrix(self, element: Element, operand: Operand, panels: bool = False) -> Matrix:
-        shape = operand.type.shape  # type: ignore[union-attr]
-        return Matrix(self.thread.fresh(), element, shape, panels).allocate(self.thread)
+    def _placed(self, operand: Operand, factor: Factor) -> Place:
+        kind: Any = operand.type
+        return placed(self.thread, kind, factor.work, panels=factor.panels, turned=factor.turned)
 
     def settle(self, value: Value, register: int, x: Any) -> None:
         """Put a register of `value` into the buffers where it lies."""
-        self._settle_factor(value, register, x)
+        for factor in homes(self.function).factors.get(value, ()):
+            self._put(self._place(value, factor), value, factor, register, x)
         home = self.home(value)
         if home is not None:
             home.put(self, value.type, register, x)  # type: ignore[arg-type]
 
+    def settled(self, value: Value) -> None:
+        """All registers of `value` have been put."""
+        for factor in homes(self.function).factors.get(value, ()):
+            self._place(value, factor).finish(self.thread)
+
     def settle_whole(self, value: Value) -> None:
         """Put all of `value`, which is known, where products read it."""
-        if value in homes(self.function).factors:
-            for register, x in enumerate(self.fragment(value)):
-                self._settle_factor(value, register, x)
-
-    def _settle_factor(self, value: Value, register: int, x: Any) -> None:
         for factor in homes(self.function).factors.get(value, ()):
-            self._put_factor(self._factor(value, factor), value, factor, register, x)
+            place = self._place(value, factor)
+            for register, x in enumerate(self.fragment(value)):
+                self._put(place, value, factor, register, x)
+            place.finish(self.thread)
 
-    def _put_factor(
-        self, to: Matrix, operand: Operand, factor: Factor, register: int, x: Any
-    ) -> None:
+    def _put(self, place: Place, operand: Operand, factor: Factor, register: int, x: Any) -> None:
         x = read_as(self.thread, scalar_of(operand.type), factor, x)
-        to.put(self, operand.type, register, x)  # type: ignore[arg-type]
+        place.put.put(self, operand.type, register, x)  # type: ignore[arg-type]
 
     def _settle_all(self, value: Value, fragment: Fragment) -> None:
         found = homes(self.function)
         if value in found.factors or value in found.sums:
             for register, x in enumerate(fragment):
                 self.settle(value, register, x)
+            self.settled(value)
 
     # Control flow -------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tileir import records
 from tileir.backend.cpu.lanes import WIDTH, scalar_type
+from tileir.backend.cpu.transposing import BLOCK, transposing_function
 from tileir.backend.lower.lowering import Fragment, Lowering, thread_span
 from tileir.types import I32, AddressSpace, Element, Pointer, Tile
 
@@ -13,12 +14,14 @@ from tileir.types import I32, AddressSpace, Element, Pointer, Tile
 @records.frozen
 class Matrix:
     """A buffer for a tile: rows of `pitch` elements, a multiple of the lanes. In `panels`, the
-    first `WIDTH` columns of all rows come before the next ones."""
+    first `WIDTH` columns of all rows come before the next ones. `shape` is that of the rows; of a
+    tile that lies `across`, they are the columns."""
 
     place: str
     element: Element
     shape: tuple[int, ...]
     panels: bool = False
+    across: bool = False
 
     @property
     def pitch(self) -> int:
@@ -40,6 +43,13 @@ class Matrix:
         kind = f"[{self.batch * self.count} x {scalar_type(self.element)}]"
         thread.at_entry.append(f"  {self.place} = alloca {kind}, align 64")
         return self
+
+    def matrix(self, thread: Any, number: int) -> str:
+        """Where a matrix begins."""
+        if number == 0:
+            return self.place
+        kind, offset = scalar_type(self.element), number * self.count
+        return thread.emit(f"getelementptr {kind}, ptr {self.place}, i64 {offset}")
 
     def put(self, lowering: Lowering, tile: Tile, register: int, x: Any) -> None:
         """Store the register `x` of a tile."""
@@ -77,15 +87,64 @@ class Matrix:
         dims = range(len(tile.shape))
         at: list[Any] = [lowering.coordinate(tile.layout, register, dim) for dim in dims]
         batch = [(at[0], self.count)] if len(at) == 3 else []
+        down, along = (dims[-1], dims[-2]) if self.across else (dims[-2], dims[-1])
         if not self.panels:
-            return [*batch, (at[-2], self.pitch), (at[-1], 1)]
-        rows = self.shape[-2]
-        fixed = tile.layout.registers[register][-1]
+            return [*batch, (at[down], self.pitch), (at[along], 1)]
+        fixed = tile.layout.registers[register][along]
         inner = fixed % WIDTH
-        if inner + thread_span(tile.layout, dims[-1]) < WIDTH:
+        if inner + thread_span(tile.layout, along) < WIDTH:
             panel, column = thread.integer(fixed - inner), thread.binary(
-                "sub", I32, at[-1], thread.integer(fixed - inner))  # fmt: skip
+                "sub", I32, at[along], thread.integer(fixed - inner))  # fmt: skip
         else:
-            column = thread.binary("and", I32, at[-1], thread.integer(WIDTH - 1))
-            panel = thread.binary("sub", I32, at[-1], column)
-        return [*batch, (panel, rows), (at[-2], WIDTH), (column, 1)]
+            column = thread.binary("and", I32, at[along], thread.integer(WIDTH - 1))
+            panel = thread.binary("sub", I32, at[along], column)
+        return [*batch, (panel, self.shape[-2]), (at[down], WIDTH), (column, 1)]
+
+
+@records.frozen
+class Place:
+    """Where a factor is put, and where products read it: if that is not the same, its transpose."""
+
+    put: Matrix
+    read: Matrix
+
+    def finish(self, thread: Any) -> None:
+        """All of the factor has been put."""
+        if self.put is not self.read:
+            _transpose(thread, self.put, self.read)
+
+
+def placed(thread: Any, tile: Tile, element: Element, *, panels: bool, turned: bool) -> Place:
+    """Room for a factor whose elements registers of `tile` hold; of its transpose if `turned`.
+
+    Rows whose elements neighbouring lanes hold are put as rows. Where products want columns, they
+    are transposed there by blocks; rows and columns that are no whole blocks are put as columns.
+    """
+
+    def matrix(shape: tuple[int, ...], panels: bool, across: bool) -> Matrix:
+        return Matrix(thread.fresh(), element, shape, panels, across).allocate(thread)
+
+    other = (*tile.shape[:-2], tile.shape[-1], tile.shape[-2])
+    read = other if turned else tile.shape
+    if _lies_across(tile) == turned or any(n % BLOCK for n in tile.shape[-2:]):
+        only = matrix(read, panels, turned)
+        return Place(only, only)
+    rows = tile.shape if turned else other
+    return Place(matrix(rows, False, not turned), matrix(read, panels, False))
+
+
+def _lies_across(tile: Tile) -> bool:
+    """Whether neighbouring lanes hold neighbours of a column."""
+    lanes = tile.layout.atom("lane")  # type: ignore[union-attr]
+    return bool(lanes) and lanes[0][-2:] == (1, 0)
+
+
+def _transpose(thread: Any, rows: Matrix, to: Matrix) -> None:
+    """Write the transpose of `rows`, of extents that are multiples of `BLOCK`."""
+    name, (count, columns) = transposing_function(thread, to.element), rows.shape[-2:]
+    panel, row = (columns * WIDTH, WIDTH) if to.panels else (WIDTH, to.pitch)
+    for i in range(to.batch):
+        places = [m.matrix(thread, i) for m in (rows, to)]
+        sizes = (count, columns, rows.pitch, panel, row)
+        given = ", ".join([*(f"ptr {p}" for p in places), *(f"i64 {n}" for n in sizes)])
+        thread.line(f"call void {name}({given})")

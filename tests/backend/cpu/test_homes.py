@@ -5,6 +5,7 @@ import pytest
 
 import tileir
 from tileir.backend.cpu import microkernel
+from tileir.backend.cpu.compile import compile as compile_kernel
 from tileir.backend.cpu.dots import free_dots
 from tileir.backend.cpu.executor import CpuExecutor
 from tileir.backend.cpu.homes import homes
@@ -165,3 +166,69 @@ def test_what_is_alive_at_once_lies_apart():
     assert buffers(kernel(scaled)) == (1, 3)
     assert buffers(kernel(kept)) == (1, 1)
     assert buffers(kernel(twice_from_one)) == (2, 3)
+
+
+def transposed(m, n, k, factor, *, left, right, by, batch=()):
+    """C += A B, whose factors marked lie transposed: `by` the op `trans`, or by their pointers."""
+    total = {F16: F32, I8: I32}.get(factor, factor)
+    b, order = Builder(), [0, 2, 1] if batch else [1, 0]
+
+    def cells(*extents):
+        index = 0
+        for dim, extent in enumerate(extents):
+            at = b.arange(extent)[
+                tuple(slice(None) if d == dim else None for d in range(len(extents)))
+            ]
+            index = at + index * extent
+        return index
+
+    def tile(base, rows, columns, turn):
+        if not turn:
+            return (base + cells(*batch, rows, columns)).load()
+        if by == "trans":
+            return b.trans((base + cells(*batch, columns, rows)).load(), order=order)
+        return (base + (b.arange(rows)[:, None] + b.arange(columns)[None, :] * rows)).load()
+
+    with b.kernel("k", a=pointer(factor), b=pointer(factor), c=pointer(total)) as (x, y, z):
+        at = z + cells(*batch, m, n)
+        at.store(tile(x, m, k, left).dot(tile(y, k, n, right), at.load()))
+    random = np.random.default_rng(m)
+    a, c = (random.integers(-4, 5, (*batch, *s)).astype(DTYPES[factor])
+            for s in ((m, k), (k, n)))  # fmt: skip
+    wanted = (a.astype(np.float64) @ c.astype(np.float64)).astype(DTYPES[total]) + 1
+    a, c = (np.ascontiguousarray(np.swapaxes(v, -1, -2)) if turn else v
+            for v, turn in ((a, left), (c, right)))  # fmt: skip
+    found = np.ones((*batch, m, n), DTYPES[total])
+    CpuExecutor().launch(b.module(), None, 1, [a, c, found])
+    np.testing.assert_array_equal(found, wanted)
+    return compile_kernel(b.module()).llvm
+
+
+@pytest.mark.parametrize("by", ["trans", "pointers"])
+@pytest.mark.parametrize(("left", "right"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("factor", [F32, F64, F16, I8])
+def test_transposed_factors(factor, left, right, by):
+    text = transposed(32, 64, 96, factor, left=left, right=right, by=by)
+    assert text.count("call void @transpose.") == left + right
+    assert "masked.scatter" not in text
+
+
+@pytest.mark.parametrize("shape", [(5, 9, 7), (16, 8, 16), (33, 40, 70)])
+@pytest.mark.parametrize("by", ["trans", "pointers"])
+def test_transposed_factors_of_other_shapes(shape, by):
+    transposed(*shape, F32, left=True, right=True, by=by)
+
+
+def test_transposed_factors_in_batches():
+    transposed(16, 32, 16, F32, left=True, right=True, by="trans", batch=(3,))
+
+
+def test_a_transposed_sum_is_a_factor():
+    def body(b, a, c, n):
+        left, ones = a(), b.full((K, 16), 1.0, F32)
+        narrow = b.dot(left, ones, b.full((M, 16), 0.0, F32))
+        wide = b.dot(narrow.T, left, b.full((16, K), 0.0, F32))
+        square = b.dot(left, wide.T, b.full((M, 16), 0.0, F32))
+        return [b.dot(square, b.full((16, N), 1.0, F32), zeros(b)) + c().sum()]
+
+    agree(kernel(body))
