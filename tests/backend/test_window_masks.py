@@ -134,8 +134,16 @@ def test_what_masks_ask_of_outputs(name: str, stride: int) -> None:
         whole = sum(parts)
         last = int((32 * (stride * i + 2) + stride * j + 2)[asked].max(initial=0)) + 1
         y = np.full((8, 8), np.nan, np.float32)
-        tileir.interpret(outcome.ir, "k", (2,), [x.ravel()[:last].copy(), y, n, m])  # type: ignore[arg-type]
+        made = tileir.interpret(outcome.ir, "k", (2,), [x.ravel()[:last].copy(), y, n, m])  # type: ignore[arg-type]
         assert (y == np.where(asked, whole, 0)).all(), (n, m)
+        blocks = (asked[:4], asked[4:])
+        assert made.accesses.bytes_read == 4 * sum(reached(b, stride) for b in blocks)
+
+
+def reached(asked: Any, stride: int) -> int:
+    """How many elements the outputs of a block that are `asked` for read."""
+    places = [(stride * i, stride * j) for i, j in np.argwhere(asked)]
+    return len({(i + a, j + b) for i, j in places for a in range(3) for b in range(3)})
 
 
 def test_masks_that_differ_are_no_masks_of_a_union() -> None:
@@ -145,3 +153,19 @@ def test_masks_that_differ_are_no_masks_of_a_union() -> None:
     for other in (less("%col#", "%ns"), less("%row#", "%ms"), less("%row#", "%ns", "sgt")):
         text = taps(mask).replace(mask.replace("#", "4"), other.replace("#", "4"))
         assert "unions staged" not in stage_windows(parse(text)).statistics
+
+
+def test_a_window_that_holds_something_else_outside_chooses_itself() -> None:
+    """The slot holds what the first window does where their masks are false."""
+    text = taps(less("%row#", "%ns")).replace("%in4, 0.0", "%in4, 2.0")
+    outcome = stage_windows(parse(text))
+    assert outcome.statistics["unions staged"] == 1
+    x = np.random.default_rng(1).integers(-8, 9, (10, 32)).astype(np.float32)
+    rows = np.arange(10)[:, None] < 4
+    zeros, twos = (np.where(rows, x[:, :10], fill) for fill in (0, 2))
+    taken = [twos if t == 4 else zeros for t in range(9)]
+    expected = sum(taken[t][t // 3 :, t % 3 :][:8, :8] for t in range(9))
+    y = np.full((8, 8), np.nan, np.float32)
+    made = tileir.interpret(outcome.ir, "k", (2,), [x.ravel(), y, 4, 0])  # type: ignore[arg-type]
+    assert (y == expected).all()
+    assert made.ops["select"] == made.instances

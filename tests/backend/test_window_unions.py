@@ -137,6 +137,40 @@ def test_numbers_of_every_round(window: tuple[int, int], style: str) -> None:
     assert only is not None and len(only) == len(found)
 
 
+def test_numbers_computed_from_the_round_by_several_ops() -> None:
+    """Whatever depends on rounds and literals alone is known in each of them."""
+    text = """tir 1.0
+define kernel void @k(i32* %x, i32 %n) {
+entry:
+  br loop
+loop:
+  %t = phi i32 [0, entry], [%next, loop]
+  %half = sdiv i32 %t, 2
+  %third = srem i32 %t, 3
+  %six = mul i32 2, 3
+  %both = mul i32 %half, %third
+  %all = add i32 %both, %six
+  %given = mul i32 %half, %n
+  %p = getelementptr i32* %x, %all
+  store %p, %given
+  %next = add i32 %t, 1
+  %more, _ = icmp (i1, i1) %next, 6 {predicate = slt}
+  cond_br %more, loop, done
+done:
+  ret
+}
+"""
+    function = parse(text).functions["k"]
+    (loop,) = loops(function).by_header.values()
+    around = rounds(function, loop, "loop")
+    assert around is not None
+    named = {v.name: v for op in function.ops for v in op.results}
+    found = numbers(function, around, [named["all"]])
+    assert found is not None
+    assert [at[named["all"]] for at in found] == [t // 2 * (t % 3) + 6 for t in range(6)]
+    assert numbers(function, around, [named["given"]]) is None
+
+
 # Unions -------------------------------------------------------------------------------------------
 
 
