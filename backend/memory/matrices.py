@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.backend.lower.lowering import Fragment, Lowering
-from tileir.backend.memory.shared import CHUNK, Addresses, Window, added, addresses, register_at
+from tileir.backend.memory.shared import CHUNK, Addresses, Window, addresses, register_at
 from tileir.layout import Layout, Vector
 from tileir.types import I32, Tile
 
@@ -49,14 +49,13 @@ def _together(starts: tuple[Vector, ...]) -> tuple[int, tuple[Vector, ...]]:
 def _direction(window: Window, tile: Tile) -> bool | None:
     """Whether lanes hold the transposed matrices; None where no matrix load gives the layout."""
     layout, place, size = tile.layout, window.place, tile.element.bytes
-    rank = len(tile.shape)
-    if rank != len(place.shape) or size > _WORD or tile.element.bits < 8:
+    if len(place.shape) != 2 or size > _WORD or tile.element.bits < 8:
         return None
     if layout.extents != tile.shape or any(m is not None for m in window.moved):
         return None
     each = _WORD // size
     bits = each.bit_length() - 1
-    rows, columns = _units(rank, place.slow), _units(rank, place.fast)
+    rows, columns = _units(place.slow), _units(place.fast)
     lanes = (columns(each), columns(2 * each), rows(1), rows(2), rows(4))
     aligned = _aligned(window, layout, each)
     if layout.lane == lanes and layout.register[:bits] == tuple(
@@ -69,19 +68,18 @@ def _direction(window: Window, tile: Tile) -> bool | None:
     return None
 
 
-def _units(rank: int, dim: int) -> Any:
-    return lambda step: tuple(step if d == dim else 0 for d in range(rank))
+def _units(dim: int) -> Any:
+    return lambda step: (0, step) if dim else (step, 0)
 
 
 def _aligned(window: Window, layout: Layout, each: int) -> bool:
     """Whether every matrix begins at a row that is a multiple of 8 and at a chunk."""
     place = window.place
-    shift, chunk = len(place.shape) - 2, CHUNK // place.element.bytes
-    fixed = window.fixed[place.slow - shift], window.fixed[place.fast - shift]
+    chunk, fixed = CHUNK // place.element.bytes, window.fixed
     vectors = [*layout.registers[::each], *layout.warp]
     vectors += [d.step for axis in ("lane", "warp") for d in layout.digits(axis)]
     return (
-        not (fixed[0] % 8 or fixed[1] % chunk)
+        not (fixed[place.slow] % 8 or fixed[place.fast] % chunk)
         and not any(v[place.slow] % 8 or v[place.fast] % chunk for v in vectors)
         and not layout.digits("lane")
     )
@@ -96,7 +94,7 @@ def _rows(
     lane = thread.lane()
     row = thread.binary("and", I32, lane, thread.integer(7))
     row = row if found.row is None else thread.binary("add", I32, row, found.row)
-    column, bits, plane = found.column, found.bits, found.plane
+    column, bits = found.column, found.bits
     for i, delta in enumerate(deltas):
         if delta[place.slow]:
             row = thread.binary("add", I32, row, _bit(thread, lane, 3 + i, delta[place.slow]))
@@ -104,11 +102,7 @@ def _rows(
             part = _bit(thread, lane, 3 + i, delta[place.fast])
             column = part if column is None else thread.binary("add", I32, column, part)
             bits |= delta[place.fast] * place.element.bytes
-        for dim in range(layout.rank - 2):
-            if delta[dim]:
-                part = _bit(thread, lane, 3 + i, delta[dim] * place.stride(dim))
-                plane = added(thread, [plane, part])
-    return Addresses(lowering, place, row, column, plane, bits)
+    return Addresses(lowering, place, row, column, found.plane, bits)
 
 
 def _bit(thread: Any, index: Any, bit: int, step: int) -> Any:

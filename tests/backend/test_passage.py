@@ -258,3 +258,26 @@ def test_accesses_are_as_wide_as_neighbours_allow(
             lanes = [int(x) for x in at[0][:32]]
             if len(set(lanes)) == 32:
                 assert wavefronts(lanes, element.bytes * len(group)) == ideal
+
+
+def test_the_side_that_holds_neighbours_alone_takes_wide_accesses() -> None:
+    """One access of four elements and two of one, not four of one and one of two."""
+    lanes = ((0, 4), (0, 8), (0, 16), (0, 32), (0, 64))
+    many = layout(2, register=((0, 1), (0, 2)), lane=lanes, warp=((0, 0),))
+    lanes = ((0, 1), (0, 2), (0, 4), (0, 8), (0, 32))
+    few = layout(2, register=((0, 16),), lane=lanes, warp=((0, 64),))
+    for one, other in ((many, few), (few, many)):
+        found = staging(one, other, (1, 128), 4)
+        wide, narrow = (found.source, found.target)[:: 1 if one is many else -1]
+        assert (wide.vector, len(wide.groups)) == (4, 1)
+        assert (narrow.vector, len(narrow.groups)) == (1, 2)
+
+
+def test_a_tile_of_one_dimension_has_rows_without_padding() -> None:
+    """Of lanes that repeat, which no swizzle knows, as many bytes as elements."""
+    lanes, registers = Repeat("lane", 32, 0), Repeat("register", 3, 0)
+    one, other = layout(1, repeats=(lanes, registers)), layout(1, repeats=(registers, lanes))
+    for size in (1, 4):
+        found = staging(one, other, (96,), size)
+        assert found.bytes == 96 * size
+        assert [found.offset((x,)) for x in range(96)] == list(range(0, 96 * size, size))

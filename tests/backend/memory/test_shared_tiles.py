@@ -6,9 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tileir.backend.executor import SimtExecutor
 from tileir.backend.memory.banks import conflicts
 from tileir.backend.memory.shared import Addresses, SharedTile, full_swizzle
 from tileir.backend.simt.machine import Lanes
+from tileir.textual import parse
 from tileir.types import F16, F32, F64, I8
 
 from ..test_coordinates import lowering_of
@@ -78,3 +80,42 @@ def test_eight_rows_at_one_column_meet_in_no_bank(element, columns):
     assert swizzle == min(3, (pieces & -pieces).bit_length() - 1)
     at = [offset(place, r, 0) if r < 8 else None for r in range(32)]
     assert conflicts(at, 16) == 0 or pieces < 8
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+@pytest.mark.parametrize("shape", [(4, 64), (3, 48), (5, 40)], ids=str)
+@pytest.mark.parametrize(("first", "count"), [(0, 16), (5, 20), (13, 1), (3, 37)])
+def test_some_columns_of_a_tile(shape, first, count, warps):
+    """They alone are written, whatever of them a thread holds, and padding nowhere."""
+    rows, columns = shape
+    text = f"""tir 1.0
+stage "pipelined"
+define kernel void @k(i32* %x) {{
+entry:
+  %b = gpu.shared_alloc i32 addrspace(3)* {{shape = [1, {rows}, {count}]}}
+  %after = gpu.shared_alloc i32 addrspace(3)* {{shape = [1, 8, {count}]}}
+  gpu.local_store i32<8, {count}> -1, %after, 0
+  %n = make_range i32<{rows * columns}>
+  %all = reshape i32<{rows}, {columns}> %n
+  gpu.local_store %all, %b, 0 {{columns = [{first}, {count}]}}
+  gpu.barrier
+  %some = gpu.local_load i32<{rows}, {count}> %b, 0
+  %rest = gpu.local_load i32<8, {count}> %after, 0
+  %i = make_range i32<{rows * count}>
+  %at = reshape i32<{rows}, {count}> %i
+  %xs = splat i32*<{rows}, {count}> %x
+  %p = getelementptr i32*<{rows}, {count}> %xs, %at
+  store %p, %some
+  %j = make_range i32<{8 * count}> {{start = {rows * count}}}
+  %behind = reshape i32<8, {count}> %j
+  %ys = splat i32*<8, {count}> %x
+  %q = getelementptr i32*<8, {count}> %ys, %behind
+  store %q, %rest
+  ret
+}}
+"""
+    found = np.zeros((rows + 8, count), np.int32)
+    SimtExecutor().launch(parse(text), None, 1, [found], num_warps=warps)
+    every = np.arange(rows * columns).reshape(shape)
+    np.testing.assert_array_equal(found[:rows], every[:, first : first + count])
+    assert (found[rows:] == -1).all()
