@@ -187,10 +187,11 @@ def _pipelined(
             loads.append(load)
         else:
             remarks.append(remark("TIR0653", f"not pipelined: {why}", load.op.location))
-    each = sum(load.place.bytes for load in loads)
-    if ahead is None or not loads:
+    if reason is not None:
         remarks.extend(remark("TIR0653", f"not pipelined: {reason}", x.op.location) for x in found)
+    if ahead is None or not loads:
         return function
+    each = sum(load.place.bytes for load in loads)
     count = wanted or max(2, min(4, shared // each))
     if count < 2:
         return function

@@ -7,6 +7,7 @@ import tileir
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.compile import staged
 from tileir.backend.executor import SimtExecutor
+from tileir.backend.pipeline.async_pipeline import async_pipeline
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 from tileir.interp.arguments import dtype_of
@@ -133,6 +134,17 @@ def test_the_pass_keeps_the_meaning_and_prints(case):
     found = run(tileir.interpret, done, grid, given)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
     np.testing.assert_array_equal(run(tileir.interpret, parse(text), grid, given), found)
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+@pytest.mark.parametrize("depth", [16, 32, 64])
+def test_the_first_fragments_are_taken_a_round_before(depth, prefetch):
+    """Where there are several steps of K, and it is asked for: those of the first round come
+    before the loop."""
+    module = matmul(F16, F32, (32, 32, depth))
+    function = async_pipeline(module, prefetch=prefetch).ir.functions["matmul"]
+    early = [op.mnemonic for op in function.entry.ops].count("gpu.local_load")
+    assert early == (2 if prefetch and depth > 16 else 0)
 
 
 def test_one_barrier_and_16_bytes_per_copy():

@@ -6,6 +6,7 @@ import pytest
 import tileir
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
+from tileir.backend.simt.counts import Counts
 from tileir.builder import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, Builder, pointer, tile
 from tileir.interp.arguments import dtype_of
 
@@ -116,3 +117,16 @@ def test_assembles(pair):
 def test_precisions_assemble(precision):
     compiled = compile_kernel(product(*kinds_of(F32, F32, 32, 16, 16), precision=precision))
     assert compiled.cubin and "mma.sync" in compiled.ptx
+
+
+@pytest.mark.parametrize("sizes", [(64, 64, 16), (32, 32, 32), (16, 128, 32)], ids=str)
+def test_factors_in_shared_memory_meet_in_no_bank(sizes):
+    m, n, k = sizes
+    shapes, random = ((m, k), (k, n), (m, n)), np.random.default_rng(m)
+    given = [random.integers(-4, 5, s).astype(np.float32) for s in shapes]
+    found, counts = np.zeros((m, n), np.float32), Counts()
+    module = product(*(tile(F32, s) for s in shapes))
+    SimtExecutor().launch(module, None, 1, [*given, found], counts=counts, num_warps=4)
+    np.testing.assert_array_equal(found, given[0] @ given[1] + given[2])
+    (dot,) = [tally for op, tally in counts.by_op.items() if op.mnemonic == "dot"]
+    assert dot.shared > 0 and dot.conflicts == 0

@@ -177,6 +177,42 @@ def test_loads_that_copies_cannot_do_stay(changed: str, left: list[int]) -> None
     assert slots(parse(found)) == left
 
 
+def swizzles(module: Any) -> list[int]:
+    ops = (op for f in module.functions.values() for op in f.ops)
+    return [op.swizzle for op in ops if op.mnemonic == "gpu.shared_alloc"]
+
+
+def test_rows_along_k_are_swizzled_for_multiply_adds() -> None:
+    """Threads read them at one K, several rows at once; others they read along rows. A factor that
+    is transposed on the way has K along the other dimension of what is loaded."""
+    plain = KERNEL.replace("f16", "f32")
+    turned = plain
+    for factor in "xy":
+        turned = turned.replace(
+            "  %dot =", f"  %{factor}t = trans f32<16, 16> %{factor} {{order = [1, 0]}}\n  %dot ="
+        )
+    turned = turned.replace("%x, %y, %sum", "%xt, %yt, %sum")
+    for text, wanted in ((plain, [2, 0]), (turned, [0, 2])):
+        assert swizzles(pipelined(text, "stages = 2").module) == wanted
+
+
+def test_a_load_of_some_rounds_stays() -> None:
+    """What a round leaves out must not be copied for it."""
+    text = (
+        KERNEL.replace("  %x = load", "  %odd = trunc i1 %step\n"
+                       "  cond_br %odd, work, rest\nwork:\n  %x = load")
+        .replace("  %qa.next =", "  br rest\nrest:\n"
+                 "  %now = phi f32<16, 16> [%sum, loop], [%total, work]\n  %qa.next =")
+        .replace("[%next, loop]", "[%next, rest]").replace("[%qa.next, loop]", "[%qa.next, rest]")
+        .replace("[%total, loop]", "[%now, rest]").replace("store %pc, %total", "store %pc, %now")
+    )  # fmt: skip
+    found = pipelined(text)
+    assert print_module(found.module) == print_module(parse(text))
+    assert [r.message for r in found.remarks] == [
+        "not pipelined: the load does not run in every iteration"
+    ] * 2
+
+
 def test_no_limit_of_registers_without_one_product() -> None:
     machine = target("sm_80")
     (plain,) = parse(KERNEL).functions.values()

@@ -8,24 +8,26 @@ import pytest
 import tileir
 from tests.backend.test_async_pipeline import arrays, matmul, run
 from tileir.backend import Options, compile as compile_kernel
+from tileir.backend.compile import staged
 from tileir.backend.executor import SimtExecutor
+from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32
 from tileir.errors import CompileError
 
 BLOCK = (128, 128, 32)
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("element", [F16, BF16])
-def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, target):
+def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, name):
     found = compile_kernel(
-        matmul(element, F32, BLOCK, multiple=16), target, Options(num_warps=4, stages=3)
+        matmul(element, F32, BLOCK, multiple=16), name, Options(num_warps=4, stages=3)
     )
     assert found.metadata.registers <= 167
     assert found.metadata.spills == 0
     ahead = Options(num_warps=4, stages=3, prefetch=True)
     assert (
-        compile_kernel(matmul(element, F32, BLOCK, multiple=16), target, ahead).metadata.registers
+        compile_kernel(matmul(element, F32, BLOCK, multiple=16), name, ahead).metadata.registers
         > 168
     )
 
@@ -36,11 +38,21 @@ def test_no_limit_where_no_more_blocks_fit(columns, warps, stages):
     assert ".maxnreg" not in compile_kernel(module, "sm_90", Options(warps, stages=stages)).ptx
 
 
+def test_two_blocks_have_room_for_their_slots():
+    """Two slots of 48 KiB, not three; as many as are asked for."""
+    module, machine = matmul(F16, F32, (128, 256, 64), multiple=16), target("sm_90")
+    few, many = (
+        staged(module, machine, Options(num_warps=8, stages=stages), None).memory.size
+        for stages in (None, 3)
+    )
+    assert few == 2 * 49152 and many == 3 * 49152
+
+
 @pytest.mark.parametrize("warps", [1, 4, 8, 16])
 def test_small_products_have_no_limit(warps):
     """Other values take the registers there, and the assembler refuses fewer than it needs."""
-    for target in ("sm_80", "sm_90"):
-        found = compile_kernel(matmul(F16, F32, (16, 16, 16), multiple=16), target,
+    for name in ("sm_80", "sm_90"):
+        found = compile_kernel(matmul(F16, F32, (16, 16, 16), multiple=16), name,
                                Options(num_warps=warps))  # fmt: skip
         assert ".maxnreg" not in found.ptx and found.metadata.spills == 0
 
