@@ -11,12 +11,12 @@ from tileir.passmanager.registry import remark
 from tileir.types import Tile
 
 _ELEMENTS_PER_THREAD = 16
-"""Registers a thread may hold per tile before another warp is worth it."""
+"""Registers a thread may hold per tile before more than 4 warps are worth it."""
 
 
 def choose_warps(function: Function, target: Target) -> int:
-    """The function's `num_warps` attribute, else the power of two from 1 to 16 (4 at least for
-    128 elements and more) that leaves a thread about 16 elements of the largest tile."""
+    """The function's `num_warps` attribute, else the least power of two of warps, 16 at most, with
+    which a thread has 16 elements of the largest tile or fewer; of 4 warps or fewer, 4."""
     stated = function.attributes.get("num_warps")
     if isinstance(stated, int) and not isinstance(stated, bool):
         return stated

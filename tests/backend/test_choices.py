@@ -17,6 +17,7 @@ from tileir.backend.lower.reduction import _load_width
 from tileir.backend.memory.dot_staging import steps
 from tileir.backend.memory.overlap import apart
 from tileir.backend.target import TARGETS, target
+from tileir.backend.warps import choose_warps
 from tileir.errors import CompileError
 from tileir.passmanager import run
 from tileir.textual import print_module
@@ -248,3 +249,22 @@ entry:
     found = given[2].copy()
     SimtExecutor().launch(textual.parse(text), None, 1, [*given[:2], found], num_warps=warps)
     np.testing.assert_array_equal(found, given[0] @ given[1] + given[2])
+
+
+@pytest.mark.parametrize(
+    ("size", "warps"),
+    [(1, 1), (128, 1), (129, 2), (256, 2), (257, 4), (2048, 4), (2049, 8), (4097, 16), (65536, 16)],
+)
+def test_warps_by_the_largest_tile(size, warps):
+    """More as soon as a thread has more than 4 elements, beyond 4 warps more than 16."""
+    text = f"""tir 1.0
+define kernel void @k(i32* %x) {{
+entry:
+  %small = make_range i32<1>
+  %large = make_range i32<{size}>
+  ret
+}}
+"""
+    function = textual.parse(text).functions["k"]
+    assert choose_warps(function, target("sm_80")) == warps
+    assert choose_warps(function.evolve(attributes={"num_warps": 3}), target("sm_80")) == 3

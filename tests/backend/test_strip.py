@@ -7,7 +7,7 @@ import pytest
 
 import tileir
 from tileir.backend import compile as compile_kernel
-from tileir.builder import F32, I32, I64, Builder, arg, pointer
+from tileir.builder import F32, I8, I16, I32, I64, Builder, arg, pointer, tile
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
 
@@ -114,10 +114,10 @@ def test_sums_that_need_nothing_of_each_other_share_a_loop():
     equal(b.module(), 1, [np.arange(256, dtype=np.float32), np.zeros(2, np.float32)], loops=1)
 
 
-@pytest.mark.parametrize("element", [I32, I64])
+@pytest.mark.parametrize("element", [I8, I16, I32, I64], ids=str)
 def test_ranges_of_any_integer(element):
     b = Builder()
     with b.kernel("k", x=arg(pointer(element), noalias=True)) as (x,):
-        place = b.arange(3, 103)
-        (x + place).store(place.to(element) * 3)
-    equal(b.module(), 1, [np.zeros(103, np.int32 if element is I32 else np.int64)], loops=1)
+        numbers = b.insert("make_range", type=tile(element, (100,)), start=3)
+        (x + b.arange(3, 103)).store(numbers * 3)
+    equal(b.module(), 1, [np.zeros(103, f"int{element.bits}")], loops=1)

@@ -7,9 +7,13 @@ import pytest
 
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
+from tileir.backend.memory.shared import SharedTile
+from tileir.backend.roles.front import with_roles
+from tileir.backend.roles.wanted import Wanted
 from tileir.backend.tuning.declared import compiler_space
 from tileir.builder import F16, F32
 from tileir.ir import Module
+from tileir.ops.gpu import SharedAlloc
 from tileir.ops.roles import Role
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul
@@ -88,6 +92,18 @@ def test_where_there_are_no_turns(pipeline: str, why: str | None) -> None:
     after = run(before, "pingpong")
     assert after.module is before
     assert [d.message for d in after.remarks] == ([f"no turns: {why}"] if why else [])
+
+
+@pytest.mark.parametrize("tile", [(64, 256, 64), (64, 128, 64), (128, 128, 64)], ids=str)
+def test_slots_leave_room_for_both_results(tile: tuple[int, int, int]) -> None:
+    """As many as fit beside the buffers of two results."""
+    room = 227 << 10
+    wanted = Wanted(0, 4, room, persistent=True, pingpong=True)
+    kernel = with_roles(matmul(*tile, result=F16), "matmul", wanted).module.functions["matmul"]
+    buffers = [op for op in kernel.ops if isinstance(op, SharedAlloc)]
+    taken = sum(op.shape[0] * SharedTile.of(op).bytes for op in buffers)
+    slot = 2 * tile[2] * (tile[0] + tile[1])
+    assert taken <= room < taken + slot + 1024
 
 
 def test_code_has_no_spills_and_room_for_both_results() -> None:
