@@ -14,6 +14,7 @@ from tileir.backend.driver.launch import Kernel
 from tileir.backend.driver.prelude import arranged
 from tileir.backend.executor import SimtExecutor
 from tileir.backend.options import Options
+from tileir.backend.roles.multicast import shared_shape
 from tileir.backend.simt import machine as simt
 from tileir.backend.target import target
 from tileir.backend.tma.plan import HostPlan
@@ -114,6 +115,21 @@ def test_code(name: str) -> None:
         assert ".multicast::cluster" in made.ptx
         assert "mbarrier.arrive.release.cluster" not in made.ptx  # it would wait for global memory
         assert ".acquire.cluster" not in made.ptx
+
+
+@pytest.mark.parametrize(
+    ("extents", "ranks", "share"),
+    [
+        ((64, 32), 2, (32, 32)), ((64, 32), 8, (8, 32)), ((64, 32), 16, None),
+        ((2, 32, 64), 2, (1, 32, 64)), ((1, 64, 32), 4, (1, 16, 32)), ((3, 32, 64), 2, None),
+        ((2, 4, 64), 2, None), ((1, 1, 64), 2, None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_share_is_of_rows_that_follow_each_other(
+    extents: tuple[int, ...], ranks: int, share: tuple[int, ...] | None
+) -> None:
+    assert shared_shape(extents, ranks) == share
 
 
 def test_results_are_those_of_one_block_alone() -> None:

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
+from tileir.backend.compile import staged
 from tileir.backend.executor import SimtExecutor
 from tileir.backend.memory.shared import SharedTile
+from tileir.backend.options import Options
 from tileir.backend.roles.front import with_roles
 from tileir.backend.roles.wanted import Wanted
+from tileir.backend.target import target
 from tileir.backend.tuning.declared import compiler_space
 from tileir.builder import F16, F32
 from tileir.ir import Module
@@ -77,6 +80,19 @@ def test_roles_that_are_started() -> None:
     ]  # fmt: skip
     assert made.kernel(None).attributes["num_warps"] == 12
     assert "matmul.math" not in made.functions
+
+
+@pytest.mark.parametrize("unmapped", [(), (2, 2, 0, 0, 0, 0)])
+def test_registers_are_shared_out(unmapped: tuple[int, ...]) -> None:
+    """In eights (PTX ISA, setmaxnreg), no more than a multiprocessor has; where threads load what
+    tensor maps cannot, they have more of them."""
+    options = Options(pingpong=True, unmapped=unmapped)
+    done = staged(matmul(64, 32, 32), target("sm_90a"), options, None)
+    roles = [op for op in done.stages["barriers"].kernel(None).ops if isinstance(op, Role)]
+    counts = [role.registers for role in roles]
+    assert len(counts) == 3 and all(n and n % 8 == 0 and 24 <= n <= 256 for n in counts)
+    assert sum(32 * role.warps * (role.registers or 0) for role in roles) <= 65536
+    assert (min(counts) > 64) == bool(unmapped)
 
 
 @pytest.mark.parametrize(
