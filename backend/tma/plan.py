@@ -47,7 +47,7 @@ class MapRecipe:
     base: Operand
     extents: tuple[Operand, ...]
     strides: tuple[Operand, ...]
-    parameter: int = -1
+    parameter: int
 
 
 @records.frozen

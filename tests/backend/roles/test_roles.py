@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from tests.backend.roles.kernels import wrapping_matmul
 from tileir.interp import interpret
+from tileir.ir import Module
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, convolution, matmul
 
@@ -79,6 +81,23 @@ def test_attention(t: int, pipeline: str, causal: bool) -> None:
     found = np.full_like(q, np.nan)
     _launched(module, "attention", (-(-t // 64), 2, 1), [q, k, v, found, t, 0.25])
     np.testing.assert_allclose(found, _attention(q, k, v, 0.25, causal), atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "counted"),
+    [
+        (matmul(64, 64, 32), "overlap", {"products overlapped": 1}),
+        (matmul(64, 64, 32), "delay", {}),
+        (attention(64, 32, 32), "delay", {"products delayed": 1}),
+    ],
+    ids=("overlap", "nothing to delay", "delay"),
+)
+def test_what_passes_count(module: Module, name: str, counted: dict[str, int]) -> None:
+    made = run(module, f"{FRONT},roles").module
+    found = Counter[str]()
+    for record in run(made, name).records:  # of every function
+        found.update({k: n for k, n in record.statistics.items() if k.startswith("products")})
+    assert found == counted
 
 
 def _launched(module: Any, kernel: str, grid: tuple[int, int, int], arguments: list[Any]) -> None:
