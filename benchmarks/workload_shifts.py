@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from timing import checked
 from torch.nn.functional import pad
 from workload_convolutions import BOXES, RUNS, TASKS
-from workloads import Case, Variant, checked
+from workloads import Case, Variant
 
 import tileir.backend
 from tileir.backend.driver.launch import Kernel

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from workloads import Case, Variant, checked
+from timing import checked
+from workloads import Case, Variant
 
 from tileir.testing.workloads import sparse
 from tileir.testing.workloads.tables import Blocks

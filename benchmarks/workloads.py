@@ -22,10 +22,8 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -136,25 +134,6 @@ def wrong(case: Case, call: Call) -> str | None:
     return None if worst <= bound else f"off by {worst:.3g}, allowed {bound:.3g}"
 
 
-_UNCHECKED: ContextVar[bool] = ContextVar("unchecked", default=False)
-
-
-def checked() -> bool:
-    """Whether results are looked at: peers that compute something else give what is expected where
-    they are, and where launches are timed or profiled do nothing but what is measured."""
-    return not _UNCHECKED.get()
-
-
-@contextmanager
-def unchecked() -> Generator[None]:
-    """Nobody looks at results meanwhile."""
-    before = _UNCHECKED.set(True)
-    try:
-        yield
-    finally:
-        _UNCHECKED.reset(before)
-
-
 def poison(output: torch.Tensor) -> None:
     """Nothing that a kernel leaves out may look right."""
     output.fill_(math.nan if output.is_floating_point() else -77)
@@ -167,8 +146,7 @@ def line(case: Case) -> dict[str, Any]:
     calls = {**mine, **case.peers}
     failed = {name: why for name, call in calls.items() if (why := wrong(case, call))}
     right = {name: call for name, call in calls.items() if name not in failed}
-    with unchecked():
-        times = timing.measure(right, case.data()) if right else {}
+    times = timing.measure(right, case.data()) if right else {}
     ours = {n: t for n, t in times.items() if n in mine}
     peers = {n: t for n, t in times.items() if n in case.peers}
     best, peer = (min(x, key=x.__getitem__, default=None) for x in (ours, peers))
