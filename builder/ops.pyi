@@ -1200,15 +1200,18 @@ class DerivedOps:
         value: Item,
         buffer: Item,
         slot: Item,
+        barrier: Item,
+        index: Item,
         *,
         blocks: int,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Share the rows of `value` among the `blocks` of the cluster: block r has rows r n and
-        behind, n of them, in a slot of the same buffer. Threads see them behind the
-        `gpu.remote_wait` for an arrival of this block."""
+        """Begin to share the rows of `value` among the `blocks` of the cluster: block r has
+        rows r n and behind, n of them, in a slot of the same buffer. Their bytes count at
+        barrier `index` of that block, whose threads see them behind a wait for the phase (PTX
+        ISA, "st.async")."""
 
     def gpu_remote_wait(
         self,
@@ -1341,6 +1344,7 @@ class DerivedOps:
         *,
         axis: int = ...,
         warpgroup: bool = ...,
+        add: bool = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
@@ -1348,7 +1352,9 @@ class DerivedOps:
         """Begin to copy a slot of `buffer` to the block that starts at `indices`, less what
         lies outside the tensor. A slot of several times the rows goes to as many blocks, one
         behind the other along `axis`. One thread does it, or of each `warpgroup` one, for its
-        own of the blocks, which are dealt to them in turns; `gpu.tma_wait` waits for it."""
+        own of the blocks, which are dealt to them in turns; `gpu.tma_wait` waits for it. With
+        `add` each f32 is added to what is there, one relaxed atomic access (PTX ISA,
+        cp.reduce.async.bulk.tensor)."""
 
     def gpu_tma_wait(
         self,
