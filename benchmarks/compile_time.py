@@ -44,7 +44,7 @@ FRESH = """
 import sys; sys.path.insert(0, {here!r})
 from compile_time_kernels import add
 from tileir.backend import compile
-assert compile(add(), {target!r}, dict(num_warps=4)).cubin
+assert compile(add(), {target!r}).cubin
 """
 
 
@@ -55,12 +55,12 @@ def seconds() -> float:
 
 
 @collector_paused()
-def once(make: Callable[[], Module], target: str, warps: int = 4) -> dict[str, float]:
+def once(make: Callable[[], Module], target: str) -> dict[str, float]:
     """Milliseconds per stage from the builder on, their sum, that of the clock, and registers."""
     machine, times, start = target_named(target), [seconds()], time.perf_counter()
     module = make()
     times.append(seconds())
-    done = staged(module, machine, Options(num_warps=warps), None)
+    done = staged(module, machine, Options(), None)
     times.append(seconds())
     last, limit = done.stages["barriers"], done.registers
     text = emit(Unit(last, done.kernel, done.memory, done.num_warps, limit), machine)
