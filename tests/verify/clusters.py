@@ -30,6 +30,9 @@ WRONG = [
     ("TIR0229", _kernel(  # again in the next round
         "  br l\nl:\n  «gpu.cluster_arrive\n  cond_br %c, l, out\nout:\n"
         "  gpu.cluster_wait\n  ret\n")),
+    ("TIR0229", _kernel(  # and further in
+        "  br l\nl:\n  br inside\ninside:\n  «gpu.cluster_arrive\n  cond_br %c, l, out\nout:\n"
+        "  gpu.cluster_wait\n  ret\n")),
     ("TIR0229", _kernel(_START + "  «gpu.cluster_arrive\n  gpu.join\n  gpu.cluster_wait\n  ret\n",
                         _ROLE)),
     ("TIR0229", _kernel(_START + "  gpu.join\n  ret\n",
@@ -41,3 +44,10 @@ WRONG = [
     ("TIR0222", "«define kernel void @k() {split = 0} {\nentry:\n  ret\n}\n"),
     ("TIR0222", "«define kernel void @k() {cluster = true} {\nentry:\n  ret\n}\n"),
 ]  # fmt: skip
+
+WRONG_TWICE = _kernel(
+    "  cond_br %c, a, b\na:\n  gpu.cluster_arrive\n  br out\nb:\n" + _START + "  br out\nout:\n"
+    "  gpu.cluster_arrive\n  gpu.join\n  gpu.cluster_wait\n  ret\n",
+    _ROLE,
+)
+"""The arrival at `out` is wrong on either path, for another reason."""

@@ -12,7 +12,7 @@ from tileir import TileirError, textual
 from tileir.errors import Diagnostic, Severity
 from tileir.verify import diagnose
 
-from .clusters import RIGHT as CLUSTERS, WRONG as NO_CLUSTERS
+from .clusters import RIGHT as CLUSTERS, WRONG as NO_CLUSTERS, WRONG_TWICE
 from .rooms import RIGHT, WRONG as ROOMS
 
 HEADER = "define kernel void @k(f32* %x, i32* %y, i32 %n, f32 %f, i1 %c) {\nentry:\n"
@@ -222,3 +222,9 @@ FINE = [
 @pytest.mark.parametrize(("before", "text"), FINE)
 def test_nothing_is_said_of_modules_that_keep_the_rules(before: str, text: str) -> None:
     assert findings(before + body(text)) == ()
+
+
+def test_an_op_is_wrong_once() -> None:
+    """What is wrong with it on one path is enough."""
+    arriving = [f for f in findings(WRONG_TWICE) if f.message.startswith("gpu.cluster_arrive")]
+    assert len(arriving) == 1 and arriving[0].code == "TIR0229"
