@@ -10,7 +10,7 @@ from typing import Any
 
 from tileir import records
 from tileir.backend.cpu.homes import PRODUCT, Factor, factors_of, work_of
-from tileir.backend.cpu.matrices import Matrix
+from tileir.backend.cpu.matrices import Matrix, call
 from tileir.backend.cpu.microkernel import product_function
 from tileir.backend.lower.lowering import Fragment, Rule, scalar_of
 from tileir.backend.rules.cast import float_to_float
@@ -59,7 +59,8 @@ def _dot(lowering: Any, op: Any) -> list[Fragment]:
         for register, x in enumerate(lowering.fragment(op.c)):
             wide = x if held else float_to_float(thread, total, work, x, "rn", False)
             sums.put(lowering, op.c.type, register, wide)
-    _multiply(thread, a, b, sums)
+    sizes = (sums.shape[-2], sums.pitch, a.shape[-1], a.pitch)
+    call(thread, product_function(thread, work), (a, b, sums), sizes)
     if held:
         lowering.settle_whole(op.result)
         return [[]]
@@ -68,15 +69,6 @@ def _dot(lowering: Any, op: Any) -> list[Fragment]:
         lowering.settle(op.result, register, x)
     lowering.settled(op.result)
     return [found]
-
-
-def _multiply(thread: Any, a: Matrix, b: Matrix, c: Matrix) -> None:
-    name = product_function(thread, c.element)
-    for i in range(c.batch):
-        places = [m.matrix(thread, i) for m in (a, b, c)]
-        sizes = (c.shape[-2], c.pitch, a.shape[-1], a.pitch)
-        given = ", ".join([*(f"ptr {p}" for p in places), *(f"i64 {n}" for n in sizes)])
-        thread.line(f"call void {name}({given})")
 
 
 def _load(lowering: Any, op: Any) -> list[Fragment]:

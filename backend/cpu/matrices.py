@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tileir import records
@@ -101,6 +102,14 @@ class Matrix:
         return [*batch, (panel, self.shape[-2]), (at[down], WIDTH), (column, 1)]
 
 
+def call(thread: Any, name: str, matrices: Sequence[Matrix], sizes: Sequence[int]) -> None:
+    """Call a function of the module on every matrix of a batch: where they begin, and `sizes`."""
+    for i in range(matrices[-1].batch):
+        places = [m.matrix(thread, i) for m in matrices]
+        given = ", ".join([*(f"ptr {p}" for p in places), *(f"i64 {n}" for n in sizes)])
+        thread.line(f"call void {name}({given})")
+
+
 @records.frozen
 class Place:
     """Where a factor is put, and where products read it: if that is not the same, its transpose."""
@@ -143,8 +152,4 @@ def _transpose(thread: Any, rows: Matrix, to: Matrix) -> None:
     """Write the transpose of `rows`, of extents that are multiples of `BLOCK`."""
     name, (count, columns) = transposing_function(thread, to.element), rows.shape[-2:]
     panel, row = (columns * WIDTH, WIDTH) if to.panels else (WIDTH, to.pitch)
-    for i in range(to.batch):
-        places = [m.matrix(thread, i) for m in (rows, to)]
-        sizes = (count, columns, rows.pitch, panel, row)
-        given = ", ".join([*(f"ptr {p}" for p in places), *(f"i64 {n}" for n in sizes)])
-        thread.line(f"call void {name}({given})")
+    call(thread, name, (rows, to), (count, columns, rows.pitch, panel, row))
