@@ -26,9 +26,7 @@ def attention_delta(bm: int, d: int, factor: Any = F16, *, fused: bool = False) 
     kinds = {"o": _buffer(factor), "g": _buffer(factor), "delta": _buffer(F32)}
     kinds |= {"total": _buffer(F32)} if fused else {}
     with b.kernel("attention_delta", **kinds, t=I32) as (o, g, delta, *whole, t):
-        head, rows = b.program_id(axis=1), b.arange(bm) + b.program_id(axis=0) * bm
-        place = head * (t * d) + (rows[:, None] * d + b.arange(d)[None, :])
-        inside = (rows < t)[:, None].broadcast_to(bm, d)
+        head, rows, place, inside = _rows(b, bm, d, t)
         left, right = ((p + place).load(inside, 0.0).to(F32) for p in (o, g))
         found = b.reduce(left * right, axis=1, combiner="fadd")
         (delta + (head * kept_rows(b, t) + rows)).store(found, rows < t)
@@ -43,9 +41,7 @@ def attention_scaled(bm: int, d: int, factor: Any = F16) -> Module:
     b = Builder()
     kinds = {"total": _buffer(F32), "dq": _buffer(factor)}
     with b.kernel("attention_scaled", **kinds, t=I32, scale=F32) as (total, dq, t, scale):
-        head, rows = b.program_id(axis=1), b.arange(bm) + b.program_id(axis=0) * bm
-        place = head * (t * d) + (rows[:, None] * d + b.arange(d)[None, :])
-        inside = (rows < t)[:, None].broadcast_to(bm, d)
+        _, _, place, inside = _rows(b, bm, d, t)
         found = (total + place).load(inside, 0.0) * (scale * log(2))
         (dq + place).store(found.to(factor), inside)
     return b.module()
@@ -110,6 +106,13 @@ def attention_keys(
         (dk + place).store((of_k.get() * (scale * log(2))).to(factor), inside)
         (dv + place).store(of_v.get().to(factor), inside)
     return b.module()
+
+
+def _rows(b: Builder, bm: int, d: int, t: Any) -> tuple[Any, Any, Any, Any]:
+    """Head and rows of this instance, where their elements are, and which there are."""
+    head, rows = b.program_id(axis=1), b.arange(bm) + b.program_id(axis=0) * bm
+    place = head * (t * d) + (rows[:, None] * d + b.arange(d)[None, :])
+    return head, rows, place, (rows < t)[:, None].broadcast_to(bm, d)
 
 
 def _crossed(bm: int, bn: int) -> int:

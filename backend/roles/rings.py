@@ -48,7 +48,7 @@ _ROWS, _COLUMNS, _DEPTH = 64, 8, 32
 """Rows of a warpgroup's product, columns it is a multiple of, bytes of K of one instruction."""
 _WIDEST = 256
 _SWIZZLES = ((3, 128), (2, 64), (1, 32))
-_LINE = 128
+LINE = 128
 """Bytes of a row of the widest panel."""
 _PATTERN = 8
 """Rows after which a swizzle repeats."""
@@ -70,7 +70,7 @@ class Staged:
 
     op: DescriptorLoad | DescriptorStore | DescriptorReduce
     unit: int = 0
-    widest: int = _LINE
+    widest: int = LINE
 
     @property
     def rows(self) -> int:

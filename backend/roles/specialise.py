@@ -200,7 +200,8 @@ def specialised(
     makers = _makers(function, found)
     if isinstance(makers, str):
         return makers
-    stores = {op: s for op in function.ops if (s := _stored(function, op)) is not None}
+    leaving = () if _ordered(function) else function.ops
+    stores = {op: s for op in leaving if (s := _stored(function, op)) is not None}
     kinds, shared = alike(found.rings), shared - _taken(function)
     shared -= sum(map(_bytes, {factor.buffer for factor in factors.values()}))
     counts = counted(kinds, shared - _SLACK - outlet_bytes(stores.values()), slots)
@@ -238,8 +239,6 @@ def _stored(function: Function, op: Op) -> Staged | None:
     """The block that a store writes, or that a tensor map adds, if it can pass through shared
     memory."""
     if not isinstance(op, (DescriptorStore, DescriptorReduce)) or op.predicate is not None:
-        return None
-    if _ordered(function):
         return None
     made = staged_by(function, op)
     rows = len(shape_of(op.value.type)) > 1 and fits(made)

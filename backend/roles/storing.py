@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 
 from tileir import records
 from tileir.backend.layouts.warpgroups import ROWS
-from tileir.backend.roles.rings import Staged, as_rows
+from tileir.backend.roles.rings import LINE, Staged, as_rows
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.arith import Add
@@ -20,8 +20,8 @@ from tileir.ops.shape import Reshape
 from tileir.types import F32, I32, AddressSpace, Descriptor, Tile, element_of, pointer, shape_of
 from tileir.values import Operand, Value, constant
 
-_LINE, _CHUNK = 128, 16
-"""Bytes of a row of the widest panel, and what rows of any are multiples of."""
+_CHUNK = 16
+"""Bytes that rows of any panel are multiples of."""
 _SWIZZLES = {128: 3, 64: 2, 32: 1}
 _SLOTS = 2
 """Slots of whole panels: one is written while the other is read."""
@@ -102,7 +102,7 @@ def _cuts(staged: Staged) -> Iterator[tuple[int, int, int]]:
     if _adds(staged):
         yield 0, staged.columns, 1
         return
-    widest = _LINE // staged.element.bytes
+    widest = LINE // staged.element.bytes
     count, left = divmod(staged.columns, widest)
     if count:
         yield 0, widest, count
