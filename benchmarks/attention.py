@@ -36,22 +36,24 @@ from tileir.testing.attention import attention, heads_together
 
 class Block(NamedTuple):
     """Rows and keys of a tile, whether blocks work for many tiles, whether warpgroups begin
-    products in turns."""
+    products in turns, and whether a few heads come together, as they do where causal."""
 
     m: int
     n: int
     persistent: bool = True
     turns: bool = True
+    heads: bool = False
 
     def __str__(self) -> str:
         way = "" if self.persistent else " once"
-        return f"{self.m}x{self.n}{way}{'' if self.turns else ' at will'}"
+        heads = " heads" if self.heads else ""
+        return f"{self.m}x{self.n}{way}{'' if self.turns else ' at will'}{heads}"
 
 
 BLOCKS = {
     64: (
         Block(192, 128), Block(128, 128), Block(128, 192), Block(192, 128, turns=False),
-        Block(128, 128, False),
+        Block(128, 128, False), Block(192, 128, heads=True),
     ),
     96: (
         Block(128, 96), Block(128, 128), Block(192, 96), Block(128, 160),
@@ -59,7 +61,7 @@ BLOCKS = {
     ),
     128: (
         Block(128, 128), Block(128, 128, turns=False), Block(128, 160), Block(128, 144),
-        Block(128, 160, turns=False), Block(128, 128, False),
+        Block(128, 160, turns=False), Block(128, 128, False), Block(128, 128, heads=True),
     ),
     256: (Block(128, 64), Block(128, 48), Block(128, 64, turns=False)),
 }  # fmt: skip
@@ -86,10 +88,12 @@ def kernels(
     found = dict[Block, Kernel]()
     eight = kind == "f8"
     for block in blocks or blocks_of(kind, d):
+        if causal and block.heads:
+            continue  # they all are
         factor, result = (F8E4M3, BF16) if eight else (products.BUDGET[kind][0], None)
         module = attention(
             block.m, block.n, d, factor, result, causal=causal, grouped=group > 1, turned=eight,
-            arranged=causal,
+            arranged=causal or block.heads,
         )  # fmt: skip
         try:
             options = Options(roles=True, persistent=block.persistent, turns=block.turns)
@@ -129,9 +133,9 @@ def ours(kernel: Kernel, block: Block, causal: bool, group: int, factors: Any = 
         stream = torch.cuda.current_stream().cuda_stream
         given = factors or (q, k, v)
         more = [group] if group > 1 else []
-        if causal:
-            size = given[0].element_size()
-            more.append(heads_together(t, d, block.m, batch * heads, processors, size))
+        if causal or block.heads:
+            many, size = batch * heads, given[0].element_size()
+            more.append(heads_together(t, d, block.m, many, processors, size, causal=causal))
         grid = -(-t // block.m), batch * heads
         kernel[grid](*given, o, t, scale_of(d), *more, stream=stream)
 

@@ -10,7 +10,6 @@ from tileir import records
 from tileir.builder import F16, F32
 from tileir.frontends.decoupled import Tensor
 from tileir.frontends.decoupled.tensors import row_major
-from tileir.testing.attention import heads_together
 from tileir.types import Scalar
 
 SQUARE, WIDE = {"x": 16384, "y": 16384}, {"x": 128, "y": 65536}
@@ -260,8 +259,7 @@ def flash(heads: int, positions: int, width: int, causal: bool = False) -> Algor
         p[h, m, l] = exp2(s[h, m, l] * {scale} - reshape(top[h, m] * {scale}, h, m, 1));
         total[h, m] = rsum(p[h, m, l], l);
         attention[h, m, n] = rdot(p[h, m, l], V[h, l, n], l) * reshape(1 / total[h, m], h, m, 1);"""
-    few = min(heads, heads_together(positions, width, 128, heads))
-    orders = [f"map(h:hi/{few}, m, hi) reverse(m)", "map(h, m) reverse(m)", "map(m, h) reverse(m)"]
+    orders = ["map(h, m) reverse(m)", "map(m, h) reverse(m)"]
     schedules = tuple(
         f"attention = h:1 m:128/0 n:/0 k:/0 l:/128 {order} online(l) w8 s2; s @ p.l; "
         "top @ attention.m; p @ attention.l; total @ attention.m"

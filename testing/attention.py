@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,13 @@ KEPT = 128
 _CACHED = 3 << 22
 """Elements of keys, and as many of values, that the L2 cache holds beside what else passes it: 48
 MiB of 16 bits."""
+
+_TOGETHER = 8
+"""Weights of a row are added up in so many sums, of every so many-th column, until the end: threads
+that hold columns of a product have no part in each other's then."""
+
+_BLOCKS_BESIDE = 8
+"""Of so many blocks of rows of a head that is not causal another one comes beside it."""
 
 _NEVER = -1e30
 """A score that has no weight."""
@@ -43,8 +51,8 @@ def attention(
     values fit in the cache come together, with most keys first and last in turns. `keep` adds the
     parameter `sums`, [heads, t rounded up to `KEPT`]: what each row's weights add up to, as a
     logarithm in base 2. `grouped` adds `group`: so many heads of queries share one of keys and
-    values. `arranged` adds `together`: of so many heads, in place of those that fit in the cache,
-    come causal instances (`heads_together`). `turned`: v is [heads, d, t], as products of 8-bit
+    values. `arranged` adds `together`: instances of so many heads come together, causal or not
+    (`heads_together`). `turned`: v is [heads, d, t], as products of 8-bit
     factors need it. o is of type `result`, or that of the factors."""
     b = Builder()
     kinds = {name: _buffer(factor) for name in "qkv"} | {"o": _buffer(result or factor)}
@@ -52,8 +60,9 @@ def attention(
     more |= {name: I32 for name, there in (("group", grouped), ("together", arranged)) if there}
     with b.kernel("attention", **kinds, t=I32, scale=F32, **more) as (q, k, v, o, t, scale, *rest):
         block, number = b.program_id(axis=0), b.program_id(axis=1)
-        if causal:
+        if causal or arranged:
             block, number = in_turns(b, t, d, rest[-1] if arranged else None)
+        if causal:
             block = b.num_programs(axis=0) - 1 - block
         first = block * bm
         rows, keys, dims = (b.arange(bm) + first)[:, None], b.arange(bn), b.arange(d)
@@ -62,7 +71,8 @@ def attention(
         queries = (q + place).load(inside, 0.0)
         head = (number // rest[int(keep)] if grouped else number) * (t * d)
         most = b.var(b.full((bm,), _NEVER, F32))
-        sums = b.var(b.full((bm,), 0.0, F32))
+        lanes = gcd(bn, _TOGETHER)
+        sums = b.var(b.full((bm, lanes), 0.0, F32))
         found = b.var(b.full((bm, d), 0.0, F32))
         end = b.smin(t, first + bm) if causal else t
         whole = b.smin(t, first + 1) if causal else t
@@ -78,23 +88,24 @@ def attention(
                     behind = b.smin(rows + 1, b.full((bm, 1), t, I32)).broadcast_to(bm, bn)
                     seen = here[None, :].broadcast_to(bm, bn) < behind
                 scores.set(b.select(seen, scores.get(), b.full((bm, bn), _NEVER, F32)))
-            level = _level(b, most.get(), scores.get(), scale, slack)
+            level, shrink = _level(b, most.get(), scores.get(), scale, slack)
             below = (-level)[:, None].broadcast_to(bm, bn)
             relative = b.fma(scores.get(), b.full((bm, bn), scale, F32), below)
             weights = b.exp2(relative, fast="approx")
-            shrink = b.exp2(most.get() - level, fast="approx")
-            sums.set(sums.get() * shrink + b.reduce(weights, axis=1, combiner="fadd"))
+            apart = b.reduce(weights.reshape(bm, bn // lanes, lanes), axis=1, combiner="fadd")
+            sums.set(b.fma(sums.get(), shrink[:, None].broadcast_to(bm, lanes), apart))
             kept = found.get() * shrink[:, None].broadcast_to(bm, d)
             by_key = here[:, None] * d + dims[None, :]
             place_v = dims[None, :] * t + here[:, None] if turned else by_key
             values = (v + (head + place_v)).load(left[:, None].broadcast_to(bn, d), 0.0)
             found.set(b.dot(weights.to(factor, saturate=factor.bits == 8), values, kept, **bits))
             most.set(level)
+        whole = b.reduce(sums.get(), axis=1, combiner="fadd")
         if keep:
-            total = most.get() + b.log2(sums.get(), fast="approx")
+            total = most.get() + b.log2(whole, fast="approx")
             row = b.arange(bm) + first
             (rest[0] + (number * kept_rows(b, t) + row)).store(total, row < t)
-        outcome = found.get() * (1.0 / sums.get())[:, None].broadcast_to(bm, d)
+        outcome = found.get() * (1.0 / whole)[:, None].broadcast_to(bm, d)
         (o + place).store(outcome.to(result or factor), inside)
     return b.module()
 
@@ -104,13 +115,17 @@ def kept_rows(b: Builder, t: Any) -> Any:
     return b.cdiv(t, KEPT) * KEPT
 
 
-def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> Any:
+def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> tuple[Any, Any]:
     """What the scores of each row are taken relative to from here on: what it was, `most`, unless
-    one is higher by more than `slack`."""
+    one is higher by more than `slack`; and what sums so far are multiplied by for that."""
     highest = b.reduce(scores, axis=1, combiner="fmaxnum") * scale
     if not slack:
-        return b.fmaxnum(highest, most)
-    return b.select(highest > most + slack, highest, most)
+        level = b.fmaxnum(highest, most)
+        return level, b.exp2(most - level, fast="approx")
+    higher = highest > most + slack
+    level = b.select(higher, highest, most)
+    shrink = b.exp2(most - level, fast="approx")
+    return level, b.select(higher, shrink, b.full(most.shape, 1.0, F32))
 
 
 def in_turns(b: Builder, t: Any, d: int, together: Any = None) -> tuple[Any, Any]:
@@ -131,14 +146,18 @@ def in_turns(b: Builder, t: Any, d: int, together: Any = None) -> tuple[Any, Any
 
 @lru_cache(maxsize=1024)
 def heads_together(
-    t: int, d: int, rows: int, heads: int, processors: int = 132, size: int = 2
-) -> int:
-    """How many heads of causal attention should come together, in blocks of `rows` rows on so many
+    t: int, d: int, rows: int, heads: int, processors: int = 132, size: int = 2, *,
+    causal: bool = True,
+) -> int:  # fmt: skip
+    """How many heads of attention should come together, in blocks of `rows` rows on so many
     `processors`: few of them have their keys and values, of `size` bytes, passed on within the
-    cache, and how evenly the instances fall to blocks that take them to and fro is for each
-    number another matter, which is counted out."""
+    cache, and how evenly causal instances fall to blocks that take them to and fro is for each
+    number another matter, which is counted out. Others have all as much to do; where many of them
+    belong to one head, keys and values of a few are read from more parts of the cache at a time."""
     blocks = -(-t // rows)
-    kept = 2 * t * d * size
+    kept = max(1, 2 * t * d * size)
+    if not causal:
+        return max(1, min(heads, _CACHED * 4 * 2 // 3 // kept, blocks // _BLOCKS_BESIDE))
     most = max(1, min(heads, _CACHED * 4 // kept))
     return min(
         range(1, most + 1),

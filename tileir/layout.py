@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, reduce as fold
 from math import prod
 from operator import or_
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from tileir import records
 from tileir.layout_bits import Span
@@ -209,15 +209,32 @@ class Layout:
         return moved
 
     def reshape(self, old: Vector, new: Vector) -> Layout | None:
-        """The layout of the tile of shape `old` seen row-major as `new`, when it is one: all
-        extents powers of two and covered exactly by the atom. None otherwise."""
-        if self.repeats or self.extents != old or any(n & (n - 1) for n in new):
+        """The layout of the tile of shape `old` seen row-major as `new`, when it is one. The first
+        and the last dimensions may be the same in both. Of those between, the first may have any
+        extent, of which so much must lie within the atom that it is a part of the new ones; the
+        others are powers of two and lie within the atom. None otherwise."""
+        first, last = _alike(old, new), -_alike(old[::-1], new[::-1])
+        last = max(last, first - min(len(old), len(new)))
+        mine, other = (slice(first, len(shape) + last) for shape in (old, new))
+        inner, seen = old[mine][1:], new[other][1:]
+        repeated = {r.dim for r in self.repeats} & {*range(first + 1, mine.stop)}
+        if repeated or self.extents[mine][1:] != inner or any(n & (n - 1) for n in seen):
             return None
+        atom = self.atom_extents[mine] or (1,)
+        if prod(atom) % prod(seen) or (not new[other] and self.extents[mine] != old[mine]):
+            return None
+        within = (prod(atom) // prod(seen), *seen) if new[other] else ()
 
         def moved(v: Vector) -> Vector:
-            return _delinearize(_linearize(v, old), new)
+            index = _linearize(v[mine] or (0,), atom)
+            return (*v[:first], *_delinearize(index, within), *v[mine.stop :])
 
-        return layout(len(new), *(tuple(map(moved, self.atom(a))) for a in AXES))
+        def renamed(r: Repeat) -> Repeat:
+            behind = r.dim is not None and r.dim >= mine.stop
+            return records.evolve(r, dim=cast(int, r.dim) + len(new) - len(old)) if behind else r
+
+        atoms = (tuple(map(moved, self.atom(a))) for a in AXES)
+        return layout(len(new), *atoms, repeats=tuple(map(renamed, self.repeats)))
 
     def _project(self, keep: list[int], dropped: int) -> Layout:
         atoms: list[tuple[Vector, ...]] = []
@@ -308,6 +325,12 @@ def dependent(a: Repeat, b: Repeat) -> bool:
 def differs_in_units(old: Vector, new: Vector) -> bool:
     """Whether two shapes are the same but for extents of 1."""
     return [n for n in old if n > 1] == [n for n in new if n > 1]
+
+
+def _alike(old: Vector, new: Vector) -> int:
+    """How many of the first extents of two shapes are the same."""
+    pairs = zip(old, new, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
 
 
 def _linearize(v: Vector, shape: Vector) -> int:

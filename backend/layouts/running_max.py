@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from tileir.analysis.uses import uses
+from tileir import records
+from tileir.analysis.uses import definitions, uses
 from tileir.backend.lower.reduction import warps_along
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.compare import FCmp, FloatPredicate, Select
-from tileir.ops.floats import FMul
+from tileir.ops.floats import FastMath, FMul, FSub, Rounding
 from tileir.ops.groups import RunningMax
+from tileir.ops.math import Exp2
 from tileir.ops.reduce import Combiner, Reduce
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import pass_
-from tileir.rewrite import Answer, Walk, rewrite
+from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import F32, Tile
 from tileir.values import Operand, Value, constant
-
-Uses = Mapping[Value, tuple[Op, ...]]
 
 
 @pass_("running-max")
@@ -30,6 +29,7 @@ def running_max(function: Function) -> Function:
 
     The largest element times a scale, chosen where that is more than a bound, is one of what lanes
     hold; where none of theirs is more, the row's is not. Rows lie within warps, over several lanes.
+    Nor has what sums are multiplied by then, if it is chosen likewise, to be computed but there.
 
     before:
         stage "layouts"
@@ -41,7 +41,11 @@ def running_max(function: Function) -> Function:
           %n = fmul f32<8, #r> %h, %s
           %c, _ = fcmp (i1<8, #r>, i1<8, #r>) %n, %b {predicate = ogt}
           %m = select f32<8, #r> %c, %n, %l
-          store %p, %m
+          %d = fsub f32<8, #r> %l, %m
+          %e = exp2 f32<8, #r> %d {fast = approx}
+          %g = select f32<8, #r> %c, %e, 1.0
+          %r = fmul f32<8, #r> %m, %g
+          store %p, %r
           ret
         }
     after:
@@ -50,56 +54,94 @@ def running_max(function: Function) -> Function:
         #t = layout(rank = 2, lane = [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]])
         define void @f(f32<8, 4, #t> %x, f32<8, #r> %s, f32<8, #r> %b, f32<8, #r> %l, f32*<8, #r> %p) {
         entry:
-          %m = gpu.running_max f32<8, #r> %x, %s, %b, %l {axis = 1}
-          store %p, %m
+          %m, %g = gpu.running_max (f32<8, #r>, f32<8, #r>) %x, %s, %b, %l {axis = 1}
+          %r = fmul f32<8, #r> %m, %g
+          store %p, %r
           ret
         }
     """  # noqa: E501
-    if not any(isinstance(op, Reduce) for op in function.ops):
+    search = _Search(definitions(function), uses(function))
+    found: dict[Value, Replace] = {}
+    for op in function.ops:
+        raised = search.raised(op) if isinstance(op, Select) else None
+        if raised is not None:
+            level, factor = raised.results
+            found[level] = Replace((level,), (raised,))
+            found[factor] = Replace((factor,))
+    if not found:
         return function
-    found = rewrite(function, {Select.mnemonic: partial(_chosen, read=uses(function))})
-    return function if found is function else dce(found)
+
+    def chosen(op: Op, _: Walk) -> Answer:
+        return found.get(op.results[0], op)
+
+    return dce(rewrite(function, {Select.mnemonic: chosen}))
 
 
-def _chosen(op: Op, walk: Walk, *, read: Uses) -> Answer:
-    choice = cast(Select, op)
-    test, most, found = walk.definition(choice.condition), choice.otherwise, choice.then
-    if not (isinstance(test, FCmp) and test.predicate_ is FloatPredicate.OGT):
-        return op
-    if test.lhs is not found or choice.condition is not test.results[0]:
-        return op
-    if op.predicate is not None or test.predicate is not None:
-        return op
-    largest, scale = _largest(walk, found)
-    if largest is None or not _alone(read, found, 2):
-        return op
-    if found is not largest.results[0] and not _alone(read, largest.results[0], 1):
-        return op
-    kinds = {x.type for x in (most, scale, test.rhs, largest.results[0])}
-    if len(kinds) > 1 or not _by_lanes(largest):
-        return op
-    (value,) = largest.values
-    return RunningMax(value, scale, test.rhs, most, axis=largest.axis, results=op.results)
+@records.frozen
+class _Search:
+    """Where rows' largest elements are chosen."""
 
+    made: Mapping[Value, Op]
+    read: Mapping[Value, tuple[Op, ...]]
 
-def _largest(walk: Walk, found: Operand) -> tuple[Reduce | None, Operand]:
-    """The reduction that `found` is, times what."""
-    made = walk.definition(found)
-    scale: Operand = constant(found.type, 1.0)
-    if isinstance(made, FMul) and made.predicate is None:
-        sides = made.lhs, made.rhs
-        which = [x for x in sides if isinstance(walk.definition(x), Reduce)]
-        if len(which) == 1:
-            scale = sides[1] if which[0] is sides[0] else sides[0]
-            made = walk.definition(which[0])
-    if not isinstance(made, Reduce) or made.predicate is not None:
-        return None, scale
-    return (made if made.combiner is Combiner.FMAXNUM else None), scale
+    def raised(self, choice: Select) -> RunningMax | None:
+        """What `choice` becomes, with what depends on its condition."""
+        test, most, found = self._op(choice.condition), choice.otherwise, choice.then
+        if not (isinstance(test, FCmp) and test.predicate_ is FloatPredicate.OGT):
+            return None
+        if test.lhs is not found or choice.condition is not test.results[0]:
+            return None
+        if choice.predicate is not None or test.predicate is not None:
+            return None
+        largest, scale = self._largest(found)
+        if largest is None or not self._only(found, (test, choice)):
+            return None
+        others = [op for op in self.read[test.results[0]] if op is not choice]
+        if len(others) > 1 or not all(self._is_factor(op, choice) for op in others):
+            return None
+        kinds = {x.type for x in (most, scale, test.rhs, largest.results[0])}
+        if len(kinds) > 1 or not _by_lanes(largest):
+            return None
+        factor = others[0].results[0] if others else Value(most.type, "factor")
+        results = (choice.results[0], factor)
+        (value,) = largest.values
+        return RunningMax(value, scale, test.rhs, most, axis=largest.axis, results=results)
 
+    def _largest(self, found: Operand) -> tuple[Reduce | None, Operand]:
+        """The reduction that `found` is, times what."""
+        made, scale = self._op(found), cast(Operand, constant(found.type, 1.0))
+        if isinstance(made, FMul) and made.predicate is None:
+            for side, other in ((made.lhs, made.rhs), (made.rhs, made.lhs)):
+                reduced = self._op(side)
+                if isinstance(reduced, Reduce) and self._only(side, (made,)):
+                    made, scale = reduced, other
+                    break
+        if not isinstance(made, Reduce) or made.predicate is not None:
+            return None, scale
+        return (made if made.combiner is Combiner.FMAXNUM else None), scale
 
-def _alone(read: Uses, value: Operand, times: int) -> bool:
-    """Whether it is read `times` times and no more: by what is looked at."""
-    return len(read.get(cast(Value, value), ())) <= times
+    def _is_factor(self, op: Op, choice: Select) -> bool:
+        """Whether `op` is 2 to the power of how much less a row's bound was, where it is raised,
+        and 1 elsewhere."""
+        if not isinstance(op, Select) or op.predicate is not None:
+            return False
+        power = self._op(op.then)
+        if not isinstance(power, Exp2) or power.fast is not FastMath.APPROX:
+            return False
+        less = self._op(power.value)
+        if not isinstance(less, FSub) or less.rounding is not Rounding.NEAREST or less.ftz:
+            return False
+        if power.predicate is not None or less.predicate is not None:
+            return False
+        relative = less.lhs == choice.otherwise and less.rhs is choice.results[0]
+        return relative and op.otherwise == constant(choice.otherwise.type, 1.0)
+
+    def _op(self, operand: Operand) -> Op | None:
+        return self.made.get(operand) if isinstance(operand, Value) else None
+
+    def _only(self, value: Operand, readers: Sequence[Op]) -> bool:
+        """Whether nothing but `readers` reads a value."""
+        return all(op in readers for op in self.read.get(cast(Value, value), ()))
 
 
 def _by_lanes(op: Any) -> bool:

@@ -166,10 +166,24 @@ class _Delaying:
 
     def _ordered(self, env: Env) -> Iterable[Op]:
         """What keeps the wait for the product behind what runs beside it: the sums of rows, which
-        come last."""
-        passed = [v for v in self.passed.values() if isinstance(v, Value) and _is_column(v)]
-        late = [env[v] for v in passed if v in env]
+        come last, but for what they are computed from."""
+        size = cast(Tile, self.chain.total.type).size
+        passed = [v for v in self.passed.values() if isinstance(v, Value) and _is_sums(v, size)]
+        before = [self._before(v) for v in passed]
+        last = [v for v in passed if not any(v in earlier for earlier in before)]
+        late = [env[v] for v in last if v in env]
         return [Order(v) for v in late if isinstance(v, Value)]
+
+    def _before(self, value: Value) -> set[Value]:
+        """What `value` is computed from."""
+        made, found, waiting = definitions(self.function), set[Value](), [value]
+        while waiting:
+            op = made.get(waiting.pop())
+            more = () if op is None else (v for v in _values(op.operands) if v not in found)
+            for v in more:
+                found.add(v)
+                waiting.append(v)
+        return found
 
     def _after(self, op: Op) -> bool:
         """Whether a late op is, or follows, the wait for the product."""
@@ -213,9 +227,10 @@ def read(env: Env, value: Operand) -> Operand:
     return env.get(value, value) if isinstance(value, Value) else value
 
 
-def _is_column(value: Value) -> bool:
-    """Whether a value has one f32 for each row."""
-    return isinstance(value.type, Tile) and value.type.element is F32 and len(value.type.shape) == 1
+def _is_sums(value: Value, size: int) -> bool:
+    """Whether a value is a tile of fewer f32 than `size`."""
+    tile = value.type
+    return isinstance(tile, Tile) and tile.element is F32 and tile.size < size
 
 
 def inserted(blocks: dict[str, Block], place: str, made: dict[str, Block]) -> dict[str, Block]:

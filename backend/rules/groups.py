@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+from tileir.backend.functions.formula import Term
 from tileir.backend.layouts.warpgroups import WARPS
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule
 from tileir.backend.lower.reduction import held, joined
+from tileir.backend.rules.math import function
 from tileir.ops.reduce import Combiner, Reduce
 from tileir.types import F32, I1
 
@@ -44,10 +46,17 @@ def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
     def raised() -> list[Any]:
         (whole,) = joined(lowering, largest, own)
         found, tests = more(whole)
-        return [thread.select(F32, *each) for each in zip(tests, found, most, strict=True)]
+        levels = [thread.select(F32, *each) for each in zip(tests, found, most, strict=True)]
+        return levels + [factor(*each) for each in zip(tests, most, levels, strict=True)]
 
+    def factor(test: Any, before: Any, now: Any) -> Any:
+        less = thread.binary("fsub", F32, before, now)
+        return thread.select(F32, test, power(Term(thread, F32, less)).handle, one)
+
+    power, one = function("exp2", F32, fast=True), thread.constant(F32, _ONE)
     _, tests = more([item for (item,) in own])
-    return [thread.where_any(_any(thread, tests), F32, most, raised)]
+    found = thread.where_any(_any(thread, tests), F32, [*most, *[one] * len(most)], raised)
+    return [found[: len(most)], found[len(most) :]]
 
 
 def _any(thread: Any, tests: Sequence[Any]) -> Any:

@@ -3,6 +3,7 @@
 import itertools
 from math import prod
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
@@ -109,6 +110,42 @@ def test_reshape_keeps_row_major_order(old, new):
 
     for index in itertools.product(range(it.size("register")), range(32), range(4)):
         assert flat(it.coordinate(*index), old) == flat(moved.coordinate(*index), new)
+
+
+SPLIT = [((48, 32), (48, 4, 8)), ((3, 16, 8), (3, 128)), ((32, 24), (4, 8, 24)),
+         ((6, 16, 5), (6, 2, 8, 5)), ((6, 8, 4, 7), (6, 32, 7)), ((12, 1), (12,)), ((6,), (6, 1)),
+         ((8, 8), (8, 8)), ((64, 160), (64, 20, 8)), ((20, 8, 64), (160, 64)), ((48, 32), (1536,)),
+         ((6, 24), (6, 3, 8)), ((5, 48, 7), (5, 3, 4, 4, 7)), ((1, 6), (6,)), ((4, 1, 6), (4, 6)),
+         ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new"), SPLIT)
+def test_reshape_of_some_dimensions_leaves_the_others_as_they_are(old, new):
+    """Of any extent, whole or padded."""
+    it = blocked(old, tuple(reversed(range(len(old)))), 4, 4)
+    moved = it.reshape(old, new)
+    assert moved is not None
+    whole = [range(it.size(a)) for a in ("register", "lane", "warp")]
+    tile = np.arange(prod(old)).reshape(old)
+    for index in itertools.product(*whole):
+        place, other = it.coordinate(*index), moved.coordinate(*index)
+        inside = all(x < n for x, n in zip(place, old, strict=True))
+        assert inside == all(x < n for x, n in zip(other, new, strict=True))
+        assert not inside or tile[place] == tile.reshape(new)[other]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [((6, 24), (144,)), ((6, 24), (2, 3, 24)), ((160, 8), (2, 640)), ((64, 96), (64, 2, 48))],
+)
+def test_reshape_is_no_layout_where_later_dimensions_repeat(old, new):
+    assert blocked(old, (1, 0), 4, 4).reshape(old, new) is None
+
+
+def test_reshape_drops_no_dimension_that_is_padded():
+    """Whose padding would count as elements."""
+    assert layout(2, lane=((1, 0), (0, 1))).reshape((2, 1), (2,)) is None
+    assert layout(2, lane=((1, 0), (2, 0))).reshape((4, 1), (4,)) == layout(1, lane=((1,), (2,)))
 
 
 def test_canonical_form_is_unique():

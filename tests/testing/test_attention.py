@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tileir.builder import I32, Builder, arg, pointer
+from tileir.builder import F32, I32, Builder, arg, pointer
 from tileir.interp import interpret
 from tileir.testing import attention
 
@@ -78,3 +78,29 @@ def test_few_heads_come_together_where_all_are_as_even():
     """Keys and values of 512 are read once, by blocks that run beside each other."""
     assert attention.heads_together(512, 128, 128, 512) == 2
     assert attention.heads_together(1, 64, 128, 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("t", "heads", "together"), [(512, 64, 1), (2048, 64, 2), (8192, 64, 8), (16384, 64, 4),
+                                 (16384, 3, 3), (1, 1, 1), (0, 1, 1), (1 << 20, 64, 1)],
+)  # fmt: skip
+def test_heads_that_are_not_causal_come_together_where_they_have_many_blocks(t, heads, together):
+    """As many as the cache holds, of those of which at most 8 blocks run beside each other."""
+    assert attention.heads_together(t, 128, 128, heads, causal=False) == together
+
+
+@pytest.mark.parametrize(("t", "slack"), [(45, 0.0), (64, 8.0), (200, 8.0)])
+def test_sums_of_columns_apart_are_those_of_rows(t, slack):
+    """Scores that grow along a row raise its bound in every block of keys."""
+    random = np.random.default_rng(t)
+    q, k, v = (random.standard_normal((1, t, 16)).astype(np.float32) for _ in range(3))
+    k *= np.linspace(0, 20, t)[None, :, None].astype(np.float32)
+    found, sums = np.full_like(q, np.nan), np.full((1, 256), np.nan, np.float32)
+    module = attention.attention(32, 24, 16, F32, keep=True, slack=slack)
+    interpret(module, None, (-(-t // 32), 1), [q, k, v, found, t, np.float32(1.0), sums])
+    scores = (q[0].astype(np.float64) @ k[0].T) * np.log(2)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    total = weights.sum(axis=1)
+    np.testing.assert_allclose(found[0], weights @ v[0] / total[:, None], rtol=2e-4, atol=2e-4)
+    expected = (np.log(total) + scores.max(axis=1)) / np.log(2)
+    np.testing.assert_allclose(sums[0, :t], expected, rtol=1e-5)

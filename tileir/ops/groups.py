@@ -13,7 +13,7 @@ from tileir.op import Op, op
 from tileir.ops.shape import check_axis
 from tileir.signature import Var, elements
 from tileir.types import F32, shape_of
-from tileir.values import Operand
+from tileir.values import Operand, constant
 
 X = Var("X", elements("f32", F32), scalar=False)
 Y = Var("Y", elements("f32", F32), scalar=False)
@@ -38,9 +38,11 @@ class Scale(Op):
 @op("gpu.running_max")
 class RunningMax(Op):
     """The largest of `value` along `axis` (`fmaxnum`) times `scale` where that is more than
-    `bound`, elsewhere `most`. A warp that holds nothing that is more looks no further.
+    `bound`, elsewhere `most`; and what sums relative to `most` are multiplied by for that: 2 to
+    the power of `most` less the new one (`exp2` with `fast = approx`), elsewhere 1. A warp that
+    holds nothing that is more looks no further.
 
-    `%m = gpu.running_max f32<64> %x, %s, %b, %l {axis = 1}`, given `f32<64, 8> %x, f32<64> %s, f32<64> %b, f32<64> %l`
+    `%m, %f = gpu.running_max (f32<64>, f32<64>) %x, %s, %b, %l {axis = 1}`, given `f32<64, 8> %x, f32<64> %s, f32<64> %b, f32<64> %l`
     """  # noqa: E501 - an example is one line
 
     value: Operand = operand(X)
@@ -48,7 +50,7 @@ class RunningMax(Op):
     bound: Operand = operand(Y)
     most: Operand = operand(Y)
     axis: int = attribute(INT, default=0)
-    results_ = (Y,)
+    results_ = (Y, Y)
     predicable = False
 
     def verify(self) -> None:
@@ -62,7 +64,10 @@ class RunningMax(Op):
         largest = machine.reduce((value,), self.axis, "fmaxnum", self)
         found = machine.elementwise("fmul", largest, scale)
         more, _ = machine.compare("fcmp", "ogt", found, bound)
-        return machine.select(more, found, most)
+        level = machine.select(more, found, most)
+        factor = machine.elementwise("exp2", machine.elementwise("fsub", most, level))
+        one = machine.constant(constant(self.most.type, 1.0))
+        return level, machine.select(more, factor, one)
 
 
 @op("gpu.take_turn")
