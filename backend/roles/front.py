@@ -14,6 +14,7 @@ from tileir.backend.roles.early import early_loads
 from tileir.backend.roles.late import late_waits
 from tileir.backend.roles.multicast import multicast
 from tileir.backend.roles.overlap import overlap
+from tileir.backend.roles.peel import peel
 from tileir.backend.roles.persist import persistent
 from tileir.backend.roles.pingpong import buffer_bytes, pingpong
 from tileir.backend.roles.specialise import SHARED, specialised
@@ -41,6 +42,18 @@ _PRODUCTS = (Dot, DotScaled)
 def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     """`module` with kernel `name` as roles, where its dots allow it. Raises LinkError and
     PassError."""
+    found = _perhaps_multicast(module, name, wanted)
+    return records.evolve(found, module=_peeled(found.module)) if found.made else found
+
+
+def _peeled(module: Module) -> Module:
+    """`module` with the first rounds of products before their loops."""
+    return module.with_functions(
+        {n: cast(Function, peel(f).ir) for n, f in module.functions.items()}
+    )
+
+
+def _perhaps_multicast(module: Module, name: str, wanted: Wanted) -> Front:
     if wanted.multicast < 2:
         return _perhaps_in_turns(module, name, wanted)
     found = _perhaps_in_turns(module, name, wanted)
