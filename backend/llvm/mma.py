@@ -13,7 +13,7 @@ Handle = str
 
 
 class LlvmMatrices(LlvmMemory):
-    """`ldmatrix`, `mma.sync`, `cp.async` (PTX ISA); handles are LLVM operands."""
+    """`ldmatrix`, `stmatrix`, `mma.sync`, `cp.async` (PTX ISA); handles are LLVM operands."""
 
     def load_matrix(
         self, element: Element, count: int, transposed: bool, offset: Handle, constant: int
@@ -28,6 +28,24 @@ class LlvmMatrices(LlvmMemory):
             text, [I32] * count, [("r", "ptr addrspace(3)", self._shared(offset))], "sideeffect ", 4
         )
         return self._unpack(element, count * 4 // element.bytes, I32, words)
+
+    def store_matrix(
+        self, element: Element, transposed: bool, offset: Handle, constant: int,
+        values: Sequence[Handle],
+    ) -> None:  # fmt: skip
+        words = self._pack(element, values, I32, len(values) * element.bytes // 4)
+        names = ", ".join(f"${i + 1}" for i in range(len(words)))
+        way = ".trans" if transposed else ""
+        text = (
+            f"stmatrix.sync.aligned.m8n8.x{len(words)}{way}.shared.b16 "
+            f"[$0 + {constant}], {{{names}}};"
+        )
+        given = "".join(f", i32 {x}" for x in words)
+        classes = ",".join(["r"] * (len(words) + 1))
+        self.line(
+            f'call void asm sideeffect "{text}", "{classes},~{{memory}}"'
+            f"(ptr addrspace(3) {self._shared(offset)}{given}) #4"
+        )
 
     def mma(
         self, kind: Mma, a: Sequence[Handle], b: Sequence[Handle], c: Sequence[Handle],

@@ -230,6 +230,13 @@ class Thread(Beside, Across, Protocol):
         the rows 2 t and 2 t + 1."""
         ...
 
+    def store_matrix(
+        self, element: Element, transposed: bool, offset: Handle, constant: int,
+        values: Sequence[Handle],
+    ) -> None:  # fmt: skip
+        """What `load_matrix` would give as `values` to shared memory, by the whole warp."""
+        ...
+
     def mma(
         self, kind: Mma, a: Sequence[Handle], b: Sequence[Handle], c: Sequence[Handle],
         signed: tuple[bool, bool],

@@ -1,8 +1,10 @@
-"""Fragments of `mma` by `ldmatrix`: 8 rows of 16 bytes at a time, up to 4 such per instruction
-(PTX ISA, "Warp-level matrix load instruction: ldmatrix")."""
+"""Fragments of matrix instructions from and to shared memory: 8 rows of 16 bytes at a time, up to 4
+such per instruction (PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store
+instruction: stmatrix")."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tileir.backend.lower.lowering import Fragment, Lowering
@@ -19,23 +21,54 @@ def load_matrices(lowering: Lowering, window: Window, tile: Tile) -> Fragment | 
     transposed = _direction(window, tile)
     if transposed is None:
         return None
-    each = _WORD // tile.element.bytes
-    starts = tile.layout.registers[::each]
-    known: dict[tuple[Vector, ...], Addresses] = {}
+    starts = tile.layout.registers[:: _WORD // tile.element.bytes]
     found: Fragment = []
+    for handle, constant, taken in _named(lowering, window, tile.layout, starts):
+        count = len(taken)
+        found += lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
+    return found
+
+
+def store_matrices(
+    lowering: Lowering, window: Window, tile: Tile, fragment: Fragment,
+    registers: Mapping[int, Any] | None,
+) -> bool:  # fmt: skip
+    """Write `tile`, or what `registers` hold of it alone, in all threads; False, and nothing is
+    written, where no matrix store does."""
+    transposed = _direction(window, tile) if lowering.target.stmatrix else None
+    each = _WORD // tile.element.bytes
+    if transposed is None or any(held is not None for held in (registers or {}).values()):
+        return False
+    first = {v: i for i, v in enumerate(tile.layout.registers)}
+    starts = [
+        v for i, v in enumerate(tile.layout.registers)
+        if i % each == 0 and (registers is None or i in registers)
+    ]  # fmt: skip
+    if registers is not None and len(registers) != len(starts) * each:
+        return False
+    for handle, constant, taken in _named(lowering, window, tile.layout, starts):
+        values = [x for v in taken for x in fragment[first[v] :][:each]]
+        lowering.thread.store_matrix(tile.element, transposed, handle, constant, values)
+    return True
+
+
+def _named(
+    lowering: Lowering, window: Window, layout: Layout, starts: Sequence[Vector]
+) -> Iterator[tuple[Any, int, Sequence[Vector]]]:
+    """Where each lane finds the row it names, a handle and a constant, of the matrices that each
+    of the instructions for those at `starts` takes."""
+    known: dict[tuple[Vector, ...], Addresses] = {}
     at = 0
     while at < len(starts):
         count, deltas = _together(starts[at : at + 4])
         if deltas not in known:
-            known[deltas] = _rows(lowering, window, tile.layout, deltas)
-        handle, constant = register_at(window, known[deltas], starts[at])
-        found += lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
+            known[deltas] = _rows(lowering, window, layout, deltas)
+        yield *register_at(window, known[deltas], starts[at]), starts[at : at + count]
         at += count
-    return found
 
 
-def _together(starts: tuple[Vector, ...]) -> tuple[int, tuple[Vector, ...]]:
-    """How many of the matrices at `starts` one instruction loads, and what bit 0 and bit 1 of a
+def _together(starts: Sequence[Vector]) -> tuple[int, tuple[Vector, ...]]:
+    """How many of the matrices at `starts` one instruction takes, and what bit 0 and bit 1 of a
     matrix's number add to its coordinates."""
     first = starts[0]
     steps = [tuple(b - a for a, b in zip(first, s, strict=True)) for s in starts[1:]]

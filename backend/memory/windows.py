@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileir.backend.lower.lowering import Fragment, Lowering
-from tileir.backend.memory.matrices import load_matrices
+from tileir.backend.memory.matrices import load_matrices, store_matrices
 from tileir.backend.memory.shared import (
     Addresses,
     Window,
@@ -65,6 +65,8 @@ def store_window(
 ) -> None:  # fmt: skip
     """Write `tile`, leaving padding out, or what `registers` hold of it alone, in the threads that
     they map to (an i1, None for all); of threads that hold the same element all write it."""
+    if store_matrices(lowering, window, tile, fragment, registers):
+        return
     thread, width = lowering.thread, vector_width(window, tile)
     where = addresses(lowering, window, tile.layout)
     for register in range(0, tile.layout.size("register"), width):

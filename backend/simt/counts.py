@@ -125,6 +125,15 @@ class Counted:
         self.tally.touch_shared(offset.array.astype(np.int64), size, self.active)
         return super().store_shared(element, offset, values)  # type: ignore[misc]
 
+    def store_matrix(
+        self, element: Any, transposed: bool, offset: Any, constant: int, values: Any
+    ) -> Any:
+        named = 8 * len(values) * element.bytes // 4
+        at = offset.array.astype(np.int64) + constant
+        self.tally.did("store_matrix")
+        self.tally.touch_shared(at, 16, np.arange(len(at)) % 32 < named)
+        return super().store_matrix(element, transposed, offset, constant, values)  # type: ignore[misc]
+
     def shuffle_xor(self, *operands: Any) -> Any:
         self.tally.shuffles += 1
         return super().shuffle_xor(*operands)  # type: ignore[misc]

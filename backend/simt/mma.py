@@ -15,7 +15,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Matrices:
-    """`load_matrix`, `mma` and `round_tf32`; mixed into the machine of threads."""
+    """`load_matrix`, `store_matrix`, `mma` and `round_tf32`; mixed into the machine of threads."""
 
     threads: int
     active: Array
@@ -49,6 +49,27 @@ class Matrices:
             values = np.ascontiguousarray(words).view(kind)
             found += [self.made(values[:, i], element) for i in range(4 // size)]
         return found
+
+    def store_matrix(
+        self, element: Element, transposed: bool, offset: Any, constant: int,
+        values: Sequence[Any],
+    ) -> None:  # fmt: skip
+        self._whole_warps()
+        held = np.stack([np.ascontiguousarray(v.array) for v in values], axis=-1)
+        words = held.view(np.uint8).reshape(self.threads // 32, 8, 4, -1, 4)
+        count = words.shape[3]
+        rows = np.zeros((self.threads // 32, 4, 8, 16), np.uint8)
+        for matrix in range(count):
+            part = np.ascontiguousarray(words[:, :, :, matrix]).reshape(-1, 8, 16)
+            if transposed:
+                halves = np.ascontiguousarray(part.view(np.uint16).transpose(0, 2, 1))
+                part = halves.view(np.uint8)
+            rows[:, matrix] = part
+        naming = np.arange(self.threads) % 32 < 8 * count
+        at, named = offset.array.astype(np.int64) + constant, rows.reshape(self.threads, 16)
+        self.memory.check_aligned(at, 16, naming)
+        for i in range(16):
+            self.memory.store_shared(at + i, np.ascontiguousarray(named[:, i]), naming)
 
     def mma(
         self, kind: Mma, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any],

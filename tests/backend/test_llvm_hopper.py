@@ -45,6 +45,10 @@ def test_matrices_are_transposed_where_that_is_asked_for(transposed: bool, name:
     assert len(thread.load_matrix(F16, 2, transposed, "%at", 64)) == 4
     (line,) = (x for x in thread.lines if "ldmatrix" in x)
     assert f"ldmatrix.sync.aligned.m8n8.{name}.b16 {{$0, $1}}, [$2 + 64];" in line
+    thread.store_matrix(F16, transposed, "%at", 64, ["%a", "%b", "%c", "%d"])
+    (line,) = (x for x in thread.lines if "stmatrix" in x)
+    assert f"stmatrix.sync.aligned.m8n8.{name}.b16 [$0 + 64], {{$1, $2}};" in line
+    assert '"r,r,r,~{memory}"' in line and "sideeffect" in line
 
 
 @pytest.mark.parametrize(
