@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tileir import records
+from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.ranges import ranges
-from tileir.analysis.uses import uses
+from tileir.analysis.uses import homes, uses
 from tileir.backend.roles.delaying import inserted, read
 from tileir.effects import Effects
 from tileir.ir import Block, Function
@@ -32,8 +33,8 @@ def peel(function: Function) -> Outcome:
     """Write the first round of a loop of products before the loop.
 
     Sums that begin at zero then are those of a product that adds to nothing, and need no registers
-    set to zero. What is computed before the loop and needed only behind it, such as the place of
-    the result, is computed while that product runs. The loop is known to run at least once.
+    set to zero. Scalars that only what comes behind the loop needs, such as the place of the
+    result, are computed while that product runs. The loop is known to run at least once.
 
     before:
         stage "roles"
@@ -166,7 +167,8 @@ def _peeled(function: Function, loop: Loop) -> Function:
     env: Env = dict(_given(function, loop))
     for op in header.ops[:-1]:
         copy_op(op, env)
-    late = _only_behind(function, loop, before)
+    after = function.blocks[loop.exits[0][1]]
+    late = (*_only_behind(function, loop, before), *_known_ahead(function, loop, after))
     made: dict[str, Block] = {}
     for label in loop.order[1:]:
         made[names[label]] = _copied(
@@ -176,6 +178,8 @@ def _peeled(function: Function, loop: Loop) -> Function:
     early = tuple(op for op in before.ops[:-1] if op not in late)
     blocks = dict(function.blocks)
     blocks[before.label] = records.evolve(before, ops=(*early, Branch(Successor(names[into]))))
+    kept = tuple(op for op in after.ops if op not in late)
+    blocks[after.label] = records.evolve(after, ops=kept)
     return function.with_blocks(inserted(blocks, before.label, made))
 
 
@@ -203,6 +207,32 @@ def _edge(edge: Successor, names: Mapping[str, str], env: Env) -> Successor:
     return Successor(names.get(edge.label, edge.label), given)
 
 
+def _known_ahead(function: Function, loop: Loop, after: Block) -> tuple[Op, ...]:
+    """Ops on scalars of the block behind a loop that need nothing of the loop."""
+    if cfg(function).predecessors[after.label] != (loop.header,):
+        return ()
+    places, found = homes(function), dict[Op, None]()
+    for op in after.ops[:-1]:
+        if _is_scalar(op) and op.effects is Effects.PURE:
+            read = (v for v in op.operands if isinstance(v, Value))
+            made = {v for each in found for v in each.results}
+            if all(v in made or _is_before(places.get(v), loop, after) for v in read):
+                found[op] = None
+    return tuple(found)
+
+
+def _is_before(label: str | None, loop: Loop, after: Block) -> bool:
+    """Whether what is defined in block `label`, None for a parameter of the function, and read in
+    the block behind a loop is defined before it."""
+    return label not in loop.blocks and label != after.label
+
+
+def _is_scalar(op: Op) -> bool:
+    """Whether an op gives scalars alone."""
+    scalar = op.results and not any(isinstance(v.type, Tile) for v in op.results)
+    return bool(scalar) and op.predicate is None
+
+
 def _only_behind(function: Function, loop: Loop, before: Block) -> tuple[Op, ...]:
     """Ops of the block before a loop on scalars that only what comes behind the loop needs; those
     that may trap do so later."""
@@ -210,9 +240,8 @@ def _only_behind(function: Function, loop: Loop, before: Block) -> tuple[Op, ...
     inside = {op for label in loop.order for op in function.blocks[label].ops} | set(before.ops)
     found: dict[Op, None] = {}
     for op in reversed(before.ops[:-1]):
-        scalar = op.results and not any(isinstance(v.type, Tile) for v in op.results)
-        pure = op.effects in (Effects.PURE, Effects.TRAP) and op.predicate is None
         used = {r for v in op.results for r in readers.get(v, ())}
-        if scalar and pure and not (used & inside) - found.keys():
+        quiet = _is_scalar(op) and op.effects in (Effects.PURE, Effects.TRAP)
+        if quiet and not (used & inside) - found.keys():
             found[op] = None
     return tuple(reversed(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
+from itertools import product
 from typing import Any
 
 from tileir.backend.layouts.warpgroups import ROWS, WARPS, Warpgroup, shares, warpgroup
@@ -279,23 +280,23 @@ def _descriptor(
 def _products(
     lowering: Lowering, op: Any, kind: Warpgroup, left: Factor | None, right: Factor
 ) -> Iterator[Product]:
-    """The instructions of one warpgroup: blocks of 64 rows, then columns, then K."""
+    """The instructions of one warpgroup: K, then blocks of 64 rows, then columns, so that those
+    which follow each other add to other sums."""
     m, n = shape_of(op.c.type)
     depth = _depth(lowering, op, kind, left, right)
     along, wide = shares(op, lowering.num_warps)
     steps, columns = depth // kind.k, n // wide
     registers = ROWS * kind.k // 128
-    for block in range(m // (ROWS * along)):
-        for piece in range(columns // kind.n):
-            if not right.reaches(piece * kind.n):
-                raise lowering.refuse(op, f"no product may begin at column {piece * kind.n}")
-            sums = (block * columns // kind.n + piece) * kind.sums
-            for step in range(steps):
-                a = (block * steps + step) * registers
-                if left is not None:
-                    a = left.offset(block * ROWS * along, step * kind.k)
-                b = right.offset(piece * kind.n, step * kind.k)
-                yield Product(sums, a, b, step == 0)
+    pieces = range(columns // kind.n)
+    for piece in pieces:
+        if not right.reaches(piece * kind.n):
+            raise lowering.refuse(op, f"no product may begin at column {piece * kind.n}")
+    for step, block, piece in product(range(steps), range(m // (ROWS * along)), pieces):
+        a = (block * steps + step) * registers
+        if left is not None:
+            a = left.offset(block * ROWS * along, step * kind.k)
+        sums = (block * len(pieces) + piece) * kind.sums
+        yield Product(sums, a, right.offset(piece * kind.n, step * kind.k), step == 0)
 
 
 def _depth(lowering: Lowering, op: Any, kind: Warpgroup, left: Factor | None, right: Factor) -> int:
