@@ -191,7 +191,9 @@ def _copied(
     parameters = tuple(Value(v.type, v.name) for v in block.parameters)
     env.update(zip(block.parameters, parameters, strict=True))
     ops = [copy_op(op, env) for op in block.ops[:-1] if not _left_out(op, env)]
-    last = map_edges(block.terminator, lambda e: _edge(e, names, env))
+    last = map_edges(
+        block.terminator.remap(env), lambda e: Successor(names.get(e.label, e.label), e.arguments)
+    )
     return Block(names[label], parameters, (*ops, *late, last))
 
 
@@ -200,11 +202,6 @@ def _left_out(op: Op, env: Env) -> bool:
     if not isinstance(op, MBarrierArrive) or op.held is None:
         return False
     return read(env, op.held) == constant(I1, False)
-
-
-def _edge(edge: Successor, names: Mapping[str, str], env: Env) -> Successor:
-    given = tuple(read(env, v) for v in edge.arguments)
-    return Successor(names.get(edge.label, edge.label), given)
 
 
 def _known_ahead(function: Function, loop: Loop, after: Block) -> tuple[Op, ...]:

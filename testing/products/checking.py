@@ -23,7 +23,7 @@ _FRONT = ("cse", "licm", "uniform-steps", "unwrap", "descriptors")
 _LATER = ("late-waits", "early-loads")
 PRODUCTS = (
     "unwrap", "swap", "descriptors", "whole-panels", "persist", "split", "cluster", "roles",
-    "overlap", "delay", *_LATER, "own-rows", "pingpong", "multicast", SIMT,
+    "overlap", "delay", *_LATER, "peel", "own-rows", "pingpong", "multicast", SIMT,
 )  # fmt: skip
 
 
@@ -47,13 +47,13 @@ def pipeline_of(name: str, seed: int) -> str:
         warps = ",warps=4" if name == "pingpong" or turns else ""
         passes.append(f"roles{{slots={_slots(seed)}{warps}}}")
     last = ("pingpong", "multicast")
-    if name == "overlap" or (name in ("delay", *last) and seed % 4 < 2):
+    if name == "overlap" or (name in ("delay", "peel", *last) and seed % 4 < 2):
         passes.append("overlap")
     if name == "delay" or (name in last and seed % 8 < 4):
         passes.append("delay")
     if turns:
         passes.append("pingpong")
-    return ",".join([*passes, name] if name in (*last, *_LATER) else passes)
+    return ",".join([*passes, name] if name in (*last, *_LATER, "peel") else passes)
 
 
 def _slots(seed: int) -> int:

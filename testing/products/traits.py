@@ -90,6 +90,13 @@ _FAVOURED: Mapping[str, tuple[tuple[str, Digits], ...]] = {
         ("choice", (0, 0, 0)),
         ("begin", (0, 0, 0)),
     ),
+    "peel": (
+        ("family", (0, 0, 0)),
+        ("element", (0, 0, 0)),
+        ("made", (0, 0, 0)),
+        ("choice", (0, 0, 0)),
+        ("begin", (0, 0, 0)),
+    ),
     "delay": (
         ("family", (3, 1, 1)),
         ("element", (0, 0, 0)),
