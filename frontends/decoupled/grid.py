@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from tileir import records
+from tileir.builder import Expr
 from tileir.frontends.decoupled.schedule import Schedule
+
+Number: TypeAlias = Any
+"""A count or a position: an int, an array of them, or an `Expr` of a kernel."""
+Places: TypeAlias = dict[str, Number]
 
 
 @records.frozen
@@ -42,5 +51,91 @@ def levels(schedule: Schedule, sizes: Mapping[str, int]) -> tuple[Level, ...]:
 
 
 def instances(found: Sequence[Level]) -> int:
-    """Program instances of a grid."""
-    return math.prod(level.count for level in found)
+    """Program instances of a grid: one for every combination of blocks."""
+    return math.prod(_totals(found).values())
+
+
+def _totals(found: Sequence[Level]) -> dict[str, int]:
+    """Blocks of each dimension."""
+    return {level.label: level.total for level in found if level.label == level.of}
+
+
+def places(found: Sequence[Level], number: Number, reverse: Collection[str] = ()) -> Places:
+    """Which block of each dimension program instance `number` of a grid, or each of an array of
+    them, computes; nothing is said of dimensions of one block. `reverse` are those whose last
+    block comes first."""
+    ragged = any(level.total % level.factor for level in found)
+    digits = _outermost_first(found, number) if ragged else _innermost_first(found, number)
+    for level in reversed(found):
+        _join(digits, level)
+    totals = _totals(found)
+    for label in sorted(digits.keys() & set(reverse)):
+        digits[label] = totals[label] - 1 - digits[label]
+    return digits
+
+
+def _innermost_first(found: Sequence[Level], number: Number) -> Places:
+    """The number taken apart into rounds of loops that have as many in every round of others."""
+    digits: Places = {}
+    rest, several = number, [level for level in found if level.count > 1]
+    for i, level in reversed(list(enumerate(several))):
+        digits[level.label] = _remainder(rest, level.count) if i else rest
+        rest = _quotient(rest, level.count) if i else rest
+    return digits
+
+
+def _outermost_first(found: Sequence[Level], number: Number) -> Places:
+    """The same where the last round of a loop may have fewer positions for the loop inside:
+    `left` counts the positions of all dimensions that are still to be told apart."""
+    digits: Places = {}
+    rest = number
+    left: dict[str, Number] = _totals(found)
+    for level in found:
+        mine = left.pop(level.label)
+        step = functools.reduce(_product, left.values(), level.factor)
+        digit: Number = 0
+        if level.count > 1 and not _is_one(mine):
+            digit = digits[level.label] = _quotient(rest, step)
+            rest = rest if _is_one(step) else rest - _product(digit, step)
+        if level.inner is not None:
+            exact = isinstance(mine, int) and mine % level.factor == 0
+            beyond = mine - _product(digit, level.factor)
+            left[level.inner] = level.factor if exact else _least(beyond, level.factor)
+    return digits
+
+
+def _join(digits: Places, level: Level) -> None:
+    """Put a label together from both levels it is split into."""
+    if level.inner is None:
+        return
+    outer, inner = digits.get(level.label), digits.pop(level.inner, None)
+    scaled = None if outer is None else outer * level.factor
+    whole = inner if scaled is None else scaled if inner is None else scaled + inner
+    if whole is not None:
+        digits[level.label] = whole
+
+
+def _is_one(number: Number) -> bool:
+    return isinstance(number, int) and number == 1
+
+
+def _product(one: Number, other: Number) -> Number:
+    if _is_one(other):
+        return one
+    return other if _is_one(one) else one * other
+
+
+def _quotient(number: Number, by: Number) -> Number:
+    if _is_one(by):
+        return number
+    return number.udiv(by) if isinstance(number, Expr) else number // by
+
+
+def _remainder(number: Number, by: int) -> Number:
+    return number.urem(by) if isinstance(number, Expr) else number % by
+
+
+def _least(number: Number, most: int) -> Number:
+    if isinstance(number, Expr):
+        return number.builder.minimum(number, most)
+    return np.minimum(number, most) if isinstance(number, np.ndarray) else min(number, most)

@@ -10,7 +10,7 @@ from tileir import records
 from tileir.builder import Builder, Expr, arg, pointer
 from tileir.frontends.decoupled.evaluate import evaluate, hoist
 from tileir.frontends.decoupled.fusion import Group, reductions
-from tileir.frontends.decoupled.grid import Level, instances, levels
+from tileir.frontends.decoupled.grid import Level, instances, levels, places
 from tileir.frontends.decoupled.kernel import Env, Kernel
 from tileir.frontends.decoupled.model import Func
 from tileir.frontends.decoupled.nodes import Node, ScalarInput, Shape, accesses, walk as nodes
@@ -89,17 +89,17 @@ def _pointer(tensor: Tensor, *, readonly: bool) -> Any:
 def _body(k: Kernel) -> int:
     root = k.group.root
     found_levels = levels(root.schedule, k.sizes)
-    with _blocks(k, found_levels) as found:
-        k.outer.update({f"{n}.block": Range(index) for n, index in found.items()})
-        k.prepare()
-        env: dict[str, Range] = {}
-        walks: dict[str, Walk] = {}
-        for label in dict.fromkeys((*root.labels, *_counters(k))):
-            walks[label] = walk = _walk(k, label, found)
-            if walk.whole:
-                same = walk.block == walk.size and isinstance(walk.start, int)
-                env[label] = k.whole(label) if same else at_once(k.b, walk)
-        _emit(k, env, [n for n in root.labels if not walks[n].whole], walks, frozenset())
+    found = _blocks(k, found_levels)
+    k.outer.update({f"{n}.block": Range(index) for n, index in found.items()})
+    k.prepare()
+    env: dict[str, Range] = {}
+    walks: dict[str, Walk] = {}
+    for label in dict.fromkeys((*root.labels, *_counters(k))):
+        walks[label] = walk = _walk(k, label, found)
+        if walk.whole:
+            same = walk.block == walk.size and isinstance(walk.start, int)
+            env[label] = k.whole(label) if same else at_once(k.b, walk)
+    _emit(k, env, [n for n in root.labels if not walks[n].whole], walks, frozenset())
     return instances(found_levels)
 
 
@@ -117,46 +117,11 @@ def _walk(k: Kernel, label: str, blocks: Mapping[str, Expr]) -> Walk:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _blocks(k: Kernel, grid: Sequence[Level]) -> Generator[dict[str, Expr]]:
-    """Which block of each label this program instance computes; those that have none end."""
-    found = _digits(k.b, [level for level in grid if level.count > 1])
-    beyond = [test for level in reversed(grid) if (test := _join(found, level)) is not None]
-    for label in sorted(found.keys() & k.group.root.schedule.reverse):
-        found[label] = -(-k.sizes[label] // k.block(label)) - 1 - found[label]
-    if not beyond:
-        yield found
-        return
-    outside = beyond[0]
-    for test in beyond[1:]:
-        outside = outside | test
-    with k.b.if_(~outside):
-        yield found
-
-
-def _digits(b: Builder, grid: Sequence[Level]) -> dict[str, Expr]:
-    """The number of the program instance, taken apart into rounds of the levels' loops."""
-    found: dict[str, Expr] = {}
-    rest = b.program_id(axis=0) if grid else None
-    for i, level in reversed(list(enumerate(grid))):
-        assert rest is not None
-        found[level.label] = rest.urem(level.count) if i else rest
-        rest = rest.udiv(level.count) if i else rest
-    return found
-
-
-def _join(found: dict[str, Expr], level: Level) -> Expr | None:
-    """Put a label together from both levels it is split into; whether it is beyond the last
-    block, None where it cannot be."""
-    if level.inner is None:
-        return None
-    outer, inner = found.get(level.label), found.pop(level.inner, None)
-    scaled = None if outer is None else outer * level.factor
-    whole = inner if scaled is None else scaled if inner is None else scaled + inner
-    if whole is None:
-        return None
-    found[level.label] = whole
-    return whole >= level.total if level.total % level.factor else None
+def _blocks(k: Kernel, grid: Sequence[Level]) -> dict[str, Expr]:
+    """Which block of each label this program instance computes."""
+    if instances(grid) == 1:
+        return {}
+    return places(grid, k.b.program_id(axis=0), k.group.root.schedule.reverse)
 
 
 # Loops --------------------------------------------------------------------------------------------

@@ -1,0 +1,108 @@
+"""Launch grids: which block each program instance computes, in the order that `map` says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir import backend
+from tileir.builder import F16
+from tileir.frontends.decoupled import parse
+from tileir.frontends.decoupled.grid import instances, levels, places
+from tileir.frontends.decoupled.schedule import Schedule, Split
+from tileir.frontends.decoupled.tensors import row_major
+
+from . import definitions as d
+
+
+def looped(schedule: Schedule, counts: dict[str, int]) -> Iterator[dict[str, int]]:
+    """The blocks of dimensions as loops come to them, those that split a dimension ending where
+    it does."""
+
+    def visit(order: tuple[Split, ...], at: dict[str, int]) -> Iterator[dict[str, int]]:
+        if not order:
+            found = joined(schedule.order, at)
+            if all(found[n] < counts[n] for n in counts):
+                yield found
+            return
+        split, *rest = order
+        factor = {s.inner: s.factor for s in schedule.order}.get(split.label)
+        total = factor or counts[split.label]
+        for place in range(-(-total // split.factor)):
+            yield from visit(tuple(rest), {**at, split.label: place})
+
+    yield from visit(schedule.order, {})
+
+
+def joined(order: tuple[Split, ...], at: dict[str, int]) -> dict[str, int]:
+    """Dimensions put together, the innermost splits first."""
+    found = dict(at)
+    for split in reversed(order):
+        if split.inner:
+            inner = found.pop(split.inner)
+            found[split.label] = found[split.label] * split.factor + inner
+            if inner >= split.factor:
+                found[split.label] = 1 << 30
+    return found
+
+
+def random_grid(rng: random.Random) -> tuple[Schedule, dict[str, int]]:
+    counts = {n: rng.randint(1, 7) for n in "hmn"}
+    order: list[Split] = []
+    pending = list("hmn")
+    while pending:
+        label = pending.pop(rng.randrange(len(pending)))
+        if rng.random() < 0.5 and len(label) < 3:
+            inner = label + "i"
+            order.append(Split(label, inner, rng.randint(1, 5)))
+            pending.append(inner)
+        else:
+            order.append(Split(label))
+    return Schedule(dict.fromkeys("hmn", 1), order=tuple(order)), counts
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_instances_are_counted_as_loops_come_to_them(seed: int) -> None:
+    """Groups that a factor does not divide included: the last one is smaller."""
+    schedule, counts = random_grid(random.Random(seed))
+    grid = levels(schedule, counts)
+    expected = list(looped(schedule, counts))
+    assert instances(grid) == len(expected)
+
+    found = places(grid, np.arange(instances(grid)))
+    for label, count in counts.items():
+        block = np.broadcast_to(found.get(label, 0), len(expected))
+        assert block.tolist() == [at[label] for at in expected], (label, count)
+        (last,) = np.broadcast_to(places(grid, np.arange(1), {label}).get(label, 0), 1)
+        assert last == count - 1 - expected[0][label]
+
+
+def half(*shape: int) -> Any:
+    return row_major(F16, shape)
+
+
+def test_a_smaller_last_group_has_roles_and_no_instance_too_many() -> None:
+    bare = parse(d.MATMUL).unscheduled().scheduled("matmul.compile();")
+    schedule = """matmul.block(m:128, n:128); matmul.tensorize(m:0, n:0, k:64);
+        matmul.map(n:ni/8, m, ni); matmul.num_warps(8); matmul.num_stages(4);"""
+    plan = (
+        bare.scheduled(schedule)
+        .function()
+        .plan(half(2048, 512), half(512, 11 * 128), types={"matmul": "float16"})
+    )
+    (launch,) = plan.launches
+    assert launch.instances == 16 * 11
+    done = backend.compile(plan.module, "sm_90a", None, launch.kernel)
+    (host,) = done.metadata.host_plan
+    assert '"persistent"' in host.value and not done.metadata.spills
+
+
+def test_a_smaller_last_group_computes_what_others_do() -> None:
+    schedule = """matmul.block(m:8, n:8); matmul.tensorize(m:0, n:0, k:0);
+        matmul.map(n:ni/3, m, ni); matmul.reverse(m);"""
+    program = parse(d.MATMUL).unscheduled().scheduled(f"matmul.compile(); {schedule}")
+    program.function().test(m=20, n=35, k=16)()
