@@ -10,17 +10,12 @@ from tileir import records
 from tileir.frontends.decoupled.fusion import Group, reductions
 from tileir.frontends.decoupled.grid import instances, levels
 from tileir.frontends.decoupled.nodes import (
-    Binary,
-    Call,
-    Label,
-    Node,
     Reduction,
-    Reshape,
     accesses,
-    walk,
 )
 from tileir.frontends.decoupled.schedule import Schedule, Split
 from tileir.frontends.decoupled.tensors import Tensor
+from tileir.frontends.decoupled.uneven import limit_of, passed, together
 
 _WIDTHS = (512, 1024, 2048, 4096)
 _PROCESSORS, _WARPS = 132, 64
@@ -29,6 +24,8 @@ _STEPS = 4
 """Of a product whose result takes as long to write."""
 _SIDE_BY_SIDE = 4
 """Blocks of a shallow product that a processor runs at once."""
+_TOGETHER = 64
+"""Batches that come together at most."""
 _ROWS = 8192
 """Elements of several rows that are reduced at once."""
 _FEW = 128 << 20
@@ -49,36 +46,35 @@ def candidates(
         for labels in online:
             looped = any(0 < schedule.tensor(n) < sizes[n] for n in labels)
             if looped and not schedule.blocks.keys() & labels:
-                yield _longest_first(group, records.evolve(schedule, online=labels))
+                yield from _longest_first(group, sizes, records.evolve(schedule, online=labels))
 
 
-def _longest_first(group: Group, schedule: Schedule) -> Schedule:
-    """Where blocks of a dimension go through the more of an online pass the later they come, these
-    first: `where(l <= m, ...)`."""
-    bounds = {n for func in group.funcs for test in _tests(func.value) for n in _names(test)}
-    rows = [n for n in group.root.labels if n in bounds and n in schedule.blocks]
-    if not schedule.online & bounds or len(rows) != 1:
-        return schedule
-    others = (n for n in group.root.labels if n in schedule.blocks and n not in rows)
-    order = (Split(rows[0]), *map(Split, others))
-    return records.evolve(schedule, order=order, reverse=frozenset(rows))
-
-
-def _tests(value: Node) -> Iterator[Binary]:
-    """The conditions that choices in an expression depend on, of which one side is the other's
-    bound."""
-    for node in walk(value):
-        test = node.arguments[0] if isinstance(node, Call) and node.name == "where" else None
-        if isinstance(test, Binary) and test.op in ("<", "<=", ">", ">="):
-            yield test
-
-
-def _names(test: Binary) -> Iterator[str]:
-    """Labels that stand alone on a side."""
-    for side in test.operands:
-        side = side.value if isinstance(side, Reshape) else side
-        if isinstance(side, Label):
-            yield side.name
+def _longest_first(
+    group: Group, sizes: Mapping[str, int], schedule: Schedule
+) -> Iterator[Schedule]:
+    """Where blocks of rows go through the more of an online pass the later they come, these first:
+    of all batches before others of any, of one batch after the other, or of so many batches at a
+    time as let processors have equally much to do."""
+    own = records.evolve(group, root=records.evolve(group.root, schedule=schedule))
+    limit = limit_of(own, sizes)
+    if limit is None or limit.row not in schedule.blocks:
+        yield schedule
+        return
+    others = [n for n in group.root.labels if n != limit.row and n in schedule.blocks]
+    after = [Split(n) for n in others if n == group.root.labels[-1]]
+    before, rows = [Split(n) for n in others if n != group.root.labels[-1]], Split(limit.row)
+    first = records.evolve(schedule, reverse=frozenset((limit.row,)))
+    yield records.evolve(first, order=(rows, *before, *after))
+    if not before or instances(levels(schedule, sizes)) <= _PROCESSORS:
+        return
+    yield records.evolve(first, order=(*before, rows, *after))
+    *outer, split = before
+    steps, _ = passed(limit, schedule.blocks, schedule.tensors, sizes)
+    batches = -(-sizes[split.label] // schedule.blocks[split.label])
+    many, inner = together(batches, steps, _PROCESSORS, _TOGETHER), f"{split.label}_in_group"
+    if 1 < many < batches:
+        grouped = Split(split.label, inner, many)
+        yield records.evolve(first, order=(*outer, grouped, rows, Split(inner), *after))
 
 
 def _online(group: Group) -> list[frozenset[str]]:

@@ -6,6 +6,8 @@ The parts are memory (what tensors hold, what instances read again beyond the ca
 is accessed in short pieces or too little is under way), arithmetic (matrix products, at a part of
 the peak that tiles decide, and elements, at one that the warps decide), latency of steps that
 follow each other, and the start of blocks. The numbers rank schedules; as times they are rough.
+Where a mask ends passes early, so that instances have unequal work, `uneven.py` counts out in the
+order of the grid what the processor takes that has most to do, and `reuse.py` what is read again.
 
 Constants are of one H200 (`benchmarks/results/thesis.json`, `schedules.json`). These lines gave
 them: geglu and dyt at 16384x16384 `scattered`, `start` and `in_flight`; rms_norm there and kl at
@@ -23,6 +25,7 @@ from tileir import records
 from tileir.frontends.decoupled.elements import factors
 from tileir.frontends.decoupled.fusion import Group
 from tileir.frontends.decoupled.nodes import Binary, Call, Node, Number, Reduction, Unary
+from tileir.frontends.decoupled.reuse import MANY, read_again
 from tileir.frontends.decoupled.tensors import Tensor
 from tileir.frontends.decoupled.work import ROOM, Traffic, Use, Uses, Work, is_dot, uses_of
 from tileir.types import Scalar
@@ -118,17 +121,25 @@ class _Model:
         busy = min(1.0, instances / machine.processors)
         memory = self._memory(moved, waves, busy)
         arithmetic = self._arithmetic() / busy * (1 + max(0.0, registers - 200) / 40)
-        latency = work.steps() * math.ceil(waves) * machine.latency / work.slots()
+        rounds = max(1.0, waves) if work.limit else math.ceil(waves)
+        latency = work.steps() * rounds * machine.latency / work.slots()
         parts = memory, arithmetic, latency, self._start()
-        tail = math.ceil(waves) / waves if waves > 1 else 1.0
         longest = max(parts)
-        seconds = longest * (1 + (tail - 1) * 0.5) + 0.15 * (sum(parts) - longest)
+        seconds = longest * self._tail(waves, resident) + 0.15 * (sum(parts) - longest)
         seconds *= self._unevenness(registers * threads)
         if work.products:
             seconds *= 1.25 if moved.kept > 0.75 * ROOM else 1.0
         else:  # the first loads have nothing beside them, nor have the last results
             seconds += 0.1 * sum(moved.asked.values()) * min(1.0, 1 / waves) / machine.memory
         return Estimate(machine.launch + seconds, memory, arithmetic, instances)
+
+    def _tail(self, waves: float, resident: int) -> float:
+        """How much longer the last blocks take than all would together. Where instances have
+        unequal work that is counted; others of the last wave have the more of memory and of power
+        the fewer they are."""
+        if self.work.limit:
+            return self.work.unevenness(self.machine.processors * resident)
+        return 1 + (math.ceil(waves) / waves - 1) * 0.5 if waves > 1 else 1.0
 
     def _resident(self, registers: float, staged: float) -> int:
         """Blocks of a processor. Those with roles have as many warps that load as a warpgroup has,
@@ -189,6 +200,10 @@ class _Model:
         total, cache = sum(moved.held.values()), self.machine.cache_bytes
         if total < cache:
             return total
+        if self.work.limit and self.work.instances <= MANY:
+            at_once = max(1, round(self.machine.processors * self.at_once))
+            touched = tuple(moved.touched.values())
+            return total + read_again(self.work.order, touched, at_once, cache)
         grouped = any(level.inner for level in self.work.schedule.order)
         for name, held in moved.held.items():
             again = max(0.0, moved.asked[name] - held)
@@ -226,9 +241,7 @@ class _Model:
         """Seconds that all processors need to compute."""
         work, products, elements = self.work, 0.0, 0.0
         rate = self.machine.elements * self._filled()
-        for use in work.once():
-            count = math.prod(work.span(n, use) for n in use.dims)
-            count *= work.repeats(use) * work.instances
+        for use, count in work.amounts():
             if is_dot(use.node):
                 products += 2 * count * work.depth(use)[0] / self._product_rate(use)
             else:

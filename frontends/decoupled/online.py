@@ -119,24 +119,28 @@ def _first(member: _Member) -> Any:
 def _gathered(k: Kernel, node: Reduction, env: Env) -> list[_Member]:
     """The reductions over one label that can be formed at one place, each after those it needs."""
     members: dict[Any, _Member] = {}
-
-    def visit(at: Node, inner: Env) -> None:
-        func = reads_member(k, at)
-        if func:
-            assert isinstance(at, Access)
-            visit(func.value, inner_env(at, func.labels, inner))
-            return
-        for operand in at.operands:
-            visit(operand, inner)
-        if not isinstance(at, Reduction) or at.label != node.label:
-            return
-        if all(label in inner for label in k.free(at)):
-            _add(k, members, at, inner)
-
-    visit(k.group.root.value, _known(k, env))
+    for at, inner in formed(k, k.group.root.value, node.label, _known(k, env)):
+        _add(k, members, at, inner)
     if k.key(node, env) not in members:
-        visit(node, env)
+        for at, inner in formed(k, node, node.label, env):
+            _add(k, members, at, inner)
     return list(members.values())
+
+
+def formed(k: Kernel, node: Node, label: str, env: Env) -> Iterator[tuple[Reduction, Env]]:
+    """The reductions over a label that an expression needs and whose other labels stand where `env`
+    says, each after those it needs, as often as they are needed."""
+    func = reads_member(k, node)
+    if func:
+        assert isinstance(node, Access)
+        yield from formed(k, func.value, label, inner_env(node, func.labels, env))
+        return
+    for operand in node.operands:
+        yield from formed(k, operand, label, env)
+    if not isinstance(node, Reduction) or node.label != label:
+        return
+    if all(n in env for n in k.free(node)):
+        yield node, env
 
 
 def _known(k: Kernel, env: Env) -> Env:

@@ -34,6 +34,15 @@ Place: TypeAlias = tuple[Node, Env]
 
 def needed(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> Expr | int | None:
     """How many positions of their label all `reductions` need; None where that is not known."""
+    found = bound(k, reductions)
+    if found is None or found[0].last is None:
+        return None
+    return found[0].last + (0 if found[1] else 1)
+
+
+def bound(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> tuple[Range, bool] | None:
+    """The positions behind the last of which all `reductions` get nothing, and whether they get
+    nothing there either; None where that is not known."""
     probe = Range(0)
     places = [(node, {**env, node.label: probe}) for node, env in reductions]
     first = next((p for p in places if p[0].op == "rmax"), None)
@@ -63,15 +72,13 @@ def holds(k: Kernel, test: Node, env: Env) -> Expr | None:
     return low.last < high.first if strict else low.last <= high.first
 
 
-def _end(k: Kernel, hidden: Place, probe: Range) -> Expr | int | None:
-    """The end of what the condition of `where(l <= m, ..., -inf)` lets through."""
+def _end(k: Kernel, hidden: Place, probe: Range) -> tuple[Range, bool] | None:
+    """What the condition of `where(l <= m, ..., -inf)` lets through, as `bound` says it."""
     node, env = hidden
     if not isinstance(node, Call) or node.name != "where" or not _lowest(node.arguments[2]):
         return None
     sides = _sides(k, node.arguments[0], env)
-    if sides is None or sides[0] is not probe or sides[1].last is None:
-        return None
-    return sides[1].last + (0 if sides[2] else 1)
+    return sides[1:] if sides is not None and sides[0] is probe else None
 
 
 def _sides(k: Kernel, test: Node, env: Env) -> tuple[Range, Range, bool] | None:

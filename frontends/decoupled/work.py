@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from tileir import records
 from tileir.frontends.decoupled import grid
 from tileir.frontends.decoupled.elements import RELATIONS, Kind, kind_of
 from tileir.frontends.decoupled.fusion import Group
 from tileir.frontends.decoupled.nodes import Access, Binary, Node, Reduction, Shape
+from tileir.frontends.decoupled.reuse import Order, Touched
 from tileir.frontends.decoupled.schedule import Schedule
 from tileir.frontends.decoupled.shapes import shape_of
 from tileir.frontends.decoupled.tensors import Tensor
+from tileir.frontends.decoupled.uneven import Limit, limit_of, most, passed
 from tileir.types import Scalar
 
+T = TypeVar("T")
 ROOM = 227 << 10
 """Bytes of shared memory of a block."""
 _SUMS = 160
 """Words of sums that a thread of a product holds at most."""
+_NOTHING = Touched((), 0.0)
 
 
 @records.frozen
@@ -33,7 +37,13 @@ class Use:
     label: str = ""
 
 
-Uses: TypeAlias = tuple[Use, ...]
+@records.define
+class Uses:
+    """All of a kernel; and what was found of them for the tiles of a schedule, which schedules
+    share that differ in warps or orders."""
+
+    all: tuple[Use, ...]
+    found: dict[Any, dict[str, Any]] = records.field(factory=dict)
 
 
 def uses_of(group: Group, shapes: dict[Node, Shape]) -> Uses:
@@ -57,18 +67,20 @@ def uses_of(group: Group, shapes: dict[Node, Shape]) -> Uses:
         for operand in node.operands:
             yield from visit(operand, names, deeper)
 
-    return tuple(dict.fromkeys(visit(group.root.value, {}, ())))
+    return Uses(tuple(dict.fromkeys(visit(group.root.value, {}, ()))))
 
 
 @records.frozen
 class Traffic:
     """Bytes of tensors by name, those of them that program instances ask for, those of one step
-    of an instance, and those that stay for all of its steps."""
+    of an instance, and those that stay for all of its steps; and by tensor what of it an instance
+    touches."""
 
     held: Mapping[str, float]
     asked: Mapping[str, float]
     step: float
     kept: float
+    touched: Mapping[str, Touched]
 
 
 @records.define
@@ -88,9 +100,14 @@ class Work:
     """Whether it multiplies matrices."""
     warps: int = records.field(init=False)
     """Warps that compute an instance."""
+    limit: Limit | None = records.field(init=False)
+    """What ends its passes, so that instances have unequal work."""
+    share: float = records.field(init=False)
+    """The part of the steps over the label of `limit` that instances take on average."""
+    _steps: tuple[int, ...] = records.field(init=False)
     _blocks: dict[str, int] = records.field(init=False)
     _stated: dict[str, int] = records.field(init=False)
-    _distinct: tuple[Use, ...] = records.field(init=False)
+    _found: dict[str, Any] = records.field(init=False)
 
     def __post_init__(self) -> None:
         blocks = self.group.root.schedule.blocks
@@ -98,11 +115,24 @@ class Work:
         self._stated = {}
         for func in self.group.funcs:
             self._stated.update(func.schedule.tensors)
-        self._distinct = tuple(self._found_once())
         self.levels = grid.levels(self.schedule, self.sizes)
         self.instances = grid.instances(self.levels)
-        self.products = any(is_dot(u.node) for u in self.uses)
+        self.products = any(is_dot(u.node) for u in self.uses.all)
         self.warps = self._warps()
+        self.limit, self.share = limit_of(self.group, self.sizes), 1.0
+        if self.limit:
+            tensors = {n: self.stated(n) for n in (self.limit.row, self.limit.label)}
+            self._steps, full = passed(self.limit, self._blocks, tensors, self.sizes)
+            self.share = sum(self._steps) / (len(self._steps) * full)
+        sizes, blocks, stated = (tuple(x.items()) for x in (self.sizes, self._blocks, self._stated))
+        key = self.group.root.name, sizes, blocks, stated, self.schedule.online, self.limit
+        self._found = self.uses.found.setdefault(key, {})
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        """What depends on tiles alone."""
+        if name not in self._found:
+            self._found[name] = make()
+        return self._found[name]
 
     # What the schedule makes of a label -------------------------------------------------------
 
@@ -131,11 +161,11 @@ class Work:
     def once(self) -> tuple[Use, ...]:
         """Uses, without those that share their values with others: expressions under loops over
         one label that are not one loop are evaluated in each."""
-        return self._distinct
+        return self._once("once", lambda: tuple(self._found_once()))
 
     def _found_once(self) -> Iterator[Use]:
         seen: set[object] = set()
-        for use in self.uses:
+        for use in self.uses.all:
             loops = tuple(dict.fromkeys(filter(None, (self._loop(*r) for r in use.inside))))
             tiles: tuple[object, ...] = tuple((n, self.tensor(n, use)) for n in use.dims)
             if isinstance(use.node, Access):
@@ -151,6 +181,15 @@ class Work:
         if self.stated(label) in (0, self.sizes[label]):
             return None
         return label if label in self.group.root.schedule.online else reduction
+
+    def amounts(self) -> tuple[tuple[Use, float], ...]:
+        """Uses with how many values all instances form of each."""
+        return self._once("amounts", lambda: tuple((u, self._amount(u)) for u in self.once()))
+
+    def _amount(self, use: Use) -> float:
+        count = math.prod(self.span(n, use) for n in use.dims)
+        count *= self.repeats(use) * self.instances
+        return count * (self.share if self.limited(use) else 1.0)
 
     @property
     def schedule(self) -> Schedule:
@@ -186,18 +225,41 @@ class Work:
         around it that its outermost reduction depends on, and it does not."""
         if not use.inside:
             return 1
-        outer = next(u for u in self.uses if u.node == use.inside[0][1])
+        outer = next(u for u in self.uses.all if u.node == use.inside[0][1])
         mine = {*use.dims, *(n for n, _ in use.inside)}
         around = (n for n in self.group.root.labels if n in outer.dims and n not in mine)
         return math.prod(-(-self.block(n) // self.tensor(n, outer)) for n in around)
+
+    # Where instances have unequal work ----------------------------------------------------------
+
+    def limited(self, use: Use) -> bool:
+        """Whether an instance forms a part of a use, up to where its passes end."""
+        return self.limit is not None and self.limit.label in (*use.dims, use.label)
+
+    def unevenness(self, slots: int) -> float:
+        """The most that any of so many processors has to do, or of several slots of each, in terms
+        of the mean."""
+        if self.limit is None:
+            return 1.0
+        return most(self.order, self.limit.row, self._steps, slots, self.alone)
+
+    @property
+    def order(self) -> Order:
+        """In which instances come."""
+        return self.levels, self.schedule.reverse
 
     # Bytes and values ---------------------------------------------------------------------------
 
     def traffic(self) -> Traffic:
         """Bytes that go between memory, caches and instances."""
+        return self._once("traffic", self._moved)
+
+    def _moved(self) -> Traffic:
         written = float(self.tensors[self.group.root.name].bytes)
         held, asked = ({self.group.root.name: written} for _ in range(2))
         step = kept = 0.0
+        labels = self.group.root.labels
+        touched = {self.group.root.name: Touched(labels, written / self.instances)}
         fused = {f.name for f in self.group.members}
         for use in self.once():
             if not isinstance(use.node, Access) or use.node.name in fused:
@@ -206,15 +268,18 @@ class Work:
             tiles = tuple(self.tensor(n, use) for n in use.dims)
             size, waste = tensor.element.bits / 8, self._waste(tensor, tiles)
             span = math.prod(self.span(n, use) for n in use.dims)
-            wanted = span * self.repeats(use) * size * waste * self.instances
-            asked[name] = asked.get(name, 0.0) + wanted
+            wanted = span * self.repeats(use) * size * waste
+            wanted *= self.share if self.limited(use) else 1.0
+            asked[name] = asked.get(name, 0.0) + wanted * self.instances
+            own = tuple(n for n in use.dims if self.span(n, use) < self.sizes[n])
+            touched[name] = Touched(own, max(wanted, touched.get(name, _NOTHING).bytes))
             held[name] = max(held.get(name, 0.0), tensor.bytes * waste)
             moving = any(n < self.span(d, use) for n, d in zip(tiles, use.dims, strict=True))
             if moving or not use.inside:
                 step += math.prod(tiles) * size
             else:
                 kept += math.prod(tiles) * size
-        return Traffic(held, asked, step, kept)
+        return Traffic(held, asked, step, kept, touched)
 
     def piece(self) -> float:
         """Bytes in a row of the largest tensor that neighbouring instances access."""
@@ -249,9 +314,12 @@ class Work:
 
     def live(self) -> float:
         """Words that an instance holds at a time: its largest tiles."""
+        return self._once("live", self._held)
+
+    def _held(self) -> float:
         held: dict[tuple[str, ...], float] = {}
-        staged = {v for u in self.uses if is_dot(u.node) for v in u.node.operands}
-        for use in self.uses:
+        staged = {v for u in self.uses.all if is_dot(u.node) for v in u.node.operands}
+        for use in self.uses.all:
             compared = isinstance(use.node, Binary) and use.node.op in RELATIONS
             if not compared and not (isinstance(use.node, Access) and use.node in staged):
                 size = math.prod(self.tensor(n, use) for n in use.dims)
@@ -277,17 +345,18 @@ class Work:
         slots = int((ROOM - written * result.element.bits // 8) / (moved.step + moved.kept))
         return min(8, slots if slots > 1 else int(ROOM / (moved.step + moved.kept)))
 
-    def steps(self) -> int:
+    def steps(self) -> float:
         """Steps of an instance that follow each other."""
         outer = 1
         for label in self.group.root.labels:
             block = self.block(label)
             outer *= -(-block // min(self.stated(label) or block, block))
-        inner = 0
+        inner = 0.0
         for use in self.once():
             if isinstance(use.node, Reduction):
                 span, step = self.depth(use)
-                inner += -(-span // step) * (self.repeats(use) if use.inside else 1)
+                share = self.share if self.limited(use) else 1.0
+                inner += -(-span // step) * share * (self.repeats(use) if use.inside else 1)
         return outer + inner * (outer if self.products else 1)
 
 

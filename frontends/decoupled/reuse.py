@@ -1,0 +1,54 @@
+"""What program instances read again after the cache has lost it, counted out for their order."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+
+from tileir import records
+from tileir.frontends.decoupled.grid import Level, instances, places
+
+MANY = 1 << 14
+"""Instances beyond which their order is not gone through."""
+
+Order: TypeAlias = tuple[tuple[Level, ...], frozenset[str]]
+"""The levels of a grid, and the dimensions whose last block comes first."""
+
+
+@records.frozen
+class Touched:
+    """A tensor of which an instance reads or writes so many bytes: others than an instance with
+    another block of any of the dimensions."""
+
+    dims: tuple[str, ...]
+    bytes: float
+
+
+@lru_cache(maxsize=4096)
+def read_again(order: Order, tensors: tuple[Touched, ...], at_once: int, cache: float) -> float:
+    """Bytes that come from memory once more, where `at_once` instances run at a time: those of a
+    block that was last needed by a wave of instances since which a `cache` of so many bytes has
+    been asked for more than it holds."""
+    grid, reverse = order
+    number = np.arange(instances(grid))
+    wave, where = number // at_once, places(grid, number, reverse)
+    waves = int(wave[-1]) + 1
+    asked, needed = np.zeros(waves), list[tuple[Touched, np.ndarray, np.ndarray]]()
+    for tensor in tensors:
+        block = number * 0
+        for label in tensor.dims:
+            own = where.get(label, number * 0)
+            block = block * (int(own.max()) + 1) + own
+        present = np.zeros((int(block.max()) + 1, waves), bool)
+        present[block, wave] = True
+        blocks, when = present.nonzero()
+        asked += np.bincount(when, minlength=waves) * tensor.bytes
+        needed.append((tensor, blocks, when))
+    passed, total = np.cumsum(asked), 0.0
+    for tensor, blocks, when in needed:
+        same = blocks[1:] == blocks[:-1]
+        far = passed[when[1:]] - passed[when[:-1]] > cache
+        total += tensor.bytes * np.count_nonzero(same & far)
+    return float(total)

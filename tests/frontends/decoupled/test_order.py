@@ -1,0 +1,200 @@
+"""Orders of grids whose instances have unequal work: how evenly it falls to processors, what is
+read again, and which order of causal attention is chosen."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tileir.builder import F16
+from tileir.frontends.decoupled import Tensor, parse
+from tileir.frontends.decoupled.autoschedule import autoschedule, estimated
+from tileir.frontends.decoupled.fusion import group
+from tileir.frontends.decoupled.grid import levels
+from tileir.frontends.decoupled.reuse import Touched, read_again
+from tileir.frontends.decoupled.schedule import Schedule, Split
+from tileir.frontends.decoupled.shorthand import expand
+from tileir.frontends.decoupled.tensors import row_major
+from tileir.frontends.decoupled.uneven import Limit, limit_of, most, passed, together
+
+SCORE = "rdot(Q[h, m, k], K[h, k, l], k) * 0.1275"
+SOURCE = """Func attention, s, top, p, total; In Q, K, V; Var h, m, n; RVar k, l;
+    s[h, m, l] = SCORE;
+    top[h, m] = rmax(s[h, m, l], l);
+    p[h, m, l] = exp2(s[h, m, l] - reshape(top[h, m], h, m, 1));
+    total[h, m] = rsum(p[h, m, l], l);
+    attention[h, m, n] = rdot(p[h, m, l], V[h, l, n], l) * reshape(1 / total[h, m], h, m, 1);
+    attention.compile();"""
+FUSED = "s @ p.l; top @ attention.m; p @ attention.l; total @ attention.m; "
+TILES = "attention = h:1 m:128/0 n:/0 k:/0 l:/128 online(l) w8 s2 "
+
+
+def masked(condition: str) -> Any:
+    return parse(SOURCE.replace("SCORE", f"where({condition}, {SCORE}, -inf)"))
+
+
+CAUSAL = masked("l <= reshape(m, m, 1)")
+
+
+def tensors(heads: int, positions: int) -> list[Tensor]:
+    width = 128
+    query = row_major(F16, (heads, positions, width))
+    key = Tensor(F16, (heads, width, positions), (positions * width, 1, width))
+    return [query, key, query]
+
+
+# What is unequal ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "strict"),
+    [
+        ("l <= reshape(m, m, 1)", False),
+        ("l < reshape(m, m, 1)", True),
+        ("reshape(m, m, 1) >= l", False),
+        ("l >= reshape(m, m, 1)", None),
+        ("l <= reshape(m, m, 1) + 1", None),
+    ],
+)
+def test_passes_end_where_a_mask_hides_the_rest(condition: str, strict: bool | None) -> None:
+    definitions = masked(condition).scheduled(expand(FUSED + TILES)).definitions
+    sizes = {"h": 2, "m": 512, "n": 128, "k": 128, "l": 512}
+    expected = None if strict is None else Limit("l", "m", strict)
+    assert limit_of(group(definitions, "attention"), sizes) == expected
+
+
+def test_nothing_ends_without_an_online_pass() -> None:
+    definitions = CAUSAL.scheduled(expand(FUSED + TILES.replace("online(l)", ""))).definitions
+    sizes = {"h": 2, "m": 512, "n": 128, "k": 128, "l": 512}
+    assert limit_of(group(definitions, "attention"), sizes) is None
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(("rows", "positions"), [(300, 300), (256, 1000), (1000, 256)])
+@pytest.mark.parametrize(("block", "tile"), [(64, 64), (128, 32), (1000, 100)])
+def test_steps_are_those_of_the_loops(
+    rows: int, positions: int, block: int, tile: int, strict: bool
+) -> None:
+    sizes, step = {"m": rows, "l": positions}, 32
+    found, full = passed(Limit("l", "m", strict), {"m": block}, {"m": tile, "l": step}, sizes)
+    block = min(block, rows)
+    for number, steps in enumerate(found):
+        expected = 0
+        for start in range(number * block, min((number + 1) * block, rows), tile):
+            end = min(start + tile - strict, positions)
+            expected += len(range(0, end, step))
+        assert steps == expected <= full
+    assert len(found) == -(-rows // block)
+
+
+# How evenly it falls ------------------------------------------------------------------------------
+
+
+def order_of(heads: int, blocks: int, *splits: Split) -> Any:
+    grid = levels(Schedule({"h": 1, "m": 1}, order=splits), {"h": heads, "m": blocks})
+    return grid, frozenset("m")
+
+
+@pytest.mark.parametrize(("heads", "blocks", "slots"), [(3, 5, 4), (16, 64, 132), (2, 3, 7)])
+def test_blocks_take_instances_to_and_fro(heads: int, blocks: int, slots: int) -> None:
+    """As the loop of pass `persist` counts."""
+    order, steps = order_of(heads, blocks, Split("h"), Split("m")), tuple(range(1, blocks + 1))
+    work = [steps[blocks - 1 - n % blocks] + 1.5 for n in range(heads * blocks)]
+    total = []
+    for block in range(slots):
+        instance, step, mine = block, 2 * slots - 2 * block - 1, 0.0
+        while instance < len(work):
+            mine += work[instance]
+            instance, step = instance + step, 2 * slots - step
+        total.append(mine)
+    mean = sum(work) / min(slots, len(work))
+    assert most(order, "m", steps, slots, to_and_fro=True) == pytest.approx(max(total) / mean)
+
+
+def test_others_go_to_whoever_is_done() -> None:
+    order, steps = order_of(1, 4, Split("m"), Split("h")), (1, 2, 3, 4)
+    assert most(order, "m", steps, 2, to_and_fro=False) == pytest.approx(8.0 / 8.0)
+    assert most(order, "m", steps, 3, to_and_fro=False) == pytest.approx(6.0 / (16 / 3))
+    assert most(order, "m", steps, 9, to_and_fro=False) == pytest.approx(5.5 / 4)
+
+
+def test_as_many_heads_together_as_make_it_even() -> None:
+    steps = tuple(range(1, 17))
+    found = together(64, steps, 132, 64)
+    orders = {n: order_of(64, 16, Split("h", "hi", n), Split("m"), Split("hi")) for n in (8, found)}
+    uneven = {n: most(one, "m", steps, 132, to_and_fro=True) for n, one in orders.items()}
+    assert uneven[found] < 1.01 < 1.5 < uneven[8]
+
+
+# What is read again -------------------------------------------------------------------------------
+
+
+def test_what_others_displaced_is_read_again() -> None:
+    keys, results = Touched(("h",), 100.0), Touched(("h", "m"), 10.0)
+    rows_first = order_of(6, 4, Split("m"), Split("h"))
+    heads_first = order_of(6, 4, Split("h"), Split("m"))
+    for at_once in (1, 2, 3):
+        passed_between = 6 * 110.0
+        assert read_again(heads_first, (keys, results), at_once, 400.0) == 0
+        assert read_again(rows_first, (keys, results), at_once, passed_between) == 0
+        again = read_again(rows_first, (keys, results), at_once, passed_between - 1)
+        assert again == 3 * 6 * 100.0
+
+
+def test_what_runs_at_once_reads_once() -> None:
+    order = order_of(6, 4, Split("m"), Split("h"))
+    assert read_again(order, (Touched(("h",), 100.0),), 24, 0.0) == 0
+
+
+# What is chosen -----------------------------------------------------------------------------------
+
+MEASURED = {
+    (256, 512): {"h, m": 52.7, "h:hi/2, m, hi": 52.9, "m, h": 67.2},
+    (64, 2048): {"h, m": 133.0, "m, h": 146.1},
+    (16, 8192): {"h, m": 629.6, "h:hi/4, m, hi": 698.0, "m, h": 434.8},
+}
+"""Microseconds of causal attention on an H200, by heads, positions and order."""
+
+
+@pytest.mark.parametrize("sizes", MEASURED)
+def test_estimates_of_orders_are_to_each_other_as_times_are(sizes: tuple[int, int]) -> None:
+    bare, given, measured = CAUSAL, tensors(*sizes), MEASURED[sizes]
+    types = {"attention": "float16"}
+    found = {
+        order: estimated(
+            bare.scheduled(expand(f"{FUSED}{TILES} map({order}) reverse(m)")), given, types=types
+        )
+        for order in measured
+    }
+    best = min(measured, key=lambda order: measured[order])
+    for order, seconds in found.items():
+        assert seconds >= found[best] * (1 - 1e-9)
+        assert seconds / found[best] == pytest.approx(measured[order] / measured[best], rel=0.08)
+
+
+@pytest.mark.parametrize("sizes", MEASURED)
+def test_the_order_that_is_quicker_is_chosen(sizes: tuple[int, int]) -> None:
+    """Rows outermost where they let the work fall evenly, else a few heads at a time, whose keys
+    and values stay in the cache."""
+    (found,) = autoschedule(CAUSAL, tensors(*sizes), types={"attention": "float16"})
+    (order,) = re.findall(r" map\((.*?)\)", found.schedule)
+    assert " reverse(m)" in found.schedule
+    assert order[0] == ("m" if sizes == (16, 8192) else "h")
+    group_of = re.search(r"h:\w+/(\d+)", order)
+    assert group_of is None or int(group_of[1]) * 2 * 2 * sizes[1] * 128 <= 50 << 20
+
+
+def test_rows_alone_come_with_the_longest_first() -> None:
+    """Where the mask is seen: not behind a tensor that another kernel wrote."""
+    source = """Func total, s, top; In A; Var m; RVar l;
+        s[m, l] = where(l <= reshape(m, m, 1), A[m, l], -inf);
+        top[m] = rmax(s[m, l], l);
+        total[m] = rsum(exp(s[m, l] - reshape(top[m], m, 1)), l);
+        total.compile();"""
+    found = autoschedule(parse(source), [row_major(F16, (16384, 16384))], count=200)
+    online = [one.schedule for one in found if "online(l)" in one.schedule]
+    fused = [text for text in online if "s @ " in text]
+    assert "reverse(m)" in found[0].schedule and 0 < len(fused) < len(online)
+    assert [text for text in online if "reverse(m)" in text] == fused
