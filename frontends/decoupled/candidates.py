@@ -119,7 +119,7 @@ def _products(
             blocks = {**dict.fromkeys(batch, 1), rows: bm}
             blocks[columns] = bn
             schedule = Schedule(blocks, tensors, num_warps=warps, num_stages=stages)
-            for order in _orders(schedule, root.labels, sizes, single):
+            for order in _orders(schedule, root.labels, sizes, inner):
                 ordered = records.evolve(schedule, order=order)
                 yield from _once(ordered, sizes)
                 turns = single and (bm, bn, warps) == (128, 128, 4)
@@ -164,20 +164,25 @@ def _shallow(schedule: Schedule, sizes: Mapping[str, int]) -> bool:
 
 
 def _orders(
-    schedule: Schedule, labels: Sequence[str], sizes: Mapping[str, int], single: bool
+    schedule: Schedule, labels: Sequence[str], sizes: Mapping[str, int], inner: Sequence[str]
 ) -> Iterator[tuple[Split, ...]]:
     """Neighbouring instances share columns, so that the cache holds them; or, of a single product,
-    whose result may be most of what moves, they write rows."""
+    whose result may be most of what moves, they write rows. Where it is, rows come before what
+    is estimated to take as long."""
     *batch, rows, columns = labels
     counts = {n: -(-sizes[n] // schedule.blocks[n]) for n in labels if n in schedule.blocks}
     outer = [Split(n) for n in batch]
     if counts.get(rows, 1) < 16 or counts.get(columns, 1) < 16:
         yield (*outer, Split(columns), Split(rows))
         return
-    inner = f"{columns}_in_group"
-    yield (*outer, Split(columns, inner, 8), Split(rows), Split(inner))
-    if single:
-        yield (*outer, Split(rows), Split(columns))
+    group = f"{columns}_in_group"
+    grouped = (*outer, Split(columns, group, 8), Split(rows), Split(group))
+    if len(inner) > 1:
+        yield grouped
+        return
+    m, n, depth = (sizes[label] for label in (rows, columns, *inner))
+    by_rows = (*outer, Split(rows), Split(columns))
+    yield from (by_rows, grouped) if m * n > depth * (m + n) else (grouped, by_rows)
 
 
 def _split(schedule: Schedule, label: str, sizes: Mapping[str, int]) -> Iterator[Schedule]:

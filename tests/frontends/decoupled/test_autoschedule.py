@@ -9,7 +9,7 @@ import pytest
 
 from tileir.builder import F16, F32
 from tileir.frontends.decoupled import Tensor, parse
-from tileir.frontends.decoupled.autoschedule import autoschedule
+from tileir.frontends.decoupled.autoschedule import autoschedule, estimated as alone
 from tileir.frontends.decoupled.costs import estimate
 from tileir.frontends.decoupled.explore import space
 from tileir.frontends.decoupled.fusion import group
@@ -61,6 +61,22 @@ def test_a_large_product_gets_large_tiles_in_groups() -> None:
     assert schedule.blocks["m"] * schedule.blocks["n"] >= 128 * 128
     assert any(level.inner for level in schedule.order)
     assert schedule.num_stages >= 3
+
+
+def test_instances_of_a_shallow_product_write_rows() -> None:
+    """Its result is most of what moves."""
+    _, schedule = best(d.MMSIGMOID, f16(8192, 128), f16(128, 8192), mmsigmoid="float16")
+    assert [(level.label, level.inner) for level in schedule.order] == [("m", None), ("n", None)]
+
+
+@pytest.mark.parametrize("name", ["FLASH", "MATMUL", "SOFTMAX", "INNER_2MM"])
+def test_what_schedules_share_of_a_search_is_what_each_has_alone(name: str) -> None:
+    program, sizes = parse(getattr(d, name)), SIZES[name]
+    given = program.function().arguments(sizes, lambda shape: np.zeros(shape, np.float32))
+    found = autoschedule(program, given, count=30)
+    assert len(found) > 15
+    for one in found:
+        assert one.seconds == pytest.approx(alone(one.program, given), rel=1e-12)
 
 
 def test_a_deep_product_is_cut_along_its_depth() -> None:

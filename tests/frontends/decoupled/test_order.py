@@ -186,6 +186,15 @@ def test_the_order_that_is_quicker_is_chosen(sizes: tuple[int, int]) -> None:
     assert group_of is None or int(group_of[1]) * 2 * 2 * sizes[1] * 128 <= 50 << 20
 
 
+def test_what_schedules_share_of_a_search_is_what_each_has_alone() -> None:
+    types = {"attention": "float16"}
+    found = autoschedule(CAUSAL, tensors(24, 1024), types=types, count=60)
+    assert len({re.sub(r" w\d.*", "", one.schedule) for one in found}) > 10
+    for one in found:
+        alone = estimated(one.program, tensors(24, 1024), types=types)
+        assert one.seconds == pytest.approx(alone, rel=1e-12)
+
+
 def test_rows_alone_come_with_the_longest_first() -> None:
     """Where the mask is seen: not behind a tensor that another kernel wrote."""
     source = """Func total, s, top; In A; Var m; RVar l;
