@@ -101,8 +101,14 @@ def test_a_smaller_last_group_has_roles_and_no_instance_too_many() -> None:
     assert '"persistent"' in host.value and not done.metadata.spills
 
 
-def test_a_smaller_last_group_computes_what_others_do() -> None:
-    schedule = """matmul.block(m:8, n:8); matmul.tensorize(m:0, n:0, k:0);
-        matmul.map(n:ni/3, m, ni); matmul.reverse(m);"""
-    program = parse(d.MATMUL).unscheduled().scheduled(f"matmul.compile(); {schedule}")
-    program.function().test(m=20, n=35, k=16)()
+@pytest.mark.parametrize("on", ["interpreter", "simt"])
+def test_a_smaller_last_group_computes_what_others_do(on: str) -> None:
+    """With roles on sm_90a."""
+    schedule = """matmul.compile(); matmul.block(m:64, n:64); matmul.tensorize(m:0, n:0, k:32);
+        matmul.map(n:ni/2, m, ni); matmul.reverse(m); matmul.num_warps(4);"""
+    function = parse(d.MATMUL).unscheduled().scheduled(schedule).function()
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(shape).astype(np.float16) for shape in ((128, 64), (64, 192))]
+    options = {"target": "sm_90a"} if on == "simt" else {}
+    found = function(*given, on=on, options=options)
+    np.testing.assert_allclose(found, function.reference(*given), rtol=1e-3, atol=1e-3)
