@@ -16,7 +16,7 @@ from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.compare import ICmp
 from tileir.ops.control import Branch, CondBranch
-from tileir.ops.hopper import MBarrierArrive, Wgmma
+from tileir.ops.hopper import MBarrierArrive, Wgmma, WgmmaWait
 from tileir.passes.edges import copy_op, fresh_label, map_edges
 from tileir.passmanager.registry import Outcome, pass_
 from tileir.types import I1, Tile
@@ -171,9 +171,8 @@ def _peeled(function: Function, loop: Loop) -> Function:
     late = (*_only_behind(function, loop, before), *_known_ahead(function, loop, after))
     made: dict[str, Block] = {}
     for label in loop.order[1:]:
-        made[names[label]] = _copied(
-            function, label, names, env, late if label == loop.latch else ()
-        )
+        ends = late if label == loop.latch else ()
+        made[names[label]] = _copied(function, loop, label, names, env, ends)
     (into,) = (e.label for e in header.successors if e.label in loop.blocks)
     early = tuple(op for op in before.ops[:-1] if op not in late)
     blocks = dict(function.blocks)
@@ -184,21 +183,27 @@ def _peeled(function: Function, loop: Loop) -> Function:
 
 
 def _copied(
-    function: Function, label: str, names: Mapping[str, str], env: Env, late: Iterable[Op]
-) -> Block:
+    function: Function, loop: Loop, label: str, names: Mapping[str, str], env: Env,
+    late: Iterable[Op],
+) -> Block:  # fmt: skip
     """A block of the first round; it ends with `late`."""
     block = function.blocks[label]
     parameters = tuple(Value(v.type, v.name) for v in block.parameters)
     env.update(zip(block.parameters, parameters, strict=True))
-    ops = [copy_op(op, env) for op in block.ops[:-1] if not _left_out(op, env)]
+    begun = sum(isinstance(op, Wgmma) for n in loop.order for op in function.blocks[n].ops)
+    ops = [copy_op(op, env) for op in block.ops[:-1] if not _left_out(op, env, begun)]
     last = map_edges(
         block.terminator.remap(env), lambda e: Successor(names.get(e.label, e.label), e.arguments)
     )
     return Block(names[label], parameters, (*ops, *late, last))
 
 
-def _left_out(op: Op, env: Env) -> bool:
-    """Whether `op` is an arrival that nobody makes in the first round."""
+def _left_out(op: Op, env: Env, begun: int) -> bool:
+    """Whether the first round, in which `begun` products begin, does without `op`: an arrival that
+    nobody makes, or a wait behind which as many may be under way; its result is what it is for."""
+    if isinstance(op, WgmmaWait) and op.pending >= begun:
+        env[op.results[0]] = read(env, op.value)
+        return True
     if not isinstance(op, MBarrierArrive) or op.held is None:
         return False
     return read(env, op.held) == constant(I1, False)
