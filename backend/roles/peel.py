@@ -164,9 +164,8 @@ def _peeled(function: Function, loop: Loop) -> Function:
     names: dict[str, str] = {}
     for label in loop.order[1:]:
         names[label] = fresh_label(f"{label}.first", {*function.blocks, *names.values()})
-    env: Env = dict(_given(function, loop))
-    for op in header.ops[:-1]:
-        copy_op(op, env)
+    holds, fails = header.ops[0].results
+    env: Env = {**_given(function, loop), holds: constant(I1, True), fails: constant(I1, False)}
     after = function.blocks[loop.exits[0][1]]
     late = (*_only_behind(function, loop, before), *_known_ahead(function, loop, after))
     made: dict[str, Block] = {}
