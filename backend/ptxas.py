@@ -8,9 +8,6 @@ So what has such products is assembled here, as a whole program.
 from __future__ import annotations
 
 import importlib.util
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -22,6 +19,8 @@ from tileir.errors import CompileError, Diagnostic
 @cache
 def ptxas() -> str | None:
     """Where `ptxas` is: on the path, in the PyPI package nvidia-cuda-nvcc, or with Triton."""
+    import shutil  # few kernels ask
+
     found = shutil.which("ptxas")
     if found is not None:
         return found
@@ -35,6 +34,9 @@ def ptxas() -> str | None:
 
 def assembled_by(tool: str, ptx: str, target: Target, options: Sequence[str]) -> tuple[bytes, str]:
     """The cubin of `ptx` and what `tool` says of it. Raises `CompileError` (TIR0705)."""
+    import subprocess  # which few kernels need
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
