@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from tileir.backend.allocator import with_large_pages
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
@@ -41,7 +42,8 @@ def assembled_by(tool: str, ptx: str, target: Target, options: Sequence[str]) ->
         source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         command = [tool, f"-arch={target.name}", "-v", *options, str(source), "-o", str(result)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        environment = with_large_pages()
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         log = done.stdout + done.stderr
         if done.returncode:
             raise CompileError(Diagnostic("TIR0705", f"ptxas fails: {log.strip()}"))

@@ -13,8 +13,9 @@ SLOW = ("inspect", "subprocess")
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The heavy distributions, slow modules and op families that `statement` loads in a new process. What the
-    process begins with (a `.pth` file of the CUDA bindings imports `cuda`) does not count."""
+    """The heavy distributions, slow modules and op families that `statement` loads in a new
+    process. What the process begins with (a `.pth` file of the CUDA bindings imports `cuda`) does
+    not count."""
     before = "import json, sys; before = set(sys.modules)"
     report = "print(json.dumps(sorted(set(sys.modules) - before)))"
     run = subprocess.run(
