@@ -301,7 +301,7 @@ def _is_tile(operand: Operand) -> bool:
 
 def _of_scalars(op: Op) -> bool:
     """Whether layouts say nothing of an op, which is then kept with what it is made of."""
-    return not any(_is_tile(v) for v in (*op.results, *op.operands))
+    return not any(map(_is_tile, op.results)) and not any(map(_is_tile, op.operands))
 
 
 def _laid_out(type: Type, layout: Layout) -> Type:
