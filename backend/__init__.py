@@ -16,9 +16,12 @@ if __name__ != "tileir.backend":
 
 from typing import TYPE_CHECKING, Any
 
-from tileir.backend.compile import Compiled, Metadata, Options, compile  # noqa: A004
-from tileir.backend.metadata import Argument, HostStep
-from tileir.backend.target import TARGETS, Target, target
+from tileir.collector import collector_paused
+
+with collector_paused():  # what is imported stays
+    from tileir.backend.compile import Compiled, Metadata, Options, compile  # noqa: A004
+    from tileir.backend.metadata import Argument, HostStep
+    from tileir.backend.target import TARGETS, Target, target
 
 if TYPE_CHECKING:
     from tileir.backend.runtime.cache import Cache

@@ -6,11 +6,14 @@ Once a large block has been freed the library keeps twice as much as that block 
 "M_MMAP_THRESHOLD": the threshold is dynamic), as it does in any process that has freed an array of
 that size. So one is allocated, never touched, and freed. Who set the library's limits themselves
 (`MALLOC_TRIM_THRESHOLD_` and the like, mallopt) has switched that off, and their limits stay.
+
+A process of its own, as `ptxas` is, takes all its pages anew; large ones are fewer.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 
 _BLOCK = (32 << 20) - (64 << 10)
@@ -25,3 +28,14 @@ def keep_freed_memory() -> None:
     library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     library.free.restype, library.free.argtypes = None, [ctypes.c_void_p]
     library.free(library.malloc(_BLOCK))
+
+
+_LARGE_PAGES = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432"
+"""Heaps of the C library in large pages where the system lends them, which grow by 32 MiB, of which
+only what is touched is taken (GNU C Library, "Memory Allocation Tunables")."""
+
+
+def with_large_pages() -> dict[str, str]:
+    """This process's environment for one that takes much memory and ends: a tenth of the time of
+    `ptxas` is page faults otherwise. Tunables that are set stay."""
+    return {"GLIBC_TUNABLES": _LARGE_PAGES, **os.environ}

@@ -132,7 +132,7 @@ def _through_stages(
     if registers is not None and registers < machine.max_registers:
         function = cast(Function, recompute(function).ir)
     vectorized = crew.vectorized(machine)
-    contiguity = Contiguity.of(function)
+    contiguity = Contiguity(function)
     laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
     laid_out = running_max(laid_out)
     laid_out = laid_out.evolve(attributes={**laid_out.attributes, "num_warps": num_warps})

@@ -98,7 +98,7 @@ class Crew:
 
 
 def _laid_out(function: Function, warps: int) -> Function:
-    made = assign_layouts(function, Anchors(function, Contiguity.of(function), warps))
+    made = assign_layouts(function, Anchors(function, Contiguity(function), warps))
     rows = own_rows(made.evolve(attributes={**made.attributes, "num_warps": warps}))
     return running_max(met_once(rows))
 

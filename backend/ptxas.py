@@ -8,13 +8,11 @@ So what has such products is assembled here, as a whole program.
 from __future__ import annotations
 
 import importlib.util
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from tileir.backend.allocator import with_large_pages
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
@@ -22,6 +20,8 @@ from tileir.errors import CompileError, Diagnostic
 @cache
 def ptxas() -> str | None:
     """Where `ptxas` is: on the path, in the PyPI package nvidia-cuda-nvcc, or with Triton."""
+    import shutil  # few kernels ask
+
     found = shutil.which("ptxas")
     if found is not None:
         return found
@@ -35,11 +35,15 @@ def ptxas() -> str | None:
 
 def assembled_by(tool: str, ptx: str, target: Target, options: Sequence[str]) -> tuple[bytes, str]:
     """The cubin of `ptx` and what `tool` says of it. Raises `CompileError` (TIR0705)."""
+    import subprocess  # which few kernels need
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         command = [tool, f"-arch={target.name}", "-v", *options, str(source), "-o", str(result)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        environment = with_large_pages()
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         log = done.stdout + done.stderr
         if done.returncode:
             raise CompileError(Diagnostic("TIR0705", f"ptxas fails: {log.strip()}"))

@@ -44,7 +44,7 @@ def _pipelined(function: Function) -> Iterator[Diagnostic]:
 
 
 def _accesses(function: Function) -> Iterator[Diagnostic]:
-    contiguity = Contiguity.of(function)
+    contiguity = Contiguity(function)
     for op in function.ops:
         if is_access(op) and op.mnemonic in ("load", "store"):
             yield _access(op, contiguity)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from tileir import records
 from tileir.analysis.alignment import Alignment
-from tileir.analysis.ranges import Ranges, ranges
+from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.lanes import Lanes
 from tileir.backend.layouts.anchors import fastest, is_access
@@ -114,14 +114,13 @@ class _Vectorizer:
     remarks: list[Diagnostic] = records.field(factory=list)
     contiguity: Contiguity = records.field(init=False)
     made: Mapping[Value, Op] = records.field(init=False)
-    bounds: Ranges = records.field(init=False)
     labels: set[str] = records.field(init=False)
     reduced: set[tuple[int, ...]] = records.field(init=False)
     """Shapes of tiles that are reduced, which fewer threads may hold."""
 
     def __post_init__(self) -> None:
-        self.contiguity = Contiguity.of(self.function)
-        self.made, self.bounds = definitions(self.function), ranges(self.function)
+        self.contiguity = Contiguity(self.function)
+        self.made = definitions(self.function)
         self.labels = set(self.function.blocks)
         reductions = (op for op in self.function.ops if op.mnemonic == "reduce")
         self.reduced = {shape_of(op.inputs[0].type) for op in reductions}
@@ -207,7 +206,8 @@ class _Vectorizer:
             left, right = right, left
         elif relation not in ("slt", "sle", "ult", "ule"):
             return False
-        if relation[0] == "u" and min(self.bounds.of(v)[0] for v in (left, right)) < 0:
+        bounds = ranges(self.function)
+        if relation[0] == "u" and min(bounds.of(v)[0] for v in (left, right)) < 0:
             return False
         facts = self.contiguity.facts
         return _climbs(facts.of(left), shape_of(left.type)) and _stays(

@@ -9,10 +9,10 @@ where there is none. Names that Python reserves end in `_`: `b.and_`.
 
 from __future__ import annotations
 
-import inspect
 import keyword
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tileir import records
@@ -28,6 +28,8 @@ from tileir.types import I1
 from tileir.values import Constant, Operand, Undef, Value, constant
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
     from tileir.builder.builder import Builder
 
 
@@ -67,8 +69,20 @@ def _method(kind: type[Op]) -> Callable[..., Any]:
     method = _of_two(kind, plan) if plan.simple == 2 else _of_any(kind, plan)
     method.__name__ = method.__qualname__ = method_name(kind.mnemonic)
     method.__doc__ = kind.__doc__
-    method.__signature__ = signature(plan)  # type: ignore[attr-defined]
+    method.__wrapped__ = _Signed(plan)  # type: ignore[attr-defined]
     return method
+
+
+@records.frozen
+class _Signed:
+    """What `inspect.signature` finds behind a derived method, whose signature it asks for: none
+    is made before."""
+
+    plan: Plan
+
+    @property
+    def __signature__(self) -> Signature:
+        return signature(self.plan)
 
 
 def _of_any(kind: type[Op], plan: Plan) -> Callable[..., Any]:
@@ -116,17 +130,19 @@ def _of_two(kind: type[Op], plan: Plan) -> Callable[..., Any]:
     return method
 
 
-def signature(plan: Plan) -> inspect.Signature:
+def signature(plan: Plan) -> Signature:
     """What `help` and editors show for a derived method."""
-    made = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    from inspect import Parameter, Signature  # which programs that make modules do without
+
+    made = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
     ahead = True
     for name, field in plan.by_keyword.items():
         is_attribute = field.kind is FieldKind.ATTRIBUTE
         ahead = ahead and not is_attribute
-        form = inspect.Parameter.POSITIONAL_OR_KEYWORD if ahead else inspect.Parameter.KEYWORD_ONLY
-        default = inspect.Parameter.empty if field.default is records.NOTHING else field.default
-        made.append(inspect.Parameter(name, form, default=default))
-    return inspect.Signature(made)
+        form = Parameter.POSITIONAL_OR_KEYWORD if ahead else Parameter.KEYWORD_ONLY
+        default = Parameter.empty if field.default is records.NOTHING else field.default
+        made.append(Parameter(name, form, default=default))
+    return Signature(made)
 
 
 def insert(builder: Builder, plan: Plan, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -158,7 +174,7 @@ def insert_fields(
     """Append the op of `kind` with `fields`; a combiner given as a Python function becomes a
     device function first."""
     combine = fields.get("combiner")
-    if combine is not None and inspect.isfunction(combine):
+    if combine is not None and isinstance(combine, FunctionType):
         fields["combiner"] = builder.combiner(combine, fields["values"])
     try:
         made = kind(**fields, location=location)

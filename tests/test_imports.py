@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 HEAVY = ("numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "rich", "lark")
+SLOW = ("inspect", "subprocess")
+"""Parts of Python that take longer to load than most of ours."""
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The heavy distributions and op families that `statement` loads in a new process. What the
-    process begins with (a `.pth` file of the CUDA bindings imports `cuda`) does not count."""
+    """The heavy distributions, slow modules and op families that `statement` loads in a new
+    process. What the process begins with (a `.pth` file of the CUDA bindings imports `cuda`) does
+    not count."""
     before = "import json, sys; before = set(sys.modules)"
     report = "print(json.dumps(sorted(set(sys.modules) - before)))"
     run = subprocess.run(
@@ -22,7 +25,7 @@ def loaded_by(statement: str) -> set[str]:
         check=True,
     )
     names = json.loads(run.stdout)
-    return {n for n in names if n in HEAVY or n.startswith("tileir.ops.")}
+    return {n for n in names if n in HEAVY + SLOW or n.startswith("tileir.ops.")}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +42,10 @@ def test_importing_the_ir_loads_few_op_families():
 
 def test_the_backend_loads_llvm_only_to_compile():
     assert not loaded_by("import tileir.backend") & {"llvmlite", "cuda"}
+
+
+def test_a_first_kernel_waits_for_nothing_it_can_do_without():
+    assert not loaded_by("import tileir.builder, tileir.backend") & {*HEAVY, *SLOW}
 
 
 def test_generators_need_hypothesis_only_for_strategies():

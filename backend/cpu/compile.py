@@ -189,7 +189,6 @@ def _laid_out(function: Function) -> tuple[Function, Plan]:
     moved: Any = uniform_steps(stripped).ir
     vectorized: Any = vectorize(moved).ir
     free = free_dots(vectorized)
-    facts = OneByOne(Contiguity.of(free).facts, free)
-    laid_out = assign_layouts(free, Anchors(free, facts, 1))
+    laid_out = assign_layouts(free, Anchors(free, OneByOne(free), 1))
     placed = allotted(laid_out)
     return placed, Plan.of(placed)

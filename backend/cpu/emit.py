@@ -72,7 +72,7 @@ def _function(
 ) -> str:  # fmt: skip
     machine: Any = thread
     offsets = plan.offsets if function.kernel else {}
-    contiguity = Contiguity.of(function)
+    contiguity = Contiguity(function)
     lowering = CpuLowering(
         module, function, target, machine, contiguity, offsets, table, checked=checked
     )

@@ -242,7 +242,7 @@ def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
 def _inlined(outer: CpuLowering, function: Function, operands: Sequence[Lanes]) -> list[Lanes]:
     machine: Any = outer.thread
     inner = CpuLowering(
-        outer.module, function, outer.target, machine, Contiguity.of(function), {}, outer.rules
+        outer.module, function, outer.target, machine, Contiguity(function), {}, outer.rules
     )
     for parameter, x in zip(function.parameters, operands, strict=True):
         inner.values[parameter.value] = [x]  # type: ignore[list-item]

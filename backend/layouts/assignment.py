@@ -99,6 +99,8 @@ class _Assignment:
     # What is asked for ----------------------------------------------------------------------
 
     def _ask(self, op: Op, label: str) -> None:
+        if _of_scalars(op):
+            return
         tiles = [r for r in op.results if isinstance(r.type, Tile)]
         if tiles and tiles[0] in self.cheap:
             wanted: list[Layout | None] = self._wanted(tiles)
@@ -187,6 +189,10 @@ class _Assignment:
         for old in block.parameters:
             self._convert(old, block.label, ops)
         for op in block.ops:
+            if _of_scalars(op):
+                self.made.update({(r, None): r for r in op.results})
+                ops.append(op)
+                continue
             tiles = [r for r in op.results if isinstance(r.type, Tile)]
             if tiles and tiles[0] in self.cheap:
                 for layout in self._wanted(tiles):
@@ -226,9 +232,11 @@ class _Assignment:
             self._settle(old, value, layout, ops)
 
     def _result(self, new: Value, old: Value, layout: Layout | None) -> Value:
-        """The new result, in `layout` where the op leaves that open."""
+        """The new result, in `layout` where the op leaves that open; a scalar is the old one."""
         kind = new.type
-        if isinstance(kind, Tile) and kind.layout is None and layout is not None:
+        if not isinstance(kind, Tile):
+            return old
+        if kind.layout is None and layout is not None:
             kind = _laid_out(kind, layout)
         return Value(kind, old.name)
 
@@ -289,6 +297,11 @@ def _given(op: Op) -> Layout | None:
 
 def _is_tile(operand: Operand) -> bool:
     return isinstance(operand.type, Tile)
+
+
+def _of_scalars(op: Op) -> bool:
+    """Whether layouts say nothing of an op, which is then kept with what it is made of."""
+    return not any(map(_is_tile, op.results)) and not any(map(_is_tile, op.operands))
 
 
 def _laid_out(type: Type, layout: Layout) -> Type:

@@ -69,5 +69,5 @@ def _laid_out(function: Function, warps: int) -> Function:
         return function
     stated = function.attributes.get("num_warps")
     count = warps or (stated if isinstance(stated, int) else 4)
-    found = assign_layouts(function, Anchors(function, Contiguity.of(function), count))
+    found = assign_layouts(function, Anchors(function, Contiguity(function), count))
     return found.evolve(attributes={**found.attributes, "num_warps": count})

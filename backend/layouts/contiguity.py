@@ -15,15 +15,15 @@ _WIDEST_BYTES = 64
 
 @records.frozen
 class Contiguity:
-    """Alignment facts of one function, as the memory rules need them."""
+    """Alignment facts of one function, as the memory rules need them: found when first asked for,
+    as many functions access memory by blocks of tensors alone."""
 
-    facts: Alignments
     function: Function
 
-    @staticmethod
-    def of(function: Function) -> Contiguity:
-        """The facts of `function`."""
-        return Contiguity(alignment(function), function)
+    @property
+    def facts(self) -> Alignments:
+        """What is known of every value."""
+        return alignment(self.function)
 
     def runs(self, pointer: Operand) -> tuple[int, ...]:
         """Per dimension, how many neighbours have neighbouring addresses."""

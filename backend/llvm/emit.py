@@ -83,7 +83,7 @@ def written(unit: Unit, target: Target, index: int) -> Written:
         thread.cluster = cluster
         thread.f8_conversion, thread.table = target.f8_conversion, table
         offsets = unit.memory.offsets if found is function else {}
-        contiguity = Contiguity.of(found)
+        contiguity = Contiguity(found)
         lowering = Lowering(
             module, found, target, thread, contiguity, offsets, rules(), unit.num_warps
         )

@@ -35,7 +35,7 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
         message = f"LLVM refuses the code made for this module: {error}"
         raise CompileError(Diagnostic("TIR0703", message)) from error
     level = optimize if len(text) < _LARGE else min(optimize, 1)
-    machine = _machine(llvm, target, level)
+    machine = _machines.of(llvm, target, min(level, _SELECTION))
     _optimize(llvm, module, machine, level)
     return negations_kept(machine.emit_assembly(module)), str(module)
 
@@ -50,11 +50,24 @@ def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-def _machine(llvm: Any, target: Target, optimize: int) -> Any:
-    triple = llvm.Target.from_triple("nvptx64-nvidia-cuda")
-    return triple.create_target_machine(
-        cpu=target.processor, features=target.features, opt=min(optimize, _SELECTION)
-    )
+class _Machines(threading.local):
+    """LLVM's target machines, each made once for every thread: threads may not share them."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, str, int], Any] = {}
+
+    def of(self, llvm: Any, target: Target, level: int) -> Any:
+        """The one for `target` that generates code at `level`."""
+        key = (target.processor, target.features, level)
+        if key not in self.known:
+            triple = llvm.Target.from_triple("nvptx64-nvidia-cuda")
+            self.known[key] = triple.create_target_machine(
+                cpu=target.processor, features=target.features, opt=level
+            )
+        return self.known[key]
+
+
+_machines = _Machines()
 
 
 def loaded() -> Any:

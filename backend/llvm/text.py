@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import TypeAlias
 
 from tileir.backend.llvm.lines import LineTable
@@ -16,6 +17,7 @@ from tileir.values import decode
 _FLOATS = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 
 
+@cache
 def llvm_type(type: Type) -> str:
     """LLVM's type of a scalar or pointer; 8-bit floats are kept as their bits."""
     if isinstance(type, Pointer):

@@ -31,7 +31,7 @@ def within(lowering: Lowering, op: Any, thread: Any) -> Lowering:
     kernel passes."""
     function = lowering.module.functions[op.callee]
     made = type(lowering)(
-        lowering.module, function, lowering.target, thread, Contiguity.of(function),
+        lowering.module, function, lowering.target, thread, Contiguity(function),
         lowering.scratch, lowering.rules, op.warps, alone=by_one(function),
     )  # fmt: skip
     for parameter, argument in zip(function.parameters, op.arguments, strict=True):

@@ -212,7 +212,7 @@ def _staged_loads(function: Function, loop: Loop) -> Iterator[Staged]:
     """Loads of the loop's own blocks: one in a loop within is made more than once a round."""
     if not any(isinstance(op, Dot) for label in loop.blocks for op in function.blocks[label].ops):
         return
-    contiguity, innermost = Contiguity.of(function), loops(function).innermost
+    contiguity, innermost = Contiguity(function), loops(function).innermost
     for label in function.blocks:
         if innermost.get(label) != loop.header:
             continue

@@ -323,7 +323,7 @@ def run(
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     done = {"barriers": 0}
-    contiguity, table = Contiguity.of(function), _rules()
+    contiguity, table = Contiguity(function), _rules()
     memory = Memory(plan.size)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
     spans = Span.each(arguments)
@@ -376,7 +376,7 @@ def _caller(
 ) -> Callable[..., list[Any]]:
     def call(name: str, operands: list[Any]) -> list[Any]:
         function = module.functions[name.removeprefix("f.")]
-        inner = _Execution(module, function, target, thread, Contiguity.of(function), {}, table, 1)
+        inner = _Execution(module, function, target, thread, Contiguity(function), {}, table, 1)
         return inner.execute(operands)
 
     return call

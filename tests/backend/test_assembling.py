@@ -2,12 +2,14 @@
 
 import ctypes
 import importlib.util
+import os
 from types import SimpleNamespace
 
 import pytest
 
 from tileir.backend import assembler
 from tileir.backend.llvm.text import literal
+from tileir.backend.ptxas import assembled_by
 from tileir.backend.target import target
 from tileir.errors import CompileError
 from tileir.types import I8, AddressSpace, Pointer
@@ -84,6 +86,21 @@ def test_so_is_large_code_of_warpgroups(monkeypatch, size, less):
     monkeypatch.setattr(assembler, "assembled_by", assembled_by)
     assembler.assemble("wgmma" + "x" * size, "k", target("sm_90a"))
     assert asked == [["-O1"] if less else []]
+
+
+@pytest.mark.parametrize("own", [None, "glibc.malloc.check=1"])
+def test_ptxas_takes_large_pages_unless_told_otherwise(monkeypatch, tmp_path, own):
+    """A made-up one that gives its environment for a cubin."""
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    if own:
+        monkeypatch.setenv("GLIBC_TUNABLES", own)
+    tool = tmp_path / "ptxas"
+    tool.write_text('#!/bin/sh\nfor last; do :; done\necho "$GLIBC_TUNABLES $HOME" > "$last"\n')
+    tool.chmod(0o755)
+    cubin, _ = assembled_by(str(tool), "", target("sm_90a"), [])
+    tunables, home = cubin.decode().split()
+    assert home == os.environ["HOME"]
+    assert tunables == own if own else "hugetlb=1" in tunables
 
 
 def test_the_cache_of_the_driver_is_not_asked(library):

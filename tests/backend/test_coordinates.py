@@ -29,7 +29,7 @@ def lowering_of(warps, thread=None):
     module = b.module()
     function = module.functions["k"]
     thread = thread or SimtThread(32 * warps, (0, 0, 0), (1, 1, 1), Memory(0))
-    return Lowering(module, function, target_named("sm_90"), thread, Contiguity.of(function), {},
+    return Lowering(module, function, target_named("sm_90"), thread, Contiguity(function), {},
                     {}, warps)  # fmt: skip
 
 

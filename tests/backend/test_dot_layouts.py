@@ -125,7 +125,7 @@ entry:
 def test_layouts_that_serve_an_access() -> None:
     """As wide in the same direction; of tiles of an element a thread any."""
     function = parse(ACCESSES).kernel()
-    anchors = Anchors(function, Contiguity.of(function), 4)
+    anchors = Anchors(function, Contiguity(function), 4)
     large, small = (op for op in function.ops if op.mnemonic == "load")
     assert (anchors.width(large), anchors.width(small)) == (4, 4)
     for layout, serves in (
@@ -135,7 +135,7 @@ def test_layouts_that_serve_an_access() -> None:
         assert anchors.serves(large, layout) == serves
     for width in (1, 2, 4):
         assert anchors.serves(small, blocked((64,), (0,), width, 4))
-    wide = Anchors(function, Contiguity.of(function), 1)
+    wide = Anchors(function, Contiguity(function), 1)
     assert not wide.serves(small, blocked((64,), (0,), 1, 1))
     assert anchors.of(next(iter(function.ops))) is None
 

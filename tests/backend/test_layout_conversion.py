@@ -72,7 +72,7 @@ def machine(shape, source, element, target):
     warps, need = source.size("warp"), conversion_bytes(op.source.type, target)
     thread = Counting(32 * warps, Memory(need))
     function = module.functions["k"]
-    it = Lowering(module, function, target_named("sm_90"), thread, Contiguity.of(function),
+    it = Lowering(module, function, target_named("sm_90"), thread, Contiguity(function),
                   {op: 0}, {}, warps)  # fmt: skip
     return it, op
 

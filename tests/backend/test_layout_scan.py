@@ -33,7 +33,7 @@ def machine(need, warps):
     thread = Counting(32 * warps, Memory(need))
     function = module.functions["k"]
     return Lowering(
-        module, function, target_named("sm_90"), thread, Contiguity.of(function), {}, {}, warps
+        module, function, target_named("sm_90"), thread, Contiguity(function), {}, {}, warps
     )
 
 

@@ -17,7 +17,7 @@ from tileir.textual import parse
 def assigned(module, warps=4):
     (name,) = module.functions
     function = prepare(module, name).functions[name]
-    return assign_layouts(function, Anchors(function, Contiguity.of(function), warps))
+    return assign_layouts(function, Anchors(function, Contiguity(function), warps))
 
 
 def conversions(function):

@@ -55,7 +55,7 @@ def machine(
     warps = source.size("warp")
     thread = Watched(32 * warps, Memory(need))
     function = module.functions["k"]
-    made = Lowering(module, function, target_named("sm_90"), thread, Contiguity.of(function),
+    made = Lowering(module, function, target_named("sm_90"), thread, Contiguity(function),
                     {op: 0}, {}, warps)  # fmt: skip
     return made, op
 

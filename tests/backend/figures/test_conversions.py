@@ -87,7 +87,7 @@ def converted(shape, element, source, target):
     thread.op = op
     function = module.functions["k"]
     lowering = Lowering(module, function, target_named("sm_90"), thread,
-                        Contiguity.of(function), {op: 0}, {}, warps)  # fmt: skip
+                        Contiguity(function), {op: 0}, {}, warps)  # fmt: skip
     fragment = list(held(thread, source, shape, element))
     counts.by_op.clear()
     found = convert(lowering, op, fragment, op.source.type, target)
