@@ -1253,9 +1253,11 @@ class DerivedOps:
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
-    ) -> Expr:
+    ) -> tuple[Expr, Expr]:
         """The largest of `value` along `axis` (`fmaxnum`) times `scale` where that is more than
-        `bound`, elsewhere `most`. A warp that holds nothing that is more looks no further."""
+        `bound`, elsewhere `most`; and what sums relative to `most` are multiplied by for that:
+        2 to the power of `most` less the new one (`exp2` with `fast = approx`), elsewhere 1. A
+        warp that holds nothing that is more looks no further."""
 
     def gpu_scale(
         self,
