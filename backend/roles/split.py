@@ -133,6 +133,8 @@ def divided(function: Function, ranks: int) -> Function | str:
     found = adding(function)
     if isinstance(found, str):
         return found
+    if found.loop.depth > 1 + bool(function.attributes.get("persistent")):
+        return "results of several rounds of an instance may lie in one place"
     rows = {shape_of(v.type)[0] for v in found.sums}
     if len(rows) != 1 or any(len(shape_of(v.type)) != 2 for v in found.sums):
         return "its sums have different rows"
