@@ -134,8 +134,7 @@ def _backward(words: list[str], best: tuple[str, ...], peer: str | None) -> Pair
         ours = backward.sequence([backward.delta(made, data), *parts])
         variant = f"keys {first}, queries {second}"
     other = peer or "cudnn"
-    stream = torch.cuda.current_stream()
-    theirs = backward.peer(backward.PEERS[other], data, causal, stream)
+    theirs = backward.peer(backward.PEERS[other], data, causal)
     return Pair(ours, theirs, variant, other)
 
 
