@@ -90,13 +90,6 @@ _FAVOURED: Mapping[str, tuple[tuple[str, Digits], ...]] = {
         ("choice", (0, 0, 0)),
         ("begin", (0, 0, 0)),
     ),
-    "peel": (
-        ("family", (0, 0, 0)),
-        ("element", (0, 0, 0)),
-        ("made", (0, 0, 0)),
-        ("choice", (0, 0, 0)),
-        ("begin", (0, 0, 0)),
-    ),
     "delay": (
         ("family", (3, 1, 1)),
         ("element", (0, 0, 0)),
@@ -106,6 +99,8 @@ _FAVOURED: Mapping[str, tuple[tuple[str, Digits], ...]] = {
     ),
 }
 """What most programs for a pass have, so that it has work in them."""
+_ALIKE = {"peel": "overlap"}
+"""Passes that have work where another one has."""
 
 
 def drawn(seed: int, name: str = "") -> list[Statement]:
@@ -122,7 +117,9 @@ def drawn(seed: int, name: str = "") -> list[Statement]:
 
 def _favoured(name: str, chance: random.Random) -> tuple[tuple[str, Digits], ...]:
     """What a pass has work in; for all passes together, what one of them has."""
-    return _FAVOURED[chance.choice(sorted(_FAVOURED))] if name == ALL else _FAVOURED.get(name, ())
+    if name == ALL:
+        return _FAVOURED[chance.choice(sorted(_FAVOURED))]
+    return _FAVOURED.get(_ALIKE.get(name, name), ())
 
 
 def _digits(chance: random.Random) -> Digits:
