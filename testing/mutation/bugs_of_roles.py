@@ -53,6 +53,8 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
          "MBarrierWait(empty, slot, inverse(parity, ops))", "MBarrierWait(empty, slot, parity)"),
         ("half of a copy is expected",
          "bytes=ring.expected)", "bytes=ring.expected // 2)"),
+    ),
+    *planted("backend/roles/loading.py", ("tests/backend/roles/test_unmapped.py",),
         ("what threads load is read without a fence",
          "ops += [AsyncFence(), MBarrierArrive", "ops += [MBarrierArrive"),
     ),
