@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tileir import records
 from tileir.analysis.cfg import cfg
@@ -55,7 +55,12 @@ def chain(function: Function, loop: Loop) -> Chain | None:
     moved = _moved(header, latch, last)
     late = None if moved is None else _late(function, latch, (last, wait), header, moved)
     following = _following(function, loop, (body, latch), total)
-    if moved is None or late is None or following is None or _depends(function, begun, total):
+    if (
+        moved is None
+        or late is None
+        or following is None
+        or total in before(function, begun.operands)
+    ):
         return None
     if _seen_outside(function, loop, header):
         return None
@@ -174,17 +179,15 @@ def _following(
     return tuple(found)
 
 
-def _depends(function: Function, op: Op, value: Value) -> bool:
-    """Whether `op` follows from `value`."""
-    made, waiting, seen = definitions(function), [*op.operands], set[Value]()
+def before(function: Function, operands: Iterable[Operand]) -> set[Value]:
+    """`operands` and what they are computed from, as far as no block passes it on."""
+    made, waiting, found = definitions(function), [*operands], set[Value]()
     while waiting:
         operand = waiting.pop()
-        if operand is value:
-            return True
-        if isinstance(operand, Value) and operand not in seen:
-            seen.add(operand)
+        if isinstance(operand, Value) and operand not in found:
+            found.add(operand)
             waiting.extend(made[operand].operands if operand in made else ())
-    return False
+    return found
 
 
 def _seen_outside(function: Function, loop: Loop, header: Block) -> bool:

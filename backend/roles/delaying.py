@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from tileir import records
 from tileir.analysis.uses import definitions
-from tileir.backend.roles.chains import Chain, back
+from tileir.backend.roles.chains import Chain, back, before
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch
@@ -169,21 +169,11 @@ class _Delaying:
         come last, but for what they are computed from."""
         size = cast(Tile, self.chain.total.type).size
         passed = [v for v in self.passed.values() if isinstance(v, Value) and _is_sums(v, size)]
-        before = [self._before(v) for v in passed]
-        last = [v for v in passed if not any(v in earlier for earlier in before)]
+        made = definitions(self.function)
+        earlier = before(self.function, (x for v in passed if v in made for x in made[v].operands))
+        last = [v for v in passed if v not in earlier]
         late = [env[v] for v in last if v in env]
         return [Order(v) for v in late if isinstance(v, Value)]
-
-    def _before(self, value: Value) -> set[Value]:
-        """What `value` is computed from."""
-        made, found, waiting = definitions(self.function), set[Value](), [value]
-        while waiting:
-            op = made.get(waiting.pop())
-            more = () if op is None else (v for v in _values(op.operands) if v not in found)
-            for v in more:
-                found.add(v)
-                waiting.append(v)
-        return found
 
     def _after(self, op: Op) -> bool:
         """Whether a late op is, or follows, the wait for the product."""
