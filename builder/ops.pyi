@@ -1248,6 +1248,7 @@ class DerivedOps:
         scale: Item,
         bound: Item,
         most: Item,
+        exponent: Item,
         *,
         axis: int = ...,
         result: Names = None,

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tileir import records
-from tileir.analysis.uses import definitions, uses
+from tileir.analysis.dominance import dominance
+from tileir.analysis.uses import definitions, homes, uses
 from tileir.backend.lower.reduction import warps_along
 from tileir.ir import Function
 from tileir.op import Op
@@ -54,13 +55,13 @@ def running_max(function: Function) -> Function:
         #t = layout(rank = 2, lane = [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]])
         define void @f(f32<8, 4, #t> %x, f32<8, #r> %s, f32<8, #r> %b, f32<8, #r> %l, f32*<8, #r> %p) {
         entry:
-          %m, %g = gpu.running_max (f32<8, #r>, f32<8, #r>) %x, %s, %b, %l {axis = 1}
+          %m, %g = gpu.running_max (f32<8, #r>, f32<8, #r>) %x, %s, %b, %l, 1.0 {axis = 1}
           %r = fmul f32<8, #r> %m, %g
           store %p, %r
           ret
         }
     """  # noqa: E501
-    search = _Search(definitions(function), uses(function))
+    search = _Search(function, definitions(function), uses(function))
     found: dict[Value, Replace] = {}
     for op in function.ops:
         raised = search.raised(op) if isinstance(op, Select) else None
@@ -81,6 +82,7 @@ def running_max(function: Function) -> Function:
 class _Search:
     """Where rows' largest elements are chosen."""
 
+    function: Function
     made: Mapping[Value, Op]
     read: Mapping[Value, tuple[Op, ...]]
 
@@ -97,20 +99,24 @@ class _Search:
         if largest is None or not self._only(found, (test, choice)):
             return None
         others = [op for op in self.read[test.results[0]] if op is not choice]
-        if len(others) > 1 or not all(self._is_factor(op, choice) for op in others):
+        exponents = [self._exponent(op, choice) for op in others]
+        if len(others) > 1 or None in exponents:
             return None
-        kinds = {x.type for x in (most, scale, test.rhs, largest.results[0])}
+        exponent = exponents[0] if exponents else None
+        exponent = constant(most.type, 1.0) if exponent is None else exponent
+        kinds = {x.type for x in (most, scale, test.rhs, exponent, largest.results[0])}
         if len(kinds) > 1 or not _by_lanes(largest):
             return None
         factor = others[0].results[0] if others else Value(most.type, "factor")
         results = (choice.results[0], factor)
         (value,) = largest.values
-        return RunningMax(value, scale, test.rhs, most, axis=largest.axis, results=results)
+        operands = (value, scale, test.rhs, most, exponent)
+        return RunningMax(*operands, axis=largest.axis, results=results)
 
     def _largest(self, found: Operand) -> tuple[Reduce | None, Operand]:
         """The reduction that `found` is, times what."""
         made, scale = self._op(found), cast(Operand, constant(found.type, 1.0))
-        if isinstance(made, FMul) and made.predicate is None:
+        if isinstance(made, FMul) and _plain(made):
             for side, other in ((made.lhs, made.rhs), (made.rhs, made.lhs)):
                 reduced = self._op(side)
                 if isinstance(reduced, Reduce) and self._only(side, (made,)):
@@ -120,21 +126,43 @@ class _Search:
             return None, scale
         return (made if made.combiner is Combiner.FMAXNUM else None), scale
 
-    def _is_factor(self, op: Op, choice: Select) -> bool:
-        """Whether `op` is 2 to the power of how much less a row's bound was, where it is raised,
-        and 1 elsewhere."""
+    def _exponent(self, op: Op, choice: Select) -> Operand | None:
+        """If `op` is 2 to the power of how much less a row's bound was, times a number, where it is
+        raised, and 1 elsewhere: the number."""
         if not isinstance(op, Select) or op.predicate is not None:
-            return False
+            return None
+        if op.otherwise != constant(choice.otherwise.type, 1.0):
+            return None
         power = self._op(op.then)
-        if not isinstance(power, Exp2) or power.fast is not FastMath.APPROX:
-            return False
+        if not isinstance(power, Exp2) or power.fast is not FastMath.APPROX or power.predicate:
+            return None
         less = self._op(power.value)
-        if not isinstance(less, FSub) or less.rounding is not Rounding.NEAREST or less.ftz:
+        if self._is_less(less, choice):
+            return constant(choice.otherwise.type, 1.0)
+        if not isinstance(less, FMul) or not _plain(less):
+            return None
+        for side, other in ((less.lhs, less.rhs), (less.rhs, less.lhs)):
+            if self._is_less(self._op(side), choice) and self._is_there(other, choice):
+                return other
+        return None
+
+    def _is_there(self, operand: Operand, choice: Select) -> bool:
+        """Whether something that is read behind `choice` is there before it."""
+        if not isinstance(operand, Value):
+            return True
+        owner = homes(self.function)
+        home, place = owner[operand], owner[choice.results[0]]
+        if home != place:
+            return dominance(self.function).dominates(home, place)
+        made = self._op(operand)
+        ops = self.function.blocks[place].ops
+        return made is None or ops.index(made) < ops.index(choice)
+
+    def _is_less(self, op: Op | None, choice: Select) -> bool:
+        """Whether `op` is how much less a bound was than it is from here on."""
+        if not isinstance(op, FSub) or not _plain(op):
             return False
-        if power.predicate is not None or less.predicate is not None:
-            return False
-        relative = less.lhs == choice.otherwise and less.rhs is choice.results[0]
-        return relative and op.otherwise == constant(choice.otherwise.type, 1.0)
+        return op.lhs == choice.otherwise and op.rhs is choice.results[0]
 
     def _op(self, operand: Operand) -> Op | None:
         return self.made.get(operand) if isinstance(operand, Value) else None
@@ -142,6 +170,11 @@ class _Search:
     def _only(self, value: Operand, readers: Sequence[Op]) -> bool:
         """Whether nothing but `readers` reads a value."""
         return all(op in readers for op in self.read.get(cast(Value, value), ()))
+
+
+def _plain(op: FMul | FSub) -> bool:
+    """Whether an op computes in all places, rounding as the hardware does by itself."""
+    return op.rounding is Rounding.NEAREST and not op.ftz and op.predicate is None
 
 
 def _by_lanes(op: Any) -> bool:

@@ -35,7 +35,9 @@ def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
     thread = lowering.thread
     largest = Reduce((op.value,), axis=op.axis, combiner=Combiner.FMAXNUM)
     own = held(lowering, largest)
-    scales, bounds, most = (lowering.fragment(x) for x in (op.scale, op.bound, op.most))
+    scales, bounds, most, exponents = (
+        lowering.fragment(x) for x in (op.scale, op.bound, op.most, op.exponent)
+    )
 
     def more(items: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Products with the scale, and whether they are more than the bound."""
@@ -45,12 +47,14 @@ def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
 
     def raised() -> list[Any]:
         (whole,) = joined(lowering, largest, own)
-        found, tests = more(whole)
-        levels = [thread.select(F32, *each) for each in zip(tests, found, most, strict=True)]
-        return levels + [factor(*each) for each in zip(tests, most, levels, strict=True)]
+        products, tests = more(whole)
+        levels = [thread.select(F32, *each) for each in zip(tests, products, most, strict=True)]
+        found = zip(tests, most, levels, exponents, strict=True)
+        return levels + [factor(*each) for each in found]
 
-    def factor(test: Any, before: Any, now: Any) -> Any:
+    def factor(test: Any, before: Any, now: Any, exponent: Any) -> Any:
         less = thread.binary("fsub", F32, before, now)
+        less = thread.binary("fmul", F32, less, exponent)
         return thread.select(F32, test, power(Term(thread, F32, less)).handle, one)
 
     power, one = function("exp2", F32, fast=True), thread.constant(F32, _ONE)

@@ -19,10 +19,10 @@ from tileir.builder import Builder
 from tileir.frontends.decoupled.fusion import Group
 from tileir.frontends.decoupled.grid import instances, levels, places
 from tileir.frontends.decoupled.kernel import Kernel
+from tileir.frontends.decoupled.members import formed
 from tileir.frontends.decoupled.model import Func
 from tileir.frontends.decoupled.nest import stored_in
 from tileir.frontends.decoupled.nodes import Node
-from tileir.frontends.decoupled.online import formed
 from tileir.frontends.decoupled.ranges import Range
 from tileir.frontends.decoupled.reuse import MANY, Order
 from tileir.frontends.decoupled.schedule import Schedule, Split

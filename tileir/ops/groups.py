@@ -49,6 +49,7 @@ class RunningMax(Op):
     scale: Operand = operand(Y)
     bound: Operand = operand(Y)
     most: Operand = operand(Y)
+    exponent: Operand = operand(Y)
     axis: int = attribute(INT, default=0)
     results_ = (Y, Y)
     predicable = False
@@ -60,12 +61,15 @@ class RunningMax(Op):
             message = f"`most` must have the shape of {self.value.type} without axis {self.axis}"
             raise self.fail("TIR0112", message, "most")
 
-    def evaluate(self, machine: Any, value: Any, scale: Any, bound: Any, most: Any) -> Any:
+    def evaluate(
+        self, machine: Any, value: Any, scale: Any, bound: Any, most: Any, exponent: Any
+    ) -> Any:
         largest = machine.reduce((value,), self.axis, "fmaxnum", self)
         found = machine.elementwise("fmul", largest, scale)
         more, _ = machine.compare("fcmp", "ogt", found, bound)
         level = machine.select(more, found, most)
-        factor = machine.elementwise("exp2", machine.elementwise("fsub", most, level))
+        less = machine.elementwise("fsub", most, level)
+        factor = machine.elementwise("exp2", machine.elementwise("fmul", less, exponent))
         one = machine.constant(constant(self.most.type, 1.0))
         return level, machine.select(more, factor, one)
 

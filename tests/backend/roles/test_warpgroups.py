@@ -76,18 +76,23 @@ def test_warps_ask_whether_sums_are_scaled_and_rows_have_passed_their_bounds(ptx
 
 
 def running(scale: float, rows: int = 64, columns: int = 32) -> Module:
-    """`running(x, bound, most, y)`: the largest of each row of x times `scale` where that is more
-    than the largest of `bound`, else the largest of `most`."""
+    """`running(x, bound, most, y, f)`: the largest of each row of x times `scale` where that is
+    more than the largest of `bound`, else the largest of `most`; and 2 to the power of how much
+    less the latter is, times 0.25."""
     b = Builder()
-    buffers = dict.fromkeys(("x", "bound", "most", "y"), arg(pointer(F32), aligned=16))
-    with b.kernel("running", **buffers) as (x, bound, most, y):
+    buffers = dict.fromkeys(("x", "bound", "most", "y", "f"), arg(pointer(F32), aligned=16))
+    with b.kernel("running", **buffers) as (x, bound, most, y, f):
         row, column = b.arange(rows), b.arange(columns)
         place = row[:, None] * columns + column[None, :]
         largest, bounds, kept = (
             b.reduce((p + place).load(), axis=1, combiner="fmaxnum") for p in (x, bound, most)
         )
         found = largest * scale
-        (y + row).store(b.select(found > bounds, found, kept))
+        passed = found > bounds
+        level = b.select(passed, found, kept)
+        power = b.exp2((kept - level) * 0.25, fast="approx")
+        (y + row).store(level)
+        (f + row).store(b.select(passed, power, b.full((rows,), 1.0, F32)))
     return b.module()
 
 
@@ -101,14 +106,20 @@ def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:
     bound[8], most = np.nan, random.standard_normal(64).astype(np.float32)
     bound, most = (np.repeat(v[:, None], 32, 1) for v in (bound, most))
     module, machine = running(scale), target("sm_90a")
-    expected = np.full(64, 7, np.float32)
-    interpret(module, None, (1, 1, 1), [x, bound, most, expected])
+    expected, factors = np.full(64, 7, np.float32), np.full(64, 7, np.float32)
+    interpret(module, None, (1, 1, 1), [x, bound, most, expected, factors])
     done = staged(module, machine, Options(num_warps=4), None)
-    assert "gpu.running_max" in print_module(done.stages["layouts"])
-    found, last = np.full(64, 7, np.float32), done.stages["barriers"]
-    arguments = [x, bound, most, found]
+    laid_out = print_module(done.stages["layouts"])
+    assert "gpu.running_max" in laid_out and "exp2" not in laid_out
+    found, times, last = (
+        np.full(64, 7, np.float32),
+        np.ones(64, np.float32),
+        done.stages["barriers"],
+    )
+    arguments = [x, bound, most, found, times]
     simt.run(last, done.kernel, (1, 1, 1), arguments, machine, done.memory, done.num_warps)
     np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(times, factors, rtol=1e-6)
 
 
 def test_warpgroups_begin_products_in_turns(ptx: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tileir.backend
 from tileir.frontends.decoupled import CompilationError, parse
 
 from . import definitions as d
@@ -172,10 +173,25 @@ def test_levels_follow_maxima_seldom_and_masks_are_made_at_the_edge() -> None:
     given = normal(40, 16), normal(16, 64), normal(64, 16)
     (kernel,) = parse(source).function().plan(*given).module.functions.values()
     names = [op.mnemonic for op in kernel.ops]
-    assert names.count("select") == 2 and "fma" in names and names.count("cond_br") == 2
+    assert names.count("select") == 3 and "fma" in names and names.count("cond_br") == 2
     loads = [op for label, block in kernel.blocks.items() for op in block.ops
              if op.mnemonic == "load" and label != "entry"]  # fmt: skip
     assert len(loads) == 2  # of K and V, not of Q
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_warps_join_maxima_only_where_a_level_rises(name: str, sign: str) -> None:
+    """A vote of the warp goes before what lanes pass on: the largest of a row, and factors."""
+    source = LAZY.format(score=SCORE, value=VALUES[0]).replace("exp2(", f"{name}({sign}")
+    function = parse(source.replace("m:16", "m:64").replace("l:16", "l:64")).function()
+    given = [normal(*shape).astype(np.float16) for shape in ((64, 32), (32, 192), (192, 64))]
+    module = function.plan(*given).module
+    ptx = tileir.backend.compile(module, "sm_90a").ptx
+    loop = ptx[ptx.index("wgmma.mma_async") :]
+    assert "vote" in loop[: loop.index("shfl")]
+    found, expected = function(*given, on="simt"), function.reference(*given)
+    np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2 * abs(expected).max())
 
 
 def ends_early(function: Any, *given: Any) -> bool:
