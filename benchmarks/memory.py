@@ -233,7 +233,7 @@ def row_configs(rows: int, columns: int, size: int = 4, writes: bool = True) -> 
     policy = ours.USUAL
     if rows * warps <= WAVE:
         policy = STREAMED
-    elif columns >= 16384 and writes:
+    elif columns >= 4096 and writes:
         policy = KEPT
     found = [Config(block, block * warps, policy=policy), Config(block, block * warps)]
     for other in (2 * warps, warps // 2):
