@@ -1615,8 +1615,9 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """The first of each run of consecutive elements along each dimension is a multiple of
-        `values`, as is every scalar: runs are those that `contiguous` would name. Pointers
-        count in bytes."""
+        `values`, as is every scalar: runs are those that `contiguous` would name. A dimension
+        of several elements without runs says nothing if another one has some. Pointers count in
+        bytes."""
 
     def neg(
         self,

@@ -318,12 +318,13 @@ def _broken_promise(name: str, data: Array, axis: int, number: int, step: int) -
 
 def _no_multiple(data: Array, axis: int, number: int, step: int) -> Lanes:
     """Elements that begin a run, that is, do not follow their neighbour by one step, and are no
-    multiple."""
+    multiple; where lines have runs along other dimensions alone, there is nothing to begin."""
     wide = data if data.dtype == np.uint64 else data.astype(np.int64)
     wrong = np.asarray(wide % wide.dtype.type(number) != 0)
-    if data.ndim and data.shape[axis] > 1:
-        rows, flags = np.moveaxis(data, axis, 0), np.moveaxis(wrong, axis, 0)
-        follows = rows[1:] - rows[:-1] == step
-        flags = np.concatenate((flags[:1], flags[1:] & ~follows))
-        wrong = np.moveaxis(flags, 0, axis)
-    return wrong
+    follows = [np.diff(data, axis=d) == step for d in range(data.ndim)]
+    if not data.ndim or data.shape[axis] < 2:
+        return wrong
+    if not follows[axis].any() and any(f.any() for f in follows):
+        return np.zeros_like(wrong)
+    begun = np.take(wrong, [0], axis), np.delete(wrong, 0, axis) & ~follows[axis]
+    return np.concatenate(begun, axis)

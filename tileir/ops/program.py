@@ -89,8 +89,8 @@ class Hint(Op):
 @op("multiple_of")
 class MultipleOf(Hint):
     """The first of each run of consecutive elements along each dimension is a multiple of
-    `values`, as is every scalar: runs are those that `contiguous` would name. Pointers count in
-    bytes.
+    `values`, as is every scalar: runs are those that `contiguous` would name. A dimension of
+    several elements without runs says nothing if another one has some. Pointers count in bytes.
 
     `%r = multiple_of i32<64> %x {values = [16]}`
     """
