@@ -1,0 +1,135 @@
+"""What kernels of large models are made of: locks, tables of addresses, packed weights, scans of
+pairs, rows of one tile after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+from tests.frontends.triton.test_arguments import EXECUTORS
+
+Array = np.ndarray[Any, Any]
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> Array:
+    return np.random.default_rng(shape).standard_normal(shape).astype(dtype)
+
+
+@triton.jit
+def summed_under_a_lock(x, total, lock, n, GROUPS: tl.constexpr, LANES: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, LANES)
+    lock += row % GROUPS
+    place = total + (row % GROUPS) * n + lanes
+    value = tl.load(x + row * n + lanes, mask=lanes < n, other=0.0)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    seen = lock + GROUPS
+    if tl.load(seen) == 0:
+        tl.atomic_xchg(seen, 1)
+    else:
+        value += tl.load(place, mask=lanes < n)
+    tl.store(place, value, mask=lanes < n)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@pytest.mark.parametrize("on", EXECUTORS)
+def test_instances_add_to_one_row_in_turns(on: str) -> None:
+    x, total, lock = normal(7, 50), np.full((3, 50), np.nan, np.float32), np.zeros(6, np.int32)
+    summed_under_a_lock[(7,)](x, total, lock, 50, GROUPS=3, LANES=64, on=on)
+    np.testing.assert_allclose(total, [x[i::3].sum(0) for i in range(3)], rtol=1e-5, atol=1e-5)
+    assert lock.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@triton.jit
+def product_of_packed(x, packed, scale, y, K, N: tl.constexpr, M: tl.constexpr, B: tl.constexpr):
+    m, n = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    acc = tl.zeros((M, N), tl.float32)
+    for k in tl.range(0, K, B, num_stages=2):
+        pairs = tl.load(packed + (k // 2 + tl.arange(0, B // 2))[:, None] * N + n)
+        weight = tl.join(pairs & 0xF, (pairs >> 4) & 0xF).permute(0, 2, 1).reshape(B, N)
+        by = tl.load(scale + (k // B) * N + n)
+        left = tl.load(x + m * K + k + tl.arange(0, B)[None, :])
+        acc = tl.dot(left, ((weight.to(tl.float32) - 8.0) * by).to(tl.float16), acc)
+    tl.store(y + m * N + n, acc)
+
+
+@pytest.mark.parametrize("on", EXECUTORS)
+def test_weights_of_four_bits(on: str) -> None:
+    x, weight = normal(16, 64, dtype=np.float16), np.random.default_rng(0).integers(0, 16, (64, 32))
+    scale, y = np.float32([[0.5], [0.25]]).repeat(32, 1), np.zeros((16, 32), np.float32)
+    packed = (weight[0::2] | weight[1::2] << 4).astype(np.uint8)
+    product_of_packed[(1,)](x, packed, scale, y, 64, N=32, M=16, B=32, on=on)
+    expected = x.astype(np.float32) @ ((weight - 8) * scale.repeat(32, 0)).astype(np.float32)
+    np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-3)
+
+
+@triton.jit
+def after(decay, value, more, new):
+    return decay * more, value * more + new
+
+
+@triton.jit
+def recurrent(decay, x, y, L: tl.constexpr, N: tl.constexpr, REVERSE: tl.constexpr):
+    place = tl.arange(0, L)[:, None] * N + tl.arange(0, N)[None, :]
+    both = (tl.load(decay + place), tl.load(x + place))
+    _, state = tl.associative_scan(both, 0, after, reverse=REVERSE)
+    tl.store(y + place, state)
+
+
+@pytest.mark.parametrize("on", EXECUTORS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_state_that_decays(on: str, reverse: bool) -> None:
+    decay, x, y = (
+        abs(normal(64, 8)) % 1,
+        normal(8, 64).reshape(64, 8),
+        np.zeros((64, 8), np.float32),
+    )
+    recurrent[(1,)](decay, x, y, L=64, N=8, REVERSE=reverse, on=on)
+    state, expected = np.zeros(8), np.zeros((64, 8))
+    for i in range(64)[:: -1 if reverse else 1]:
+        expected[i] = state = decay[i] * state + x[i]
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+
+
+@triton.jit
+def inverse(a, y, B: tl.constexpr):
+    i = tl.arange(0, B)
+    place = i[:, None] * B + i[None, :]
+    found = -tl.where(i[:, None] > i[None, :], tl.load(a + place), 0.0)
+    for r in range(1, B):
+        row = tl.sum(tl.where((i == r)[:, None], found, 0.0), 0)
+        row += tl.sum(row[:, None] * found, 0) * (i < r)
+        found = tl.where((i == r)[:, None], row[None, :], found)
+    tl.store(y + place, found + (i[:, None] == i[None, :]))
+
+
+@pytest.mark.parametrize("on", EXECUTORS)
+def test_a_triangle_is_inverted_row_by_row(on: str) -> None:
+    a, y = normal(16, 16) / 4, np.zeros((16, 16), np.float32)
+    inverse[(1,)](a, y, B=16, on=on)
+    expected = np.linalg.inv(np.eye(16) + np.tril(a, -1))
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+
+
+@triton.jit
+def doubled_each(table, sizes, count, LANES: tl.constexpr):
+    for i in range(count):
+        place = tl.load(table + i).to(tl.pointer_type(tl.float32)) + tl.arange(0, LANES)
+        tl.multiple_of(place, [16])
+        inside = tl.arange(0, LANES) < tl.load(sizes + i)
+        tl.store(place, tl.load(place, mask=inside) * 2, mask=inside)
+
+
+def test_addresses_come_from_a_table() -> None:
+    """What they reach is a matter of the processor: interpreters know no array there."""
+    arrays = [np.arange(n, dtype=np.float32) for n in (5, 64, 33)]
+    table = np.array([a.ctypes.data for a in arrays], np.int64)
+    doubled_each[(1,)](table, np.array([5, 64, 33], np.int32), 3, LANES=64, on="cpu")
+    for a in arrays:
+        np.testing.assert_array_equal(a, 2 * np.arange(len(a)))
