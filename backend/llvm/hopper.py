@@ -149,8 +149,9 @@ class LlvmHopper(LlvmMemory):
     def tma_commit(self, chosen: Handle | None) -> None:
         self._chosen("cp.async.bulk.commit_group;", [], chosen)
 
-    def tma_wait(self, pending: int, chosen: Handle | None) -> None:
-        self._chosen(f"cp.async.bulk.wait_group.read {pending};", [], chosen)
+    def tma_wait(self, pending: int, chosen: Handle | None, *, complete: bool) -> None:
+        what = "" if complete else ".read"
+        self._chosen(f"cp.async.bulk.wait_group{what} {pending};", [], chosen)
 
     def async_fence(self) -> None:
         self.together("fence.proxy.async.shared::cta;", [])

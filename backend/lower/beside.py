@@ -91,8 +91,9 @@ class Beside(Protocol):
         """End a group of copies from shared memory."""
         ...
 
-    def tma_wait(self, pending: int, chosen: Handle | None) -> None:
-        """Wait until at most `pending` of the newest groups still read shared memory."""
+    def tma_wait(self, pending: int, chosen: Handle | None, *, complete: bool) -> None:
+        """Wait until at most `pending` of the newest groups still read shared memory, or are not
+        `complete`."""
         ...
 
     def async_fence(self) -> None:

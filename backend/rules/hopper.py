@@ -195,7 +195,7 @@ def _blocks(lowering: Lowering, op: Any, count: int) -> Iterator[Any]:
 
 
 def _tma_wait(lowering: Lowering, op: Any) -> list[Fragment]:
-    lowering.thread.tma_wait(op.pending, _leader(lowering, op))
+    lowering.thread.tma_wait(op.pending, _leader(lowering, op), complete=op.complete)
     return []
 
 

@@ -54,7 +54,7 @@ class Accesses:
             self.memory.store(at, value.array, held)
 
     def atomic(self, name: str, element: Element, pointer: Any, value: Any, order: Order) -> Any:
-        self.memory.check_released(order.semantics, self.active)
+        self._ordered(order)
         old = np.zeros(self.threads, self.dtype(element))
         for t in np.flatnonzero(self.active).tolist():
             old[t] = self._one(pointer, t, old.dtype)
@@ -75,7 +75,7 @@ class Accesses:
     def compare_exchange(
         self, element: Element, pointer: Any, expected: Any, desired: Any, order: Order
     ) -> Any:
-        self.memory.check_released(order.semantics, self.active)
+        self._ordered(order)
         old = np.zeros(self.threads, self.dtype(element))
         for t in np.flatnonzero(self.active).tolist():
             old[t] = self._one(pointer, t, old.dtype)
@@ -84,20 +84,28 @@ class Accesses:
         return self.handle(old)
 
     def load_atomic(self, element: Element, pointer: Any, order: Order) -> Any:
+        self.memory.order_others(order.semantics)
         kind = self.dtype(element)
         return self.handle(self.memory.load(pointer.array, kind, self.active, atomic=True))
 
     def store_atomic(self, element: Element, pointer: Any, value: Any, order: Order) -> None:
-        self.memory.check_released(order.semantics, self.active)
+        self._ordered(order)
         self.memory.store(pointer.array, value.array, self.active, atomic=True)
 
     def fence(self, order: Order) -> None:
+        self.memory.order_others(order.semantics)
         self.memory.fence()
+
+    def _ordered(self, order: Order) -> None:
+        """An atomic access comes after what others did, where it is to."""
+        self.memory.check_released(order.semantics, self.active)
+        self.memory.order_others(order.semantics)
 
     def _in_order(self, access: Access, held: Array) -> None:
         """A volatile access comes after all others before it."""
         if access.volatile:
             self.memory.check_released("acq_rel", held)
+            self.memory.order_others("acq_rel")
 
     def _one(self, pointer: Any, thread: int, kind: Any) -> Any:
         """What `thread` finds, atomically."""

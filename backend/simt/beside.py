@@ -6,7 +6,7 @@ copies write theirs at a moment of their own. Whatever touches the bytes meanwhi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +25,7 @@ from tileir.backend.simt.warpgroups import (
     sum_places,
     swizzled,
 )
-from tileir.backend.simt.yard import Barrier, Group, WaitingError, Yard
+from tileir.backend.simt.yard import Barrier, Group, Sent, WaitingError, Yard
 from tileir.types import F16, F32, I32, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -52,6 +52,7 @@ class BesideThreads:
     made: Any
     dtype: Any
     yard: Yard
+    op: Any
     crewman: Any = None
     """What is under way, a `Crewman`, of kernels that have something run beside their threads."""
 
@@ -174,9 +175,24 @@ class BesideThreads:
         start = [self._agreed(i) for i in indices]
         view.begin_copy(at)
         self.memory.touched.check_write(at, 0)
-        self._fly(self.memory, at, self._barrier(barrier), lambda: map.read(self.memory, start))
+        self._fly(self.memory, at, self._barrier(barrier), self._fetched(map, start))
 
-    def _fly(self, memory: Any, at: Array, found: Barrier, read: Callable[[], Array]) -> None:
+    def _fetched(self, map: Tensor, start: Sequence[int]) -> Callable[[Barrier], Array]:
+        """A copy begins to read global memory: what gives the bytes once it lands, which a barrier
+        counts."""
+        (thread,) = np.flatnonzero(self.active)[:1].tolist()
+        seen = self.memory.seen
+        at = seen.begin_reading(map.bytes_at(self.memory, start), thread)
+
+        def read(found: Barrier) -> Array:
+            seen.end_reading(at, found.agent, found.phase + 1)
+            return map.read(self.memory, start)
+
+        return read
+
+    def _fly(
+        self, memory: Any, at: Array, found: Barrier, read: Callable[[Barrier], Array]
+    ) -> None:
         """A copy begins to write bytes of a block, whose barrier counts them."""
         memory.check_still(at)
         memory.expect(at, True)
@@ -185,7 +201,7 @@ class BesideThreads:
 
         def land() -> None:
             memory.expect(at, False)
-            memory.shared[at] = read()
+            memory.shared[at] = read(found)
             memory.written[at] = True
             self.crewman.view.order.wrote(
                 found.agent, found.phase + 1, memory.order.base + at, threads=False
@@ -202,8 +218,10 @@ class BesideThreads:
             at = self._box(map, self._of(offset, thread))
             start = [self._of(i, thread) for i in indices]
             self._to_read(at, "a copy reads", np.array([thread]))
+            into, seen = map.bytes_at(self.memory, start), self.memory.seen
+            landing = seen.begin_copy(into, thread, self._what(), add=add)
             flight = self.yard.fly(self._writing(map, start, at, add))
-            self.crewman.opened.setdefault(thread, []).append((flight, at))
+            self.crewman.opened.setdefault(thread, []).append(Sent(flight, at, landing))
 
     def _writing(self, map: Tensor, start: list[int], at: Array, add: bool) -> Callable[[], None]:
         write = map.add if add else map.write
@@ -221,17 +239,22 @@ class BesideThreads:
 
     def tma_commit(self, chosen: Any) -> None:
         for thread in self._leaders(chosen):
-            opened = self.crewman.opened.pop(thread, [])
-            self.crewman.reading.setdefault(thread, []).append(opened)
+            self.crewman.commit(thread)
 
-    def tma_wait(self, pending: int, chosen: Any) -> None:
+    def tma_wait(self, pending: int, chosen: Any, *, complete: bool) -> None:
         for thread in self._leaders(chosen):
-            groups = self.crewman.reading.get(thread, [])
-            while len(groups) > pending:
-                for flight, at in groups.pop(0):
-                    flight.finish()
-                    self.crewman.view.end_reading(at)
-                    self.memory.touched.read(at, np.full(len(at), thread))
+            for copy in _oldest(self.crewman.reading.get(thread, []), pending):
+                copy.flight.finish()
+                self.crewman.view.end_reading(copy.at)
+                self.memory.touched.read(copy.at, np.full(len(copy.at), thread))
+            if complete:
+                for copy in _oldest(self.crewman.writing.get(thread, []), pending):
+                    self.memory.seen.end_copy(copy.landing, thread)
+
+    def _what(self) -> str:
+        """The op that runs, for a message."""
+        place = "" if self.op.location is None else f" at {self.op.location}"
+        return f"{self.op.mnemonic}{place}"
 
     def async_fence(self) -> None:
         self.crewman.view.fence()
@@ -284,6 +307,12 @@ class BesideThreads:
         if not isinstance(value, Flying) or value.group.sums is None:
             return value
         return self.made(value.group.sums[value.index], element)
+
+
+def _oldest(groups: list[list[Sent]], pending: int) -> Iterator[Sent]:
+    """The copies of all groups but the newest, taken out."""
+    while len(groups) > pending:
+        yield from groups.pop(0)
 
 
 class _Work:

@@ -64,6 +64,7 @@ class AcrossBlocks:
     _doing: Callable[[Any], bool]
     _box: Callable[[Any, int], Array]
     _fly: Callable[..., None]
+    _fetched: Callable[[Any, Sequence[int]], Callable[[Barrier], Array]]
     _arrived: tuple[int, int] | None = None
     """The phase in which the block arrived and has not waited for, and since when its threads have
     not met."""
@@ -141,7 +142,7 @@ class AcrossBlocks:
         self._check_begun(found)
         self.crewman.view.begin_sending_at(base + at)
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
-        self._fly(memory, at, found, lambda: raw)
+        self._fly(memory, at, found, lambda _: raw)
 
     def _peer(self, rank: int) -> Any:
         peers = self.peers or (self.memory,)
@@ -190,12 +191,13 @@ class AcrossBlocks:
             self.crewman.view.begin_copy_at(base + at)
             self._fly(memory, at, found, self._arriving(map, start, rank))
 
-    def _arriving(self, map: Any, start: Sequence[int], rank: int) -> Callable[[], Array]:
+    def _arriving(self, map: Any, start: Sequence[int], rank: int) -> Callable[[Barrier], Array]:
         """What a copy brings to block `rank`, which must not be at its end by then."""
+        fetched = self._fetched(map, start)
 
-        def read() -> Array:
+        def read(found: Barrier) -> Array:
             self._peer(rank)
-            return map.read(self.memory, start)
+            return fetched(found)
 
         return read
 

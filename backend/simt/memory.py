@@ -16,6 +16,7 @@ from tileir import records
 from tileir.backend.driver.spans import Span
 from tileir.backend.simt.order import View
 from tileir.backend.simt.shadow import Clock, RaceError, Shadow
+from tileir.backend.simt.traffic import Seen, Traffic
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -50,6 +51,8 @@ class Memory:
     printed: list[str] = records.field(init=False, factory=list)
     order: View | None = records.field(init=False, default=None)
     """How accesses of shared memory are ordered with those of other roles."""
+    seen: Seen | None = records.field(init=False, default=None)
+    """How those of global memory are, and with copies under way."""
 
     def __post_init__(self) -> None:
         self.clear_shared()
@@ -83,7 +86,7 @@ class Memory:
     def load(self, address: Array, dtype: Any, held: Array, *, atomic: bool = False) -> Array:
         """What lies at `address` where `held`, zero elsewhere."""
         found = np.zeros(len(address), dtype)
-        for number, index, where in self._parts(address, found.itemsize, held):
+        for number, index, where in self.places(address, found.itemsize, held):
             at = (index[:, None] + np.arange(found.itemsize)).reshape(-1)
             self._touch(number, at, np.repeat(np.flatnonzero(where), found.itemsize), atomic)
             raw = self.buffers[number][1].data[at].reshape(-1, found.itemsize)
@@ -94,7 +97,7 @@ class Memory:
         """Write `values` to `address` where `held`."""
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         size = raw.shape[1]
-        for number, index, where in self._parts(address, size, held):
+        for number, index, where in self.places(address, size, held):
             at = (index[:, None] + np.arange(size)).reshape(-1)
             data, wanted = self.buffers[number][1].data, raw[where].reshape(-1)
             threads = np.repeat(np.flatnonzero(where), size)
@@ -116,6 +119,11 @@ class Memory:
             shadow.write(at, threads, self.run, same)
         else:
             shadow.read(at, threads)
+        if self.seen is not None:
+            touch = (
+                self.seen.change if atomic else self.seen.read if same is None else self.seen.write
+            )
+            touch(number, at)
         self.present[threads] = True
 
     def begin(self, run: int) -> None:
@@ -133,6 +141,11 @@ class Memory:
                 "met it at a barrier"
             )
 
+    def order_others(self, semantics: str) -> None:
+        """Threads make an atomic access of these semantics, which orders memory or not."""
+        if self.seen is not None and semantics != "relaxed":
+            self.seen.meet()
+
     def fence(self) -> None:
         """All threads pass a fence; it must come after what each did, and before what any does
         next."""
@@ -142,7 +155,7 @@ class Memory:
             )
         self.fenced = True
 
-    def _parts(self, address: Array, size: int, held: Array) -> Iterator[tuple[int, Array, Array]]:
+    def places(self, address: Array, size: int, held: Array) -> Iterator[tuple[int, Array, Array]]:
         """Number of a buffer, bytes in it, and the threads that access these."""
         left = held.copy()
         for number, (base, span) in enumerate(self.buffers):
@@ -266,9 +279,14 @@ class Memory:
     def of_role(self, order: View) -> Memory:
         """The same memory as a role sees it, whose threads meet by themselves."""
         made = self._apart()
-        made.order = order
+        assert self.seen is not None
+        made.see(order, self.seen.traffic)
         made.touched = Shadow(self.shared_bytes, "shared memory", made.clock)
         return made
+
+    def see(self, order: View, traffic: Traffic) -> None:
+        """Let accesses be those of the role of `order`."""
+        self.order, self.seen = order, Seen.of(traffic, order, self.shadows)
 
     def of_block(self) -> Memory:
         """The same buffers as another block sees them, with shared memory of its own."""
@@ -286,7 +304,7 @@ class Memory:
 
     def parts(self, address: Array, size: int, held: Array) -> Iterator[tuple[Array, Array, Array]]:
         """Bytes of a buffer, which of them, and which of `address` they are of."""
-        for number, index, where in self._parts(address, size, held):
+        for number, index, where in self.places(address, size, held):
             yield self.buffers[number][1].data, index, np.flatnonzero(where)
 
     def check_still(self, at: Array) -> None:

@@ -1,4 +1,4 @@
-"""Who may access a byte of shared memory, where roles of warps and units beside them do.
+"""Who may access a byte of memory, where roles of warps and units beside them do.
 
 Roles are ordered by barriers that count: what a role did before it arrived comes before what those
 do that waited for the phase. An agent is a role, or a barrier, which stands for the copies whose
@@ -19,19 +19,19 @@ from tileir.backend.simt.shadow import RaceError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_NOBODY = -1
+_NOBODY = 0
 
 
 @records.define(eq=False)
 class Order:
     """The accesses of all agents to `size` bytes, those of a block behind those of the other where
-    there are several, of `block` bytes each."""
+    there are several, of `block` bytes each. Agent 0 is nobody."""
 
     size: int
     block: int = 0
-    names: list[str] = records.field(factory=list)
+    names: list[str] = records.field(factory=lambda: ["nobody"])
     """Of agents, by number."""
-    homes: list[int] = records.field(factory=list)
+    homes: list[int] = records.field(factory=lambda: [-1])
     """Of agents, by number: the block they are of."""
     writer: Array = records.field(init=False)
     written: Array = records.field(init=False)
@@ -44,7 +44,7 @@ class Order:
     """What the clock of an agent was when it read a byte last."""
 
     def __post_init__(self) -> None:
-        self.writer = np.full(self.size, _NOBODY, np.int32)
+        self.writer = np.zeros(self.size, np.int32)
         self.written = np.zeros(self.size, np.int64)
         self.unfenced = np.zeros(self.size, bool)
         self.reading = np.zeros(self.size, np.int32)
@@ -100,9 +100,13 @@ class Order:
 
     def read(self, view: View, at: Array) -> None:
         """Note a read."""
-        if view.agent not in self.reads:
-            self.reads[view.agent] = np.zeros(self.size, np.int64)
-        self.reads[view.agent][at] = view.clock
+        self.has_read(view.agent, view.clock, at)
+
+    def has_read(self, agent: int, clock: int, at: Array) -> None:
+        """Note a read by an agent, at its `clock`."""
+        if agent not in self.reads:
+            self.reads[agent] = np.zeros(self.size, np.int64)
+        self.reads[agent][at] = clock
 
     def refuse(self, bad: Array, at: Array, other: Array, does: str, did: str) -> None:
         """Raise RaceError where any is `bad`: of bytes `at`, by who `did` something to them."""
@@ -142,7 +146,7 @@ class View:
 
     def table(self, known: dict[int, int]) -> Array:
         """Clocks by agent, as far as `known`."""
-        table = np.zeros(len(self.order.names) + 1, np.int64)
+        table = np.zeros(len(self.order.names), np.int64)
         for agent, clock in known.items():
             table[agent] = clock
         return table
@@ -234,9 +238,9 @@ class View:
         by now, when the block ends."""
         order, mine = self.order, self._mine()
         at, does = np.arange(mine.start, mine.stop), f"{self.name} ends with"
-        here = np.array([*(home == order.homes[self.agent] for home in order.homes), True])
+        here = np.array([home == order.homes[self.agent] for home in order.homes])
         wrote = order.writer[mine]
-        late = ~here[wrote] & (order.written[mine] > self.of(wrote))
+        late = ~here[wrote] & (wrote != _NOBODY) & (order.written[mine] > self.of(wrote))
         order.refuse(late, at, wrote, does, "wrote")
         for agent, clocks in order.reads.items():
             if not here[agent]:

@@ -11,6 +11,7 @@ from tileir.backend.lower.roles import by_one, number_of, within
 from tileir.backend.simt.clusters import Meeting
 from tileir.backend.simt.order import Order, View
 from tileir.backend.simt.shadow import RaceError
+from tileir.backend.simt.traffic import Traffic
 from tileir.backend.simt.yard import Crewman, Member, WaitingError, Yard
 from tileir.ir import Function
 
@@ -30,8 +31,9 @@ def run_beside(executions: Sequence[Any], make: Callable[..., Any], seed: tuple[
     block, count = executions[0].thread.memory.shared_bytes, len(executions)
     yard = Yard(Order(count * block, block), random.Random(repr(seed)))
     yard.meeting = Meeting(count) if count > 1 else None
+    traffic = Traffic.of(executions[0].thread.memory.shadows, yard.order)
     for rank, execution in enumerate(executions):
-        _begin(yard, execution, make, rank)
+        _begin(yard, execution, make, rank, traffic)
     peers = [execution.thread.memory for execution in executions]
     for execution in executions:
         execution.thread.peers = peers
@@ -39,12 +41,15 @@ def run_beside(executions: Sequence[Any], make: Callable[..., Any], seed: tuple[
     return sum(role.barriers for e in executions for role in e.thread.roles)
 
 
-def _begin(yard: Yard, execution: Any, make: Callable[..., Any], rank: int) -> None:
+def _begin(
+    yard: Yard, execution: Any, make: Callable[..., Any], rank: int, traffic: Traffic
+) -> None:
     """Block `rank` as a member."""
     thread, order = execution.thread, yard.order
     thread.yard, thread.make, thread.roles = yard, make, list[Any]()
     view = View(order, order.agent(KERNEL, rank), base=rank * order.block)
-    thread.crewman, thread.memory.order = Crewman(view), view
+    thread.crewman = Crewman(view)
+    thread.memory.see(view, traffic)
     thread.rank, thread.meeting = rank, yard.meeting
     thread.cluster = 1 if yard.meeting is None else yard.meeting.ranks
     thread.memory.expect(slice(0, 0), False)

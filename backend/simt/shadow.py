@@ -93,11 +93,18 @@ class Shadow:
         self._meet(self.writer, at[other], threads[other], "writes", "wrote")
         self.writer[at], self.stored[at] = self.clock.epoch << _BITS | threads, run
 
-    def check_write(self, at: Array, thread: int) -> None:
-        """`thread` lets bytes be written beside the threads. Raises `RaceError`."""
+    def check_write(self, at: Array, thread: int, over: Array | None = None) -> None:
+        """`thread` lets bytes be written beside the threads, `over` what threads wrote to all of
+        them or some. Raises `RaceError`."""
         threads = np.full(len(at), thread)
         self._meet(self.reader, at, threads, "lets a copy write", "read")
-        self._meet(self.writer, at, threads, "lets a copy write", "wrote")
+        over = at if over is None else over
+        self._meet(self.writer, over, threads[: len(over)], "lets a copy write", "wrote")
+        self._meet(self.changer, over, threads[: len(over)], "lets a copy write", "changed")
+
+    def wrote(self, at: Array, thread: int) -> None:
+        """`thread` knows that bytes were written beside the threads, and no other does."""
+        self.writer[at] = self.clock.epoch << _BITS | thread
 
     def landed(self, at: Array, threads: Array, found: Array, wanted: Array) -> None:
         """After `threads` wrote `wanted`: `found` lies there. Raises `RaceError`."""

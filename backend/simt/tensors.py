@@ -66,6 +66,15 @@ class Tensor:
         found = self.read(memory, start).view(np.float32)
         self.write(memory, start, (found + data.view(np.float32)).view(np.uint8))
 
+    def bytes_at(self, memory: Any, start: Sequence[int]) -> list[tuple[int, Array]]:
+        """The bytes of the box at `start` that lie in the tensor, by the number of a buffer."""
+        address, inside = self._places(start)
+        span = np.arange(self.size)
+        return [
+            (number, (at[:, None] + span).reshape(-1))
+            for number, at, _ in memory.places(address, self.size, inside)
+        ]
+
     def _places(self, start: Sequence[int]) -> tuple[Array, Array]:
         """Addresses of the elements of a box, and whether they lie in the tensor."""
         address, inside = np.int64(self.base), np.True_

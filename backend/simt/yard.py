@@ -15,6 +15,7 @@ import numpy as np
 from tileir import records
 from tileir.backend.simt.order import Order, View
 from tileir.backend.simt.shadow import RaceError
+from tileir.backend.simt.traffic import Landing
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -193,15 +194,32 @@ class Group:
     sums: list[Array] | None = None
 
 
+@records.frozen(eq=False)
+class Sent:
+    """A copy from shared memory, which reads bytes `at`, and where it lands."""
+
+    flight: Flight
+    at: Array
+    landing: Landing
+
+
 @records.define(eq=False)
 class Crewman:
-    """What one role has under way: groups of products, and by thread groups of copies that read
-    shared memory, oldest first, and the group that is open."""
+    """What one role has under way: groups of products, and by thread groups of copies from shared
+    memory, oldest first: those that may read it, those that may write, and the group that is
+    open."""
 
     view: View
     products: list[Group] = records.field(factory=list)
-    reading: dict[int, list[list[tuple[Flight, Array]]]] = records.field(factory=dict)
-    opened: dict[int, list[tuple[Flight, Array]]] = records.field(factory=dict)
+    reading: dict[int, list[list[Sent]]] = records.field(factory=dict)
+    writing: dict[int, list[list[Sent]]] = records.field(factory=dict)
+    opened: dict[int, list[Sent]] = records.field(factory=dict)
+
+    def commit(self, thread: int) -> None:
+        """End the open group of a thread."""
+        group = self.opened.pop(thread, [])
+        self.reading.setdefault(thread, []).append(group)
+        self.writing.setdefault(thread, []).append(group)
 
     def turn_back(self) -> None:
         """Begin the next round of a loop. Raises RaceError where a product reads registers, which

@@ -247,13 +247,15 @@ class TmaStore(Op):
 @op("gpu.tma_wait")
 class TmaWait(Op):
     """The thread that begins copies from shared memory, or that of each `warpgroup`, waits until at
-    most `pending` of them, the newest, still read it.
+    most `pending` of them, the newest, still read it; until at most these are not `complete`, where
+    this says so: it then comes after what the others wrote (PTX ISA, cp.async.bulk.wait_group).
 
     `gpu.tma_wait {pending = 1}`
     """
 
     pending: int = attribute(INT, default=0)
     warpgroup: bool = attribute(BOOL_ATTRIBUTE, default=False)
+    complete: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.WRITE
     predicable = False
 
