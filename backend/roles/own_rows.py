@@ -21,7 +21,8 @@ def own_rows(function: Function) -> Function:
 
     Where all that a role copies by tensor maps goes through buffers of which each warpgroup writes
     just the blocks that would be its own, its threads meet among themselves, and one of them copies
-    these. So one warpgroup goes on to the next tile while another still writes.
+    these. So one warpgroup goes on to the next tile while another still writes. Where a copy waits
+    until those before are complete, whose bytes it may write again, all wait.
 
     before:
         stage "layouts"
@@ -57,7 +58,8 @@ def own_rows(function: Function) -> Function:
     warps = function.attributes.get("num_warps", 0)
     groups = warps // WARPS if isinstance(warps, int) else 0
     copies = [op for op in function.ops if isinstance(op, TmaStore)]
-    if groups < 2 or not copies or not all(_runs(function, groups)):
+    complete = any(isinstance(op, TmaWait) and op.complete for op in function.ops)
+    if groups < 2 or not copies or complete or not all(_runs(function, groups)):
         return function
     blocks = {label: _narrowed(block) for label, block in function.blocks.items()}
     return function.with_blocks(blocks)

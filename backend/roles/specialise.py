@@ -10,6 +10,7 @@ from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.lowering import RECOMPUTING
 from tileir.backend.memory.shared import SharedTile
+from tileir.backend.roles.again import leaving, rewritten
 from tileir.backend.roles.copies import copied
 from tileir.backend.roles.fetching import hinted
 from tileir.backend.roles.loading import loading
@@ -192,6 +193,8 @@ def specialised(
     found = rings(function)
     if isinstance(found, str):
         return found
+    if rewritten(function, found):
+        return "what it loads may be written before it is multiplied"
     factors = written(function, found)
     found = narrowed(found, factors)
     groups = warpgroups(function, warps, found, factors)
@@ -200,8 +203,9 @@ def specialised(
     makers = _makers(function, found)
     if isinstance(makers, str):
         return makers
-    leaving = () if _ordered(function) else function.ops
-    stores = {op: s for op in leaving if (s := _stored(function, op)) is not None}
+    ops = () if _ordered(function) else function.ops
+    stores = {op: s for op in ops if (s := _stored(function, op)) is not None}
+    stores, again = leaving(function, found, stores)
     kinds, shared = alike(found.rings), shared - _taken(function)
     shared -= sum(map(_bytes, {factor.buffer for factor in factors.values()}))
     counts = counted(kinds, shared - _SLACK - outlet_bytes(stores.values()), slots)
@@ -210,7 +214,7 @@ def specialised(
     if counts is None:
         return "slots do not fit twice in shared memory"
     parts = [parts_of(g, n, 4 * groups) for g, n in zip(kinds, counts, strict=True)]
-    return _Making(function, found, parts, groups, makers, stores, factors).functions()
+    return _Making(function, found, parts, groups, makers, stores, again, factors).functions()
 
 
 def _makers(function: Function, found: Rings) -> dict[Value, MakeDescriptor] | str:
@@ -271,6 +275,8 @@ class _Making:
     groups: int
     makers: dict[Value, MakeDescriptor]
     stores: dict[Op, Staged]
+    again: frozenset[Op]
+    """The stores whose copies wait for those before."""
     factors: Mapping[Dot, Written]
 
     def functions(self) -> tuple[Function, Function, Function] | str:
@@ -315,7 +321,7 @@ class _Making:
             maker = _maker(self.function, cast(Any, op).descriptor)
             assert maker is not None
             found[op] = staged, maker
-        return outlets_of(found)
+        return outlets_of(found, self.again)
 
     def _without(self, maps: Mapping[Value, TensorMap]) -> Function:
         """The function less the ops that make what is captured."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import prod
 from typing import TypeAlias, cast
 
@@ -45,10 +45,12 @@ class Panels:
 
 @records.frozen(eq=False)
 class Outlet:
-    """Where a store passes through shared memory: whole panels, and the columns that are left."""
+    """Where a store passes through shared memory: whole panels, and the columns that are left.
+    `again`: what copies before wrote it may write again, so that these have to be complete."""
 
     staged: Staged
     parts: tuple[Panels, ...]
+    again: bool = False
 
     @staticmethod
     def of(staged: Staged, maker: MakeDescriptor) -> Outlet:
@@ -64,9 +66,12 @@ def fits(staged: Staged) -> bool:
     return staged.columns * staged.element.bytes % _CHUNK == 0
 
 
-def outlets_of(stores: Mapping[Op, tuple[Staged, MakeDescriptor]]) -> dict[Op, Outlet]:
-    """The outlets of stores, whose descriptors are made so. Stores that are cut alike take turns
-    with the same buffers: slots come round in one store as they do from one to the next."""
+def outlets_of(
+    stores: Mapping[Op, tuple[Staged, MakeDescriptor]], again: Collection[Op]
+) -> dict[Op, Outlet]:
+    """The outlets of stores, whose descriptors are made so, of which those `again` write what
+    others may have. Stores that are cut alike take turns with the same buffers: slots come round in
+    one store as they do from one to the next."""
     made: dict[Op, Outlet] = {}
     first: dict[object, Outlet] = {}
     for op, (staged, maker) in stores.items():
@@ -74,7 +79,7 @@ def outlets_of(stores: Mapping[Op, tuple[Staged, MakeDescriptor]]) -> dict[Op, O
         before = first.setdefault(_cut(staged), outlet)
         pairs = zip(outlet.parts, before.parts, strict=True)
         parts = tuple(records.evolve(part, buffer=other.buffer) for part, other in pairs)
-        made[op] = records.evolve(outlet, parts=parts)
+        made[op] = records.evolve(outlet, parts=parts, again=op in again)
     return made
 
 
@@ -188,8 +193,11 @@ class _Storing:
     def _stored(self, op: _Write, outlet: Outlet) -> list[Op]:
         ops: list[Op] = []
         value = _flat(op.value, ops)
-        for pending, panels in _rounds(outlet):
-            ops += [TmaWait(pending=pending)] if _mapped(outlet) else []
+        for number, (pending, panels) in enumerate(_rounds(outlet)):
+            if outlet.again and number == 0:
+                ops.append(TmaWait(complete=True))
+            elif _mapped(outlet):
+                ops.append(TmaWait(pending=pending))
             ops.append(Barrier())
             for part, index in panels:
                 columns = (part.first + index * part.width, part.width)

@@ -1,0 +1,178 @@
+"""What an instance of a kernel accesses again.
+
+Copies by tensor maps are in no order with what threads do to global memory, and with each other
+only where one is waited for until it is complete (PTX ISA, "Async proxy",
+cp.async.bulk.wait_group). Instances never access what another writes, and pointers that come from
+different parameters are taken to reach different memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from tileir import records
+from tileir.analysis.cfg import cfg
+from tileir.analysis.effects import ELSEWHERE, roots
+from tileir.analysis.loops import loops
+from tileir.analysis.uses import uses
+from tileir.backend.roles.persist import PERSISTENT
+from tileir.backend.roles.rings import Rings, Staged
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.descriptor import DescriptorReduce
+from tileir.types import AddressSpace, Descriptor, Pointer, element_of
+from tileir.values import Operand, Value
+
+_ACCESS = Effects.READ | Effects.WRITE
+_LOOKED_AT = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
+
+
+@records.frozen(eq=False)
+class Instance:
+    """The accesses of global memory by one instance of a kernel: the parameters that each reaches,
+    and the block of each. `later`: where control may come from a block before the next instance."""
+
+    function: Function
+    reached: Mapping[Op, frozenset[Value]]
+    homes: Mapping[Op, tuple[str, int]]
+    later: Mapping[str, frozenset[str]]
+
+    @staticmethod
+    def of(function: Function) -> Instance:
+        """The accesses of `function`."""
+        reached: dict[Op, frozenset[Value]] = {}
+        homes: dict[Op, tuple[str, int]] = {}
+        for label, block in function.blocks.items():
+            for index, op in enumerate(block.ops):
+                found = _reached(function, op) if op.effects & _ACCESS else None
+                if found:
+                    reached[op], homes[op] = found, (label, index)
+                elif op.effects is Effects.PURE:
+                    homes[op] = label, index
+        return Instance(function, reached, homes, _later(function))
+
+    def meet(self, first: Op, second: Op) -> bool:
+        """Whether two ops may access the same memory."""
+        one, other = self.reached[first], self.reached[second]
+        return ELSEWHERE in one | other or bool(one & other)
+
+    def follows(self, op: Op, before: Op) -> bool:
+        """Whether `op` may run after `before` in one instance."""
+        (label, index), (start, first) = self.homes[op], self.homes[before]
+        return (label == start and index > first) or label in self.later[start]
+
+    def meets_again(self, first: Op, second: Op) -> bool:
+        """Whether `second` may access what `first` did before, in the same instance."""
+        return self.meet(first, second) and self.follows(second, first)
+
+
+def leaving(
+    function: Function, found: Rings, stores: Mapping[Op, Staged]
+) -> tuple[dict[Op, Staged], frozenset[Op]]:
+    """Those of `stores` that can pass through shared memory: what copies write, threads have not
+    written before, nor do they access it later. And those whose copies begin once the ones before
+    are complete: what these wrote they may write again."""
+    instance = Instance.of(function)
+    loads = {load.op for ring in found.rings for load in ring.loads}
+    kept = dict(stores)
+    while True:
+        copied = {op for op, staged in kept.items() if not staged.unit}
+        others = [op for op in instance.reached if op not in copied and op not in loads]
+        bad = {s for s in copied if any(_disturbs(instance, o, s) for o in others)}
+        if not bad:
+            break
+        kept = {op: staged for op, staged in kept.items() if op not in bad}
+    return kept, frozenset(op for op in copied if _waits(instance, op, copied))
+
+
+def rewritten(function: Function, found: Rings) -> bool:
+    """Whether an instance may write what is loaded into a ring before its dots have read it, which
+    others than the warps that load would do."""
+    instance = Instance.of(function)
+    writers = [op for op in instance.reached if op.effects & Effects.WRITE]
+    return any(
+        instance.meet(writer, load.op)
+        and any(instance.follows(op, writer) for op in (load.op, *ring.dots))
+        for ring in found.rings for load in ring.loads for writer in writers
+    )  # fmt: skip
+
+
+def _disturbs(instance: Instance, other: Op, copied: Op) -> bool:
+    """Whether what threads do by `other` would need an order with the copy of a store: after it, or
+    before it, but for a read of what is then computed and stored."""
+    if not instance.meet(other, copied):
+        return False
+    before = instance.follows(copied, other)
+    kept = not other.effects & Effects.WRITE and _only_into(instance.function, other, copied)
+    return instance.follows(other, copied) or (before and not kept)
+
+
+def _only_into(function: Function, read: Op, store: Op) -> bool:
+    """Whether threads need all that comes of a read for what they store."""
+    waiting, seen = [*read.results], set[Value]()
+    while waiting:
+        value = waiting.pop()
+        for user in uses(function).get(value, ()):
+            if user is store:
+                continue
+            if user.effects & _LOOKED_AT or user.successors or not user.results:
+                return False
+            fresh = [v for v in user.results if v not in seen]
+            seen.update(fresh)
+            waiting += fresh
+    return True
+
+
+def _waits(instance: Instance, store: Op, copied: set[Op]) -> bool:
+    """Whether a copy before may write what that of `store` does, which do not both add."""
+    return any(
+        instance.meets_again(other, store)
+        and not (isinstance(other, DescriptorReduce) and isinstance(store, DescriptorReduce))
+        for other in copied
+    )
+
+
+def _reached(function: Function, op: Op) -> frozenset[Value]:
+    """The parameters through which `op` may access global memory."""
+    known = roots(function)
+    found = [
+        known.get(cast(Value, v), frozenset({ELSEWHERE})) for v in op.operands if _is_global(v)
+    ]
+    return frozenset[Value]().union(*found)
+
+
+def _is_global(operand: Operand) -> bool:
+    kind = element_of(operand.type)
+    return isinstance(kind, Descriptor) or (
+        isinstance(kind, Pointer) and kind.space is not AddressSpace.SHARED
+    )
+
+
+def _later(function: Function) -> dict[str, frozenset[str]]:
+    """By block, the blocks that control may come to from it in the same instance."""
+    nest = loops(function)
+    turns = {
+        (latch, header)
+        for header, loop in nest.by_header.items()
+        for latch in loop.latches
+        if loop.depth == 1 and function.attributes.get(PERSISTENT)
+    }
+    targets = {
+        label: [t for t in targets if (label, t) not in turns]
+        for label, targets in cfg(function).successors.items()
+    }
+    return {label: _reach(label, targets) for label in targets}
+
+
+def _reach(label: str, targets: Mapping[str, list[str]]) -> frozenset[str]:
+    """What control may come to."""
+    found: set[str] = set()
+    waiting = list(targets[label])
+    while waiting:
+        target = waiting.pop()
+        if target not in found:
+            found.add(target)
+            waiting += targets.get(target, ())
+    return frozenset(found)
