@@ -60,16 +60,35 @@ def attempt(change: Change | None, root: Path, tests: Sequence[str], limit: floa
 
 
 def child(work: Callable[[], int], deadline: float | None) -> int | None:
-    """The status with which `work` ends in a process of its own; None where it was stopped."""
+    """The status with which `work` ends in a process of its own; None where it was stopped. It has
+    a group of its own, which ends with it, and with this process, whatever ends that."""
+    held, holding = os.pipe()
     made = os.fork()
     if made == 0:
         status = 1
         try:
             os.setpgid(0, 0)
+            os.close(holding)
+            _end_with(held)
             status = work()
         finally:
             os._exit(status)
-    return _wait(made, deadline)
+    os.close(held)
+    try:
+        return _wait(made, deadline)
+    finally:
+        os.close(holding)
+
+
+def _end_with(held: int) -> None:
+    """Let another process of the group stop all of it once nobody holds the other end of a pipe."""
+    if os.fork():
+        os.close(held)
+        return
+    try:
+        os.read(held, 1)
+    finally:
+        os.killpg(0, signal.SIGKILL)
 
 
 def silenced(change: Change | None, root: Path, tests: Sequence[str]) -> int:

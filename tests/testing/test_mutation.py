@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,6 +76,45 @@ def test_a_change_is_noticed_by_a_test_that_looks(tmp_path: Path) -> None:
     slow = tmp_path / "test_slow.py"
     slow.write_text("import time\ndef test():\n    time.sleep(60)\n")
     assert attempt(None, ROOT, [str(slow)], 1).status == "timeout"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+@pytest.mark.parametrize("how", (signal.SIGTERM, signal.SIGKILL))
+def test_nothing_runs_on_when_the_command_is_stopped(tmp_path: Path, how: int) -> None:
+    """The tests of a change, and what these start, have no more time than who waits for them."""
+    numbers = tmp_path / "numbers"
+    slow = tmp_path / "test_slow.py"
+    slow.write_text(
+        "import os, subprocess, time\n"
+        "def test():\n    other = subprocess.Popen(['sleep', '600'])\n"
+        f"    with open({str(numbers) + '.new'!r}, 'w') as out:\n"
+        "        out.write(f'{os.getpid()} {other.pid}')\n"
+        f"    os.rename({str(numbers) + '.new'!r}, {str(numbers)!r})\n    time.sleep(600)\n"
+    )
+    run = "from tileir.testing.mutation.fork import attempt; from pathlib import Path; import sys\n"
+    run += "attempt(None, Path(sys.argv[1]), [sys.argv[2]], 600)"
+    command = subprocess.Popen([sys.executable, "-c", run, str(ROOT), str(slow)])
+    _until(numbers.exists)
+    running = [int(number) for number in numbers.read_text().split()]
+    assert all(map(_runs, running))
+    command.send_signal(how)
+    command.wait()
+    _until(lambda: not any(map(_runs, running)))
+
+
+def _until(what: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+
+
+def _runs(number: int) -> bool:
+    """Whether there is such a process, and it is not at its end."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_tests_that_do_not_reach_a_change_are_not_run(tmp_path: Path) -> None:
