@@ -60,6 +60,11 @@ def constant(type: Type, number: int | float | bool) -> Constant:
     return Constant(type, encode(element_of(type), number))
 
 
+def is_zero(operand: Operand) -> bool:
+    """Whether `operand` is a literal of bits 0: the number 0, and not -0.0."""
+    return isinstance(operand, Constant) and not operand.bits
+
+
 def encode(element: Type, number: int | float | bool) -> int:
     """Bits of `number` in `element`."""
     if isinstance(element, Pointer):

@@ -20,7 +20,7 @@ from tileir.ops.hopper import MBarrierArrive, Wgmma, WgmmaWait
 from tileir.passes.edges import copy_op, fresh_label, map_edges
 from tileir.passmanager.registry import Outcome, pass_
 from tileir.types import I1, Tile
-from tileir.values import Constant, Operand, Value, constant
+from tileir.values import Operand, Value, constant, is_zero
 
 _LONGEST = 48
 """Ops of a round that is written twice, at most."""
@@ -117,13 +117,9 @@ def _gains(function: Function, loop: Loop) -> bool:
     for op in ops:
         if isinstance(op, Wgmma) and isinstance(op.c, Value) and op.c in header.parameters:
             mine = [r for r in readers[op.c] if r in inside and r is not op]
-            if _is_zero(given[op.c]) and not any(map(_computes, mine)):
+            if is_zero(given[op.c]) and not any(map(_computes, mine)):
                 return True
     return False
-
-
-def _is_zero(operand: Operand) -> bool:
-    return isinstance(operand, Constant) and operand.bits == 0
 
 
 def _computes(op: Op) -> bool:

@@ -16,7 +16,7 @@ from tileir.backend.memory.shared import SharedTile, added, times
 from tileir.backend.rules.gpu import buffer as buffer_of
 from tileir.ops.descriptor import Padding
 from tileir.types import F32, I1, I32, I64, Tile, shape_of
-from tileir.values import Constant
+from tileir.values import is_zero
 
 _WORD = 8
 """Bytes of a barrier."""
@@ -232,12 +232,8 @@ def _wgmma(lowering: Lowering, op: Any) -> list[Fragment]:
         a = _descriptor(lowering, op, left, (op.a, op.a_slot), row, ROWS)
     each = shape_of(op.c.type)[1] // (lowering.num_warps // 4 // along)
     b = _descriptor(lowering, op, right, (op.b, op.b_slot), column, each)
-    c = None if _is_zero(op.c) else lowering.fragment(op.c)
+    c = None if is_zero(op.c) else lowering.fragment(op.c)
     return [lowering.thread.wgmma(kind, products, a, b, c)]
-
-
-def _is_zero(operand: Any) -> bool:
-    return isinstance(operand, Constant) and not operand.bits
 
 
 def _factor(lowering: Lowering, op: Any, name: str, k_contiguous: bool) -> Factor:
