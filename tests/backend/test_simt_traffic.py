@@ -77,11 +77,11 @@ RACES = {
     "writes": ((COPY, READ, MET, STORE), "the kernel writes byte 0"),
     "writes before threads meet": ((COPY, COMPLETE, STORE), "writes byte .* thread 0 wrote"),
     "a copy reads": ((COPY, READ, FETCH, FETCHED), "a copy reads byte 0"),
-    "a copy of what is being read": ((FETCH, COPY, FETCHED), "the kernel writes byte 0 .* (read|reads)"),
+    "a copy of what is being read": ((FETCH, COPY, FETCHED), "kernel writes byte 0 .* reads?"),
     "a copy of what threads read": ((LOAD, COPY), "lets a copy write byte .* thread .* read"),
     "a copy over what threads wrote": ((STORE, MET, COPY), "no fence"),
     "a copy over what threads changed": ((ATOMIC, COPY), "lets a copy write .* changed"),
-    "a copy reads what threads wrote": ((STORE, MET, FETCH, FETCHED), "a copy reads byte 0 .* no fence"),
+    "a copy reads what threads wrote": ((STORE, MET, FETCH, FETCHED), "reads byte 0 .* no fence"),
 }  # fmt: skip
 
 
