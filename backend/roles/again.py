@@ -8,20 +8,23 @@ different parameters are taken to reach different memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 from tileir import records
+from tileir.analysis.affine import affine
 from tileir.analysis.cfg import cfg
 from tileir.analysis.effects import ELSEWHERE, roots
-from tileir.analysis.loops import loops
-from tileir.analysis.uses import uses
+from tileir.analysis.loops import Loop, loops
+from tileir.analysis.polynomial import Iteration
+from tileir.analysis.uses import homes, uses
 from tileir.backend.roles.persist import PERSISTENT
 from tileir.backend.roles.rings import Rings, Staged
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.descriptor import DescriptorReduce
+from tileir.ops.atomic import AtomicRMW
+from tileir.ops.descriptor import DescriptorReduce, DescriptorStore
 from tileir.types import AddressSpace, Descriptor, Pointer, element_of
 from tileir.values import Operand, Value
 
@@ -99,6 +102,29 @@ def rewritten(function: Function, found: Rings) -> bool:
     )  # fmt: skip
 
 
+def crossing(function: Function) -> bool:
+    """Whether an instance may access what it writes by another op, elsewhere in the block of that:
+    whoever does a part of each has to wait for others."""
+    instance = Instance.of(function)
+    writers = [op for op in instance.reached if op.effects & Effects.WRITE]
+    return any(
+        op is not writer
+        and (instance.meets_again(writer, op) or instance.meets_again(op, writer))
+        and _place(op) != _place(writer)
+        and not (_adds(op) and _adds(writer))
+        for writer in writers for op in instance.reached
+    )  # fmt: skip
+
+
+def _place(op: Any) -> tuple[Operand, ...]:
+    """The operands that say where an op accesses memory."""
+    return (op.inputs[0], *getattr(op, "indices", ()))
+
+
+def _adds(op: Op) -> bool:
+    return isinstance(op, (AtomicRMW, DescriptorReduce))
+
+
 def _disturbs(instance: Instance, other: Op, copied: Op) -> bool:
     """Whether what threads do by `other` would need an order with the copy of a store: after it, or
     before it, but for a read of what is then computed and stored."""
@@ -130,8 +156,51 @@ def _waits(instance: Instance, store: Op, copied: set[Op]) -> bool:
     return any(
         instance.meets_again(other, store)
         and not (isinstance(other, DescriptorReduce) and isinstance(store, DescriptorReduce))
+        and not (other is store and _moves_on(instance, store))
         for other in copied
     )
+
+
+def _moves_on(instance: Instance, store: Op) -> bool:
+    """Whether a store writes another block of rows in every round of the loops around it: for each
+    loop one index, which no other loop moves, goes on by all that the block has."""
+    function, written = instance.function, cast(DescriptorStore, store)
+    around = list(_around(function, instance.homes[store][0]))
+    place, forms = homes(function), affine(function)
+    moved: set[str] = set()
+    for index, extent in zip(written.indices, written.block().shape, strict=True):
+        form = forms.of(index)
+        if form is None or form.base is not None:
+            return False
+        symbols = {s for m in form.offset.terms for s in m}
+        turns = [loop for loop in around if Iteration(loop.header) in symbols]
+        inside = (place.get(s) for s in symbols if isinstance(s, Value))
+        if any(label in loop.blocks for label in inside for loop in around) or len(turns) > 1:
+            return False
+        for loop in turns:
+            step = form.offset.coefficient(Iteration(loop.header))
+            if step is None or step.constant is None or abs(step.constant) < extent:
+                return False
+            moved.add(loop.header)
+        if extent > 1:  # how far the rows of this dimension lie, those of the next do not say
+            break
+    return moved >= {loop.header for loop in around}
+
+
+def _around(function: Function, label: str) -> Iterator[Loop]:
+    """The loops around a block within an instance."""
+    nest = loops(function)
+    header = nest.innermost.get(label)
+    while header is not None:
+        loop = nest.by_header[header]
+        if not _turns(function, loop):
+            yield loop
+        header = loop.parent
+
+
+def _turns(function: Function, loop: Loop) -> bool:
+    """Whether every round of a loop is an instance of its own."""
+    return loop.depth == 1 and bool(function.attributes.get(PERSISTENT))
 
 
 def _reached(function: Function, op: Op) -> frozenset[Value]:
@@ -157,7 +226,7 @@ def _later(function: Function) -> dict[str, frozenset[str]]:
         (latch, header)
         for header, loop in nest.by_header.items()
         for latch in loop.latches
-        if loop.depth == 1 and function.attributes.get(PERSISTENT)
+        if _turns(function, loop)
     }
     targets = {
         label: [t for t in targets if (label, t) not in turns]

@@ -8,6 +8,7 @@ from typing import Any, cast
 from tileir import records
 from tileir.analysis.clusters import ATTRIBUTE, SIZES
 from tileir.backend.memory.shared import full_swizzle
+from tileir.backend.roles.again import crossing
 from tileir.backend.roles.carried import State, carried
 from tileir.backend.roles.parts import BARRIERS, inverse
 from tileir.backend.roles.shares import Adding, Shares, adding
@@ -142,9 +143,10 @@ def divided(function: Function, ranks: int) -> Function | str:
     if height % ranks or height // ranks < _FEWEST_ROWS:
         return f"{ranks} blocks cannot share {height} rows"
     try:
-        return _Splitting(function, found, ranks, height // ranks).function()
+        made = _Splitting(function, found, ranks, height // ranks).function()
     except WholeError as error:
         return str(error)
+    return "an instance accesses what it writes elsewhere" if crossing(function) else made
 
 
 class _Splitting:
