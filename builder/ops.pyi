@@ -1364,12 +1364,15 @@ class DerivedOps:
         *,
         pending: int = ...,
         warpgroup: bool = ...,
+        complete: bool = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
         """The thread that begins copies from shared memory, or that of each `warpgroup`, waits
-        until at most `pending` of them, the newest, still read it."""
+        until at most `pending` of them, the newest, still read it; until at most these are not
+        `complete`, where this says so: it then comes after what the others wrote (PTX ISA,
+        cp.async.bulk.wait_group)."""
 
     def gpu_wgmma(
         self,

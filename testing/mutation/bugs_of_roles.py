@@ -14,6 +14,8 @@ def _judges(*names: str) -> tuple[str, ...]:
     return tuple(_PROGRAMS.format(name) for name in names)
 
 
+_FOUND = ("tests/corpus/test_found.py",)
+
 BUGS_OF_ROLES: tuple[Bug, ...] = (
     *planted("backend/tma/wrapped.py", _judges("unwrap"),
         ("a store under any bound leaves out what wraps around",
@@ -124,6 +126,28 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         ("warpgroups own what others wrote",
          "return bool((at[:, 0] // rows % groups == threads // (LANES * WARPS)).all())",
          "return True"),
+    ),
+    *planted("backend/roles/again.py", _FOUND,
+        ("copies wait for none before", "if _waits(instance, op, copied))", "if False)"),
+        ("threads access what copies write", "        if not bad:\n", "        if True:\n"),
+        ("what a round did is forgotten by the next", " or label in self.later[start]", ""),
+        ("a factor is loaded whoever wrote it",
+         "for op in (load.op, *ring.dots))", "for op in ())"),
+    ),
+    *planted("backend/roles/again.py", ("tests/passes/test_files.py", "tests/corpus/test_found.py"),
+        ("a round over half of the one before moves on",
+         "abs(step.constant) < extent:", "abs(step.constant) < 1:"),
+    ),
+    *planted("backend/roles/own_rows.py", _FILES,
+        ("warpgroups wait for what others write", "or complete or not all(", "or not all("),
+    ),
+    *planted("backend/simt/traffic.py", ("tests/backend/test_simt_traffic.py",),
+        ("copies meet where one adds",
+         "            bad &= ~self.added[at]\n", "            return\n"),
+        ("a copy that has read has written",
+         "np.add.at(traffic.flying, at, 1)", "np.add.at(traffic.flying, at, 0)"),
+        ("a copy is complete for all threads",
+         "            self.shadows[number].wrote(part, thread)\n", "            pass\n"),
     ),
     *planted("backend/roles/turns.py", _judges("pingpong", "roles-simt"),
         ("both find their turn begun", "constant(I32, 1 - self.member),)", "constant(I32, 1),)"),

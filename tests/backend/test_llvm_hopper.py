@@ -39,6 +39,14 @@ def test_a_barrier_expects_bytes(chosen: str | None, guard: str) -> None:
     assert f'"{guard}mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], 4096;"' in line
 
 
+@pytest.mark.parametrize(("complete", "name"), [(False, "wait_group.read"), (True, "wait_group")])
+def test_copies_are_waited_for_to_read_or_to_write(complete: bool, name: str) -> None:
+    thread = LlvmThread()
+    thread.tma_wait(2, None, complete=complete)
+    (line,) = (x for x in thread.lines if "asm" in x)
+    assert f'"cp.async.bulk.{name} 2;"' in line
+
+
 @pytest.mark.parametrize(("transposed", "name"), [(False, "x2.shared"), (True, "x2.trans.shared")])
 def test_matrices_are_transposed_where_that_is_asked_for(transposed: bool, name: str) -> None:
     thread = LlvmThread()
