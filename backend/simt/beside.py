@@ -11,36 +11,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tileir.backend.layouts.warpgroups import ROWS, Warpgroup
+from tileir.backend.layouts.warpgroups import Warpgroup
 from tileir.backend.lower.beside import Map, Product
 from tileir.backend.simt.order import bytes_of, join
-from tileir.backend.simt.shadow import RaceError
+from tileir.backend.simt.products import Flying, Work
 from tileir.backend.simt.tensors import Tensor
-from tileir.backend.simt.warpgroups import (
-    Described,
-    factor_places,
-    multiplied,
-    numbers,
-    stacked,
-    sum_places,
-    swizzled,
-)
+from tileir.backend.simt.warpgroups import swizzled
 from tileir.backend.simt.yard import Barrier, Group, Sent, WaitingError, Yard
-from tileir.types import F16, F32, I32, Element
+from tileir.types import I32, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
-
-
-class Flying:
-    """A sum under way, number `index` of its group: nobody may read it."""
-
-    def __init__(self, group: Group, index: int) -> None:
-        self.group, self.index = group, index
-
-    @property
-    def array(self) -> Array:
-        """Raises AssertionError."""
-        raise RaceError("race: a sum is read that gpu.wgmma_wait was not asked for")
 
 
 class BesideThreads:
@@ -280,7 +260,7 @@ class BesideThreads:
     ) -> list[Any]:
         if not self.active.all() or self.threads % 128:
             raise AssertionError("a product that not all threads of a warpgroup begin")
-        work = _Work(self, kind, products, a, b, c)
+        work = Work(self, kind, products, a, b, c)
         at = work.places()
         ends = np.array([g * 128 + n for g in range(self.threads // 128) for n in (0, 127)])
         self._to_read(at, "a product reads", ends)
@@ -313,95 +293,3 @@ def _oldest(groups: list[list[Sent]], pending: int) -> Iterator[Sent]:
     """The copies of all groups but the newest, taken out."""
     while len(groups) > pending:
         yield from groups.pop(0)
-
-
-class _Work:
-    """A group of products: where its factors lie, and its sums."""
-
-    def __init__(
-        self, thread: Any, kind: Warpgroup, products: Sequence[Product], a: Any, b: Any, c: Any
-    ) -> None:
-        self.memory, self.kind, self.products, self.c = thread.memory, kind, products, c
-        self.groups, self.threads = thread.threads // 128, thread.threads
-        self.b = self._described(b)
-        held = isinstance(a, list)
-        self.a = None if held else self._described(a)
-        self.registers = [x.array.copy() for x in a] if held else []
-
-    def _described(self, handle: Any) -> list[int]:
-        """The descriptor of every warpgroup, in which its threads must agree."""
-        rows = handle.array.astype(np.uint64).reshape(-1, 128)
-        if (rows != rows[:, :1]).any():
-            raise AssertionError("threads of a warpgroup differ in a matrix descriptor")
-        return [int(row[0]) for row in rows]
-
-    def places(self) -> Array:
-        """Every byte that is read."""
-        found = [
-            bytes_of(at, self.kind.bits // 8)
-            for group in range(self.groups)
-            for product in self.products
-            for at in self._factors(group, product)
-        ]
-        return np.unique(np.concatenate(found))
-
-    def _factors(self, group: int, product: Product) -> list[Array]:
-        size, (left, right) = self.kind.bits // 8, self.kind.turned
-        b = Described.of(self.b[group] + (product.b >> 4))
-        found = [b.places(self.kind.n, self.kind.k, size, turned=right)]
-        if self.a is not None:
-            a = Described.of(self.a[group] + (product.a >> 4))
-            found.append(a.places(ROWS, self.kind.k, size, turned=left))
-        return found
-
-    def finish(self) -> list[Array]:
-        """Registers of sums, of all threads."""
-        parts = [self._sums(group) for group in range(self.groups)]
-        return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
-
-    def _sums(self, group: int) -> list[Array]:
-        kind = self.kind
-        row, column = sum_places(kind.sums)
-        tiles: dict[int, Array] = {}
-        for product in self.products:
-            if product.first:
-                tiles[product.sums] = self._begun(group, product)
-            left, right = self._numbers(group, product)
-            tiles[product.sums] = multiplied(kind, left, right, tiles[product.sums])
-        return [tiles[s][row, column][:, i] for s in sorted(tiles) for i in range(kind.sums)]
-
-    def _begun(self, group: int, product: Product) -> Array:
-        """What the product adds to."""
-        kind = self.kind
-        whole = np.zeros((ROWS, kind.n), {F32: np.float32, F16: np.float16}.get(kind.sum, np.int32))  # type: ignore[call-overload]
-        if self.c is not None:
-            held = [_value(x) for x in self.c[product.sums : product.sums + kind.sums]]
-            row, column = sum_places(kind.sums)
-            whole[row, column] = stacked(held, group)
-        return whole
-
-    def _numbers(self, group: int, product: Product) -> tuple[Array, Array]:
-        """The factors, [row, k] and [column, k]."""
-        kind, places = self.kind, self._factors(group, product)
-        right = numbers(kind, kind.right, self._raw(places[0]))
-        if self.a is not None:
-            return numbers(kind, kind.left, self._raw(places[1])), right
-        count = ROWS * kind.k // 128
-        held = stacked(self.registers[product.a : product.a + count], group)
-        row, k = factor_places(kind)
-        raw = np.zeros((ROWS, kind.k), f"u{kind.bits // 8}")
-        raw[row, k] = np.ascontiguousarray(held).view(raw.dtype)
-        return numbers(kind, kind.left, raw), right
-
-    def _raw(self, at: Array) -> Array:
-        size = self.kind.bits // 8
-        data = self.memory.shared[bytes_of(at, size)].reshape(-1, size)
-        return np.ascontiguousarray(data).view(f"u{size}").reshape(at.shape)
-
-
-def _value(handle: Any) -> Array:
-    """A sum to add to: of a group before this one, which is done by then."""
-    if isinstance(handle, Flying):
-        assert handle.group.sums is not None
-        return handle.group.sums[handle.index]
-    return handle.array
