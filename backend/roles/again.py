@@ -102,6 +102,22 @@ def rewritten(function: Function, found: Rings) -> bool:
     )  # fmt: skip
 
 
+def read_beside(function: Function, found: Rings, role: Function) -> bool:
+    """Whether `role`, what of `function` loads into rings, reads for itself what an instance
+    writes: others write that, in no order with it."""
+    instance = Instance.of(function)
+    loads = {load.op for ring in found.rings for load in ring.loads}
+    made = {value for op in role.ops for value in op.results}
+    readers = [
+        op for op in instance.reached if op not in loads and not made.isdisjoint(op.results)
+    ]
+    writers = [op for op in instance.reached if op.effects & Effects.WRITE]
+    return any(
+        instance.meets_again(writer, reader) or instance.meets_again(reader, writer)
+        for reader in readers for writer in writers
+    )  # fmt: skip
+
+
 def crossing(function: Function) -> bool:
     """Whether an instance may access what it writes by another op, elsewhere in the block of that:
     whoever does a part of each has to wait for others."""

@@ -10,7 +10,7 @@ from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.lowering import RECOMPUTING
 from tileir.backend.memory.shared import SharedTile
-from tileir.backend.roles.again import leaving, rewritten
+from tileir.backend.roles.again import leaving, read_beside, rewritten
 from tileir.backend.roles.copies import copied
 from tileir.backend.roles.fetching import hinted
 from tileir.backend.roles.loading import loading
@@ -285,6 +285,8 @@ class _Making:
         first = loading(bare, self.found, self.parts)
         if first is None:
             return "where it goes follows from what it computes"
+        if read_beside(self.function, self.found, first):
+            return "what says where it goes may be written"
         second = storing(multiplying(bare, self.found, self.parts, self.factors), outlets)
         panels = [part for o in outlets.values() for part in o.parts]
         shared = [
