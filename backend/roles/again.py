@@ -108,9 +108,7 @@ def read_beside(function: Function, found: Rings, role: Function) -> bool:
     instance = Instance.of(function)
     loads = {load.op for ring in found.rings for load in ring.loads}
     made = {value for op in role.ops for value in op.results}
-    readers = [
-        op for op in instance.reached if op not in loads and not made.isdisjoint(op.results)
-    ]
+    readers = [op for op in instance.reached if op not in loads and not made.isdisjoint(op.results)]
     writers = [op for op in instance.reached if op.effects & Effects.WRITE]
     return any(
         instance.meets_again(writer, reader) or instance.meets_again(reader, writer)
