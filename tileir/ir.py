@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from itertools import chain
 from typing import Any, TypeAlias
 
 from tileir import records
@@ -135,7 +136,7 @@ class Function:
     @property
     def ops(self) -> Iterator[Op]:
         """Every op, block by block."""
-        return (op for block in self.blocks.values() for op in block.ops)
+        return chain.from_iterable([block.ops for block in self.blocks.values()])
 
     def evolve(self, **changes: Any) -> Function:
         """A copy with fields changed."""

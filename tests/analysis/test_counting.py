@@ -11,6 +11,7 @@ from tileir.analysis.dataflow import forward
 from tileir.analysis.predicates import predicates
 from tileir.analysis.ranges import ranges
 from tileir.ir import Function
+from tileir.op import Op
 from tileir.values import Value
 
 LOOP = """  br head
@@ -136,6 +137,27 @@ def test_at_most_so_many_walks_are_made() -> None:
             transfer=lambda op, read: [0] * len(op.results), merge=more, most=most,
         )  # fmt: skip
         assert len(walks) == most == facts[counter]
+
+
+def test_what_is_beside_all_loops_is_walked_once() -> None:
+    """Facts flow forward: only what is between the first loop and the last is walked again."""
+    text = LOOP.format(start=0, step=1, relation="slt", bound=9)
+    function = kernel(text + "  %z = add i32 %m, 0\n")
+    seen: dict[str, int] = {}
+
+    def kept(op: Op, read: object) -> list[int]:
+        label = next(n for n, b in function.blocks.items() if op in b.ops)
+        seen[label] = seen.get(label, 0) + 1
+        return [0] * len(op.results)
+
+    more = itertools.count()
+    forward(
+        function, known={p.value: 0 for p in function.parameters}, literal=lambda _: 0,
+        transfer=kept, merge=lambda value, old, facts: next(more), most=5,
+    )  # fmt: skip
+    per_walk = {n: sum(bool(op.results) for op in b.ops) for n, b in function.blocks.items()}
+    assert per_walk["entry"] and per_walk["out"] and per_walk["head"]
+    assert seen == {n: k * (5 if n in ("head", "body") else 1) for n, k in per_walk.items() if k}
 
 
 def test_a_condition_that_is_joined_with_itself_is_looked_at_once() -> None:

@@ -30,11 +30,11 @@ def forward(
     far; arguments of back edges are left out until they have facts, so loops start optimistic.
     `merge` must bring each parameter to rest after finitely many changes. All facts hold once
     nothing changes: each one then follows from the others. `refine` may sharpen what is read in
-    a block, or passed on its edge to a target. At most `most` walks are made, if given.
+    a block, or passed on its edge to a target. At most `most` walks are made, if given; what comes
+    before all loops or behind them is walked once.
     """
-    graph = cfg(function)
+    before, repeated, behind = _stretches(cfg(function))
     incoming = _incoming(function)
-    walks = most or (1 << 30 if is_cyclic(graph) else 1)
     where = ""
 
     def fact(operand: Operand) -> F:
@@ -48,23 +48,35 @@ def forward(
             fact(argument) if refine is None else refine(argument, fact(argument), source, target)
         )
 
-    changed = True
-    while changed and walks > 0:
-        changed, walks = False, walks - 1
-        for where in graph.order:
+    def walk(labels: Sequence[str]) -> bool:
+        nonlocal where
+        changed = False
+        for where in labels:
             block = function.blocks[where]
             if block.parameters:
                 changed |= _merge_parameters(block, incoming[where], known, passed, merge)
             for op in block.ops:
                 if op.results:
                     known.update(zip(op.results, transfer(op, read), strict=True))
+        return changed
+
+    walk(before)
+    walks = most or 1 << 30
+    while walks > 0 and walk(repeated):
+        walks -= 1
+    walk(behind)
     return known
 
 
-def is_cyclic(graph: Cfg) -> bool:
-    """Whether any edge leads back in reverse post-order."""
+def _stretches(graph: Cfg) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    """The order of a graph in three: what no loop comes before, what begins with the first loop and
+    ends with the last, and what is behind all loops. Facts flow forward, but for loops."""
     number = graph.number
-    return any(number[p] >= number[b] for b in graph.order for p in graph.predecessors[b])
+    edges = [(number[p], number[b]) for b in graph.order for p in graph.predecessors[b]]
+    back = [(source, target) for source, target in edges if source >= target]
+    first = min((target for _, target in back), default=len(graph.order))
+    last = max((source for source, _ in back), default=len(graph.order) - 1)
+    return graph.order[:first], graph.order[first : last + 1], graph.order[last + 1 :]
 
 
 Edge: TypeAlias = tuple[str, tuple[Operand, ...]]

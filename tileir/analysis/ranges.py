@@ -111,8 +111,9 @@ class _Solver:
         return self.guards.narrow(operand, fact, block, target, read)
 
     def transfer(self, op: Op, read: Callable[[Operand], Range | None]) -> Sequence[Range | None]:
-        if not any(_is_integer(v) for v in op.results):
-            return (None,) * len(op.results)
+        integers = [_holds_integers(v.type) for v in op.results]
+        if True not in integers:
+            return (None,) * len(integers)
         rule = RULES.get(op.mnemonic)
         if rule is None:
             return [full(v.type) if _is_integer(v) else None for v in op.results]
