@@ -13,6 +13,10 @@ from tileir.errors import CompileError, Diagnostic
 _LARGE = 1 << 20
 """Characters of text above which passes that take more than linear time are left out."""
 
+_PRODUCT, _OWN_FACTORS = "wgmma.mma_async", ".reg .b32 f<"
+"""What assembly says of products by warpgroups, and of those whose first factors threads bring in
+registers (`tileir.backend.llvm.hopper`)."""
+
 _SELECTION = 2
 """Highest level of the code generator. Level 3 numbers values once more, which finds nothing
 after the pipeline before it and takes a tenth of the time."""
@@ -36,18 +40,47 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
         raise CompileError(Diagnostic("TIR0703", message)) from error
     level = optimize if len(text) < _LARGE else min(optimize, 1)
     machine = _machines.of(llvm, target, min(level, _SELECTION))
-    _optimize(llvm, module, machine, level)
+    if level and _is_plain_product(text):
+        _optimize_functions(llvm, module, machine, level)
+    else:
+        _optimize(llvm, module, machine, level)
     return negations_kept(machine.emit_assembly(module)), str(module)
+
+
+def _is_plain_product(text: str) -> bool:
+    """Whether a kernel has products by warpgroups, all with factors that lie in shared memory: what
+    its threads do beside them is little, in which the pipeline of a module finds no more."""
+    return _PRODUCT in text and _OWN_FACTORS not in text
 
 
 def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
     """LLVM's standard pipeline without what makes code larger or knows better: loops are unrolled
     where the program says so, and vectors are those of the layouts."""
+    builder = llvm.create_pass_builder(machine, _tuning(llvm, level))
+    builder.getModulePassManager().run(module, builder)
+
+
+def _optimize_functions(llvm: Any, module: Any, machine: Any, level: int) -> None:
+    """As `_optimize`, but each function is gone through once, where a module's pipeline comes back
+    to it after what vectors and unrolled loops might have left."""
+    tuning = _tuning(llvm, 0)
+    builder = llvm.create_pass_builder(machine, tuning)
+    always = builder.getModulePassManager()  # inlines, and says which threads there are
+    always.add_post_order_function_attributes_pass()
+    always.run(module, builder)
+    tuning.speed_level = level
+    passes = builder.getFunctionPassManager()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+
+
+def _tuning(llvm: Any, level: int) -> Any:
+    """What a pipeline of `level` leaves out."""
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.slp_vectorization = tuning.loop_vectorization = False
     tuning.loop_interleaving = tuning.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    return tuning
 
 
 class _Machines(threading.local):
