@@ -24,7 +24,7 @@ from tileir.builder.contraction.terms import (
 )
 from tileir.builder.contraction.view import View
 from tileir.builder.expr import Expr
-from tileir.types import F32, I1, I32, element_of
+from tileir.types import I32, element_of
 
 
 @records.frozen(eq=False)
@@ -52,8 +52,7 @@ class Emitter:
         found = self.term(term, view)
         if isinstance(found, Expr):
             return found
-        kind = I1 if isinstance(found, bool) else I32 if isinstance(found, int) else F32
-        return self.b.constant(kind, found)
+        return self.b.constant(functions.number_kind(found), found)
 
     def _made(self, term: Term, view: View) -> Any:
         match term:

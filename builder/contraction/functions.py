@@ -9,6 +9,7 @@ from tileir import records
 from tileir.builder.arguments import as_number
 from tileir.builder.builder import Builder
 from tileir.builder.expr import Expr
+from tileir.builder.promotion import meet
 from tileir.types import F32, I1, I32, Element, Scalar, element_of
 
 
@@ -16,9 +17,13 @@ def call(b: Builder, name: str, arguments: tuple[Any, ...]) -> Expr:
     """The function `name` of values and numbers, at least one a value."""
     if all(as_number(x) is not None for x in arguments):
         first = arguments[0]
-        kind = I1 if isinstance(first, bool) else I32 if isinstance(first, int) else F32
-        arguments = (b.constant(kind, first), *arguments[1:])
+        arguments = (b.constant(number_kind(first), first), *arguments[1:])
     return FUNCTIONS[name](b, *arguments)
+
+
+def number_kind(value: float) -> Scalar:
+    """The type of a number that nothing beside it gives one."""
+    return I1 if isinstance(value, bool) else I32 if isinstance(value, int) else F32
 
 
 def is_float(x: Any) -> bool:
@@ -86,6 +91,13 @@ def _sigmoid(b: Builder, x: Any) -> Expr:
     return 1.0 / ((-_real(b, x)).exp() + 1.0)
 
 
+def _select(b: Builder, condition: Any, x: Any, y: Any) -> Expr:
+    left, right = as_number(x), as_number(y)
+    if left is not None and right is not None:
+        x = b.constant(meet(number_kind(left), number_kind(right)), left)
+    return b.where(_condition(b, condition), x, y)
+
+
 FUNCTIONS: Mapping[str, Callable[..., Expr]] = {
     "add": lambda b, x, y: x + y,
     "sub": lambda b, x, y: x - y,
@@ -115,7 +127,7 @@ FUNCTIONS: Mapping[str, Callable[..., Expr]] = {
     "bit_not": lambda b, x: ~x,
     "shl": lambda b, x, y: x << y,
     "shr": lambda b, x, y: x >> y,
-    "select": lambda b, c, x, y: b.where(_condition(b, c), x, y),
+    "select": _select,
     "sigmoid": _sigmoid,
     "floor": _whole("floor"),
     "ceil": _whole("ceil"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tileir.builder.contraction.functions import wide
+from tileir.builder.contraction.functions import number_kind, wide
 from tileir.builder.contraction.terms import (
     Apply,
     Cast,
@@ -55,7 +55,7 @@ def stored_kind(term: Term) -> Element:
 def _kind(term: Term, read: _Widening) -> Element:
     match term:
         case Number():
-            return term.element or _of_number(term.value)
+            return term.element or number_kind(term.value)
         case Position():
             return I32
         case Read():
@@ -68,10 +68,6 @@ def _kind(term: Term, read: _Widening) -> Element:
             return _kind(term.of, read)
         case Apply():
             return _of_call(term, read)
-
-
-def _of_number(value: float | bool) -> Element:
-    return I1 if isinstance(value, bool) else I32 if isinstance(value, int) else F32
 
 
 def _of_call(term: Apply, read: _Widening) -> Element:

@@ -143,6 +143,8 @@ def test_what_is_defined_elsewhere():
         "atanh": lambda r: Apply("atanh", (Apply("sub", (r["x"], Number(0.5))),)),
         "bit_not": lambda r: Apply("bit_not", (Cast(I32, r["x"]),)),
         "select": lambda r: Apply("select", (r["x"], r["x"], Number(7))),
+        "chosen": lambda r: Apply("select", (r["x"], Number(1.5), Number(0))),
+        "counted": lambda r: Apply("select", (r["x"], Number(1), Number(0))),
         "three": lambda r: Apply("add", (Number(1), Number(2))),
         "whole": lambda r: Apply("quotient", (Number(7), Number(2))),
         "real": lambda r: Apply("quotient", (Number(7.0), Number(2.0))),
@@ -152,10 +154,13 @@ def test_what_is_defined_elsewhere():
     x = np.array([0, 0.25, 0.5], np.float32)
     expected = {
         "acosh": np.arccosh(x + 1), "atanh": np.arctanh(x - 0.5), "bit_not": [-1] * 3,
-        "select": [7, 0.25, 0.5], "three": [3] * 3, "whole": [3] * 3, "real": [3.5] * 3,
+        "select": [7, 0.25, 0.5], "chosen": [0, 1.5, 1.5], "counted": [0, 1, 1],
+        "three": [3] * 3, "whole": [3] * 3, "real": [3.5] * 3,
         "said": [True] * 3, "place": [4] * 3,
     }  # fmt: skip
-    same(computed(terms, {"x": x}), expected)
+    found = computed(terms, {"x": x})
+    same(found, expected)
+    assert [found[n].dtype for n in ("chosen", "counted")] == [np.float32, np.int32]
 
 
 @pytest.mark.parametrize(
