@@ -135,10 +135,13 @@ class SimtExecutor:
         run at once, of kernels that work for many instances. Arguments that a host plan refuses
         are for the kernel without tensor maps, as on a GPU.
 
-        Raises `CompileError`, and AssertionError for a defect of the lowering (a race in shared
-        memory, a read of what nobody wrote, an access out of bounds or not aligned).
+        Raises `CompileError`, `LaunchError` at the op of the program that is wrong (TIR0501: an
+        access outside of every array, TIR0502: one not aligned, TIR0713: an assertion that does
+        not hold), and AssertionError for a defect of the lowering (a race in shared memory, a
+        read of what nobody wrote).
         """
         from tileir.backend.simt import machine as simt, watch
+        from tileir.backend.simt.faults import FaultError
 
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
@@ -167,10 +170,13 @@ class SimtExecutor:
                 extents, values = found.grid, [*values, *found.extents]
         lowered = done.stages["barriers"]
         make = simt.SimtThread if counts is None else watch.counting(counts)
-        return simt.run(
-            lowered, done.kernel, extents, values, machine, done.memory, done.num_warps, output,
-            make, seed=seed,
-        )  # fmt: skip
+        try:
+            return simt.run(
+                lowered, done.kernel, extents, values, machine, done.memory, done.num_warps,
+                output, make, seed=seed,
+            )  # fmt: skip
+        except FaultError as error:
+            raise LaunchError(error.diagnostic) from error
 
 
 def _staged(module: Module, machine: Target, kernel: str | None, options: dict[str, Any]) -> Staged:

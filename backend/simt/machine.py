@@ -29,6 +29,7 @@ from tileir.backend.simt.accesses import Accesses
 from tileir.backend.simt.beside import BesideThreads
 from tileir.backend.simt.clusters import AcrossBlocks
 from tileir.backend.simt.copies import Copies
+from tileir.backend.simt.faults import StoppedError, at_op
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.mma import Matrices
 from tileir.backend.simt.numbers import Numbers
@@ -208,7 +209,7 @@ class SimtThread(Accesses, Matrices, Copies, BesideThreads, AcrossBlocks, Number
 
     def fail(self, message: str, file: str, line: int) -> None:
         if self.active.any():
-            raise AssertionError(f"{file}:{line}: {message}")
+            raise StoppedError(message)
 
     def assembly(
         self, text: str, constraints: str, results: Sequence[Element], operands: Any, *,
@@ -298,8 +299,7 @@ class _Execution(Lowering):
             with machine.running(self, op):
                 return self.lower(op)
         except AssertionError as error:
-            place = "" if op.location is None else f"{op.location}: "
-            raise type(error)(f"{place}{op.mnemonic}: {error}") from error
+            raise at_op(error, op.mnemonic, op.location) from error
 
     def _taken(self, last: Any) -> int:
         if last.mnemonic == "br":

@@ -14,6 +14,7 @@ import numpy as np
 
 from tileir import records
 from tileir.backend.driver.spans import Span
+from tileir.backend.simt.faults import MisalignedError, OutsideError
 from tileir.backend.simt.order import View
 from tileir.backend.simt.shadow import Clock, RaceError, Shadow
 from tileir.backend.simt.traffic import Seen, Traffic
@@ -81,7 +82,7 @@ class Memory:
     def check_aligned(self, address: Array, size: int, held: Array) -> None:
         """Every access must be aligned to its size, up to 16 bytes."""
         if (address[held] % min(size, 16)).any():
-            raise AssertionError(f"an access of {size} bytes that is not aligned")
+            raise MisalignedError(f"an access of {size} bytes that is not aligned")
 
     def load(self, address: Array, dtype: Any, held: Array, *, atomic: bool = False) -> Array:
         """What lies at `address` where `held`, zero elsewhere."""
@@ -165,7 +166,7 @@ class Memory:
                 yield number, index[where], where
                 left &= ~where
         if left.any():
-            raise AssertionError(
+            raise OutsideError(
                 f"thread {np.argmax(left)} accesses {size} bytes outside every buffer"
             )
 

@@ -61,7 +61,7 @@ entry:
 
 def test_a_failed_assertion_says_where_and_what():
     lines(ASSERTS, [3])
-    with pytest.raises(AssertionError, match='<string>:5: n below "4"'):
+    with pytest.raises(LaunchError, match=r'<string>:5:3: error\[TIR0713\]: assert: n below "4"'):
         lines(ASSERTS, [4])
     compiled = compile_kernel(textual.parse(ASSERTS), "sm_90")
     assert "__assertfail" in compiled.ptx and len(compiled.cubin) > 0

@@ -8,6 +8,7 @@ import tileir
 from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
+from tileir.errors import LaunchError
 
 
 def both(text, *arguments, rtol=0.0, **options):
@@ -150,7 +151,7 @@ def test_what_holds_everywhere_is_not_asked_of_threads_beyond(size):
     x = np.arange(size, dtype=np.int32) + 1
     both(text, x, np.zeros(size, np.int32), num_warps=2)
     x[-1] = 0
-    with pytest.raises(AssertionError, match="a number is not positive"):
+    with pytest.raises(LaunchError, match="a number is not positive"):
         SimtExecutor().launch(textual.parse(text), None, 1, [x, np.zeros(size, np.int32)])
 
 

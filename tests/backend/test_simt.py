@@ -8,6 +8,7 @@ from tileir.backend.executor import SimtExecutor
 from tileir.backend.simt.counts import Counts, Tally
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.shadow import RaceError
+from tileir.errors import LaunchError
 
 THREADS = 64
 EVERY = np.ones(THREADS, bool)
@@ -145,8 +146,8 @@ def test_counts_by_op():
     assert by_name["reduce"].instructions["fadd"] > 5
 
 
-def test_a_defect_names_op_and_line():
-    with pytest.raises(AssertionError, match=r":8:\d+: load: thread \d+ accesses"):
+def test_an_access_outside_of_arrays_names_op_and_line():
+    with pytest.raises(LaunchError, match=r":8:\d+: error\[TIR0501\]: load: thread \d+ accesses"):
         SimtExecutor().launch(textual.parse(ADD), None, 1, [np.ones(256, np.float32)])
 
 

@@ -42,6 +42,17 @@ def test_a_missing_file_is_a_located_error(capsys, tmp_path):
     assert "TIR0904" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
+def test_an_access_outside_of_an_array_is_a_located_error(capsys, tmp_path, on):
+    text = (Path(__file__).parents[2] / "examples/softmax.tir").read_text("utf-8")
+    file = tmp_path / "softmax.tir"
+    file.write_text(
+        text.replace("[583]", "[2]").replace("f32[583, 931] n", "f32[1, 931] n"), "utf-8"
+    )
+    assert main(["run", "--on", on, str(file)]) == 1
+    assert f"{file}:23:3: error[TIR0501]" in capsys.readouterr().err
+
+
 def test_a_report_by_line(capsys, tmp_path):
     text = (Path(__file__).parents[2] / "examples/softmax.tir").read_text("utf-8")
     file = tmp_path / "softmax.tir"

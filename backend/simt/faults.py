@@ -1,0 +1,51 @@
+"""What a program itself does wrong, as the machine of threads finds it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tileir.errors import Diagnostic, Location
+
+
+class FaultError(AssertionError):
+    """Something that no program may do, by the op at `location`. Other assertions that fail in
+    this folder are defects of the lowering."""
+
+    code: ClassVar[str]
+
+    def __init__(self, message: str, location: Location | None = None) -> None:
+        super().__init__(message if location is None else f"{location}: {message}")
+        self.message, self.location = message, location
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The fault with its code and place."""
+        return Diagnostic(self.code, self.message, self.location)
+
+
+class OutsideError(FaultError):
+    """An access outside of every array."""
+
+    code = "TIR0501"
+
+
+class MisalignedError(FaultError):
+    """An access at an address that its size does not divide."""
+
+    code = "TIR0502"
+
+
+class StoppedError(FaultError):
+    """An assertion of the program that does not hold."""
+
+    code = "TIR0713"
+
+
+def at_op(error: AssertionError, mnemonic: str, location: Location | None) -> AssertionError:
+    """`error` with the op that it comes from; a fault keeps the innermost."""
+    if not isinstance(error, FaultError):
+        place = "" if location is None else f"{location}: "
+        return type(error)(f"{place}{mnemonic}: {error}")
+    if error.location is not None:
+        return error
+    return type(error)(f"{mnemonic}: {error.message}", location)
