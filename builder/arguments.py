@@ -82,7 +82,8 @@ class Plan:
     def _given(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by field name, each given once, none missing."""
         if len(arguments) > len(self.positional):
-            raise self.misuse(f"takes {len(self.positional)} arguments, not {len(arguments)}")
+            most = len(self.positional)
+            raise self.misuse(f"takes {most} arguments by position, not {len(arguments)}")
         given = {f.name: a for f, a in zip(self.positional, arguments, strict=False)}
         for name, argument in named.items():
             field = self.by_keyword.get(name)

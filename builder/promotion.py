@@ -198,7 +198,8 @@ def index_of(value: Operand | float, shape_like: Type) -> Operand:
 def _beside(value: Operand | float, number: float) -> Element:
     """The element type of an operation between `value` and a Python number."""
     if isinstance(value, (int, float)):
-        raise mistake("TIR0802", f"nothing here says the type of {value} and {number}")
+        said = f"nothing here says the type of {number} and {value}"
+        raise mistake("TIR0802", f"{said}; write one as b.constant(type, {number})")
     element = _element(value)
     whole = not isinstance(number, float)
     return element if whole or element.is_float else F32

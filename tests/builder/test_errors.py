@@ -341,3 +341,12 @@ with b.kernel('k'):
     assert str(next(found.ops).location) == "inside/made.py:4:5"
     monkeypatch.chdir(file.parent.parent / "inside")
     assert runpy.run_path(str(file))["b"].module().kernel("k").location.file == "made.py"
+
+
+def test_what_would_help_is_said():
+    b = Builder()
+    with b.kernel("k", flag=I1) as (flag,):
+        with pytest.raises(BuildError, match=r"0\.5 and 2\.5; write one as b\.constant\(type, "):
+            b.where(flag, 0.5, 2.5)
+        with pytest.raises(BuildError, match=r"assert takes 1 arguments by position, not 2"):
+            b.assert_(flag, "message")
