@@ -39,17 +39,20 @@ def write_file(path: str, data: bytes) -> None:
     What is no ordinary file (`/dev/null`, a pipe) is written to, not replaced. Raises ToolError
     (TIR0905).
     """
-    if path == "-":
-        sys.stdout.buffer.write(data)
-        return
     target = Path(path)
     try:
-        if target.exists() and not target.is_file():
+        if path == "-":
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        elif target.exists() and not target.is_file():
             target.write_bytes(data)
         else:
             _replace(target.resolve(), data)
+    except BrokenPipeError:
+        raise  # nobody reads on, which is no error
     except OSError as error:
-        raise ToolError(Diagnostic("TIR0905", f"cannot write {path}: {error.strerror}")) from None
+        where = "standard output" if path == "-" else path
+        raise ToolError(Diagnostic("TIR0905", f"cannot write {where}: {error.strerror}")) from None
 
 
 def _replace(target: Path, data: bytes) -> None:

@@ -42,6 +42,17 @@ def test_the_command_in_a_process_of_its_own(tmp_path):
     assert target.read_text().count("add") == 2
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_behind_standard_output_is_an_error(tmp_path):
+    source = tmp_path / "a.tir"
+    source.write_text(TEXT)
+    command = [sys.executable, "-P", "-m", "tileir.tools.opt", str(source)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert b"TIR0905" in done.stderr and b"Traceback" not in done.stderr
+
+
 def test_output_goes_to_a_file(opt, tmp_path):
     target = tmp_path / "new" / "out.tir"
     assert opt(TEXT, "-o", str(target)) == (0, "", "")
