@@ -26,9 +26,13 @@ from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.types import Pointer, Scalar
 
+_WIDE = '"prefer-vector-width"="512" "min-legal-vector-width"="512"'
 _ATTRIBUTES = (
-    'attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
+    f"attributes #0 = {{ nounwind {_WIDE} }}\n"
+    f"attributes #1 = {{ nounwind noinline {_WIDE} }}\n"
+    f"attributes #2 = {{ nounwind alwaysinline {_WIDE} }}"
 )
+"""Of kernels and what they call; #1: of what stays a function; #2: of what does not."""
 
 
 def emit(

@@ -23,6 +23,8 @@ from tileir.backend.lower.thread import Access
 from tileir.types import I1, I8, I32, I64, AddressSpace, Element, Pointer
 
 _SHARED = Pointer(I8, AddressSpace.GENERIC)
+_NARROW = frozenset({"i8", "i16", "half", "bfloat"})
+"""What CPUs have no instruction to gather or scatter."""
 _SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
@@ -172,16 +174,26 @@ class Memory(Numbers):
         self, kind: str, count: int, size: int, pointer: Lanes, held: Lanes | None, space: int
     ) -> list[str]:
         whole, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
-        name = f"@llvm.masked.gather.{_mangled(WIDTH, kind)}.v{WIDTH}p{space}"
-        self.declare(f"declare {whole} {name}({places}, i32, {vector_type(I1)}, {whole})")
+        name = self._gathering(kind, size, whole, places, space)
         found: list[str] = []
         for i in range(count):
-            at = self._each_beside(pointer, i * size, space)
-            found.append(self.emit(
-                f"call {whole} {name}({places} {at}, i32 {size}, {vector_type(I1)} "
-                f"{self.mask(held)}, {whole} zeroinitializer)"
-            ))  # fmt: skip
+            at, mask = self._each_beside(pointer, i * size, space), self.mask(held)
+            found.append(self.emit(f"call {whole} {name}({places} {at}, {vector_type(I1)} {mask})"))
         return found
+
+    def _gathering(self, kind: str, size: int, whole: str, places: str, space: int) -> str:
+        """A function that reads an element at each of `places`. What CPUs have no instruction for
+        is 32 branches in LLVM's hands, so that those of 8 and 16 bits stay a function."""
+        does = f"@llvm.masked.gather.{_mangled(WIDTH, kind)}.v{WIDTH}p{space}"
+        name = f"@gather.{_mangled(WIDTH, kind)}.p{space}.{size}"
+        way = "#1" if kind in _NARROW else "#2"
+        self.declare(f"declare {whole} {does}({places}, i32, {vector_type(I1)}, {whole})")
+        self.declare(
+            f"define internal {whole} {name}({places} %at, {vector_type(I1)} %mask) {way} {{\n"
+            f"  %found = call {whole} {does}({places} %at, i32 {size}, {vector_type(I1)} %mask, "
+            f"{whole} zeroinitializer)\n  ret {whole} %found\n}}"
+        )
+        return name
 
     def _each_beside(self, pointer: Lanes, offset: int, space: int) -> str:
         kind = Pointer(I8, AddressSpace(space))
@@ -288,14 +300,23 @@ class Memory(Numbers):
         space: int,
     ) -> None:  # fmt: skip
         whole, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
-        name = f"@llvm.masked.scatter.{_mangled(WIDTH, kind)}.v{WIDTH}p{space}"
-        self.declare(f"declare void {name}({whole}, {places}, i32, {vector_type(I1)})")
+        name = self._scattering(kind, size, whole, places, space)
         for i, value in enumerate(values):
-            at = self._each_beside(pointer, i * size, space)
-            self.line(
-                f"call void {name}({whole} {value}, {places} {at}, i32 {size}, "
-                f"{vector_type(I1)} {self.mask(held)})"
-            )
+            at, mask = self._each_beside(pointer, i * size, space), self.mask(held)
+            self.line(f"call void {name}({whole} {value}, {places} {at}, {vector_type(I1)} {mask})")
+
+    def _scattering(self, kind: str, size: int, whole: str, places: str, space: int) -> str:
+        """The same that writes."""
+        does = f"@llvm.masked.scatter.{_mangled(WIDTH, kind)}.v{WIDTH}p{space}"
+        name = f"@scatter.{_mangled(WIDTH, kind)}.p{space}.{size}"
+        way = "#1" if kind in _NARROW else "#2"
+        self.declare(f"declare void {does}({whole}, {places}, i32, {vector_type(I1)})")
+        self.declare(
+            f"define internal void {name}({whole} %value, {places} %at, {vector_type(I1)} %mask) "
+            f"{way} {{\n  call void {does}({whole} %value, {places} %at, i32 {size}, "
+            f"{vector_type(I1)} %mask)\n  ret void\n}}"
+        )
+        return name
 
     # Values in memory ---------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import tileir
 from tileir import textual
 from tileir.backend.cpu.compile import compile as compile_kernel
 from tileir.backend.cpu.executor import CpuExecutor
-from tileir.builder import F16, F32, I32, I64, Builder, pointer
+from tileir.builder import F16, F32, I8, I32, I64, Builder, pointer
 from tileir.errors import CompileError, LaunchError
 from tileir.executor import executor
 from tileir.tools.main import main
@@ -214,3 +214,21 @@ def test_a_forked_process_has_threads_of_its_own():
         kernel(64, [again.ctypes.data], threads=3)
         os._exit(0 if again.all() else 1)
     assert data.all() and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize(("element", "dtype"), [(F16, np.float16), (I8, np.int8)])
+def test_elements_without_an_instruction_that_gathers_them_are_read_by_a_function(element, dtype):
+    """Rows of 24 straddle vectors of 32: each is read as a row or lane by lane. LLVM writes the
+    latter out as 32 branches, which took 10 s where they stood at every vector."""
+    b = Builder()
+    with b.kernel("k", x=pointer(element), y=pointer(element), n=I32) as (x, y, n):
+        rows, columns = b.arange(40)[:, None], b.arange(24)[None, :]
+        (y + (columns * n + rows)).store((x + (rows * n + columns)).load(columns < n, 0))
+    module = b.module()
+    text = compile_kernel(module).optimized
+    for does in ("gather", "scatter"):
+        # Of the kernel's memory and of shared memory: declared, and called once.
+        assert text.count(f"@llvm.masked.{does}.v32") == 4, does
+        assert text.count(f"@{does}.") > 20
+    data = np.random.default_rng(0).integers(-100, 100, 40 * 40).astype(dtype)
+    both(module, 1, data, np.zeros(40 * 40, dtype), 40)
