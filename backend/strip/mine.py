@@ -134,7 +134,7 @@ class _Run:
             if new is function:
                 break
             function = dce(new)
-        self.remarks += [_kept(op) for op in function.ops if self._should(op)]
+        self.remarks += self._whole(function)
         if function is not self.function and not self.stated:
             attributes = {**function.attributes, "num_warps": self.warps}
             function = function.evolve(attributes=attributes)
@@ -164,6 +164,17 @@ class _Run:
 
     def _should(self, op: Op) -> bool:
         return op.mnemonic in ("store", "reduce") and is_large(op, self.large)
+
+    def _whole(self, function: Function) -> list[Diagnostic]:
+        """What is said of ops that stay whole, and of promises with which they would not."""
+        planner = Planner(function, definitions(function), self.large, apart=True)
+        readers, found = _readers(function), list[Diagnostic]()
+        for block in function.blocks.values():
+            for part in stretches(block.ops):
+                whole = [op for op in part if self._should(op)]
+                plan = planner.plan(part, _outside(part, readers)) if whole else None
+                found += [_kept(op, plan is not None and op in plan.sinks) for op in whole]
+        return found
 
     def _once(self, function: Function) -> Function:
         if not any(is_large(op, self.large) for op in function.ops):
@@ -205,8 +216,10 @@ class _Run:
         self.remarks.append(remark("TIR0751", message, sink.op.location))
 
 
-def _kept(op: Op) -> Diagnostic:
+def _kept(op: Op, apart: bool) -> Diagnostic:
     message = f"{op.mnemonic} of {op.inputs[0].type} stays whole: it needs many registers"
+    if apart:
+        message += "; if parameters were noalias, it would be cut"
     return remark("TIR0752", message, op.location)
 
 

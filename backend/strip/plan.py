@@ -86,11 +86,13 @@ def stretches(ops: Sequence[Op]) -> Iterator[tuple[Op, ...]]:
 
 @records.frozen
 class Planner:
-    """Plans stretches of `function`; tiles of more than `limit` words are large."""
+    """Plans stretches of `function`; tiles of more than `limit` words are large. With `apart`, as
+    if every parameter were `noalias`."""
 
     function: Function
     definitions: Mapping[Value, Op]
     limit: int
+    apart: bool = False
 
     def plan(self, ops: Sequence[Op], outside: set[Value]) -> Plan | None:
         """The plan of a stretch, given the values read outside it; None where nothing is cut."""
@@ -195,7 +197,7 @@ class Planner:
         promised = {p.value for p in self.function.parameters if p.attributes.noalias}
         parameters = {p.value for p in self.function.parameters}
         known = first in parameters and second in parameters and first is not second
-        return known and bool(promised & {first, second})
+        return known and (self.apart or bool(promised & {first, second}))
 
     def _root(self, pointer: Operand) -> Operand:
         """What `pointer` is an offset from, as far as ops say."""

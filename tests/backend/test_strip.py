@@ -83,6 +83,7 @@ def test_without_a_promise_a_row_is_not_read_again_after_a_store():
     module = b.module()
     result = run(module, "strip-mine{limit=1,warps=1}")
     assert print_module(result.module) == print_module(module)
+    assert any("if parameters were noalias, it would be cut" in str(r) for r in result.remarks)
     assert [d.code for d in result.remarks] == ["TIR0752"]
 
 
