@@ -184,9 +184,7 @@ class Memory(Numbers):
     def _gathering(self, kind: str, size: int, whole: str, places: str, space: int) -> str:
         """A function that reads an element at each of `places`. What CPUs have no instruction for
         is 32 branches in LLVM's hands, so that those of 8 and 16 bits stay a function."""
-        does = f"@llvm.masked.gather.{_mangled(WIDTH, kind)}.v{WIDTH}p{space}"
-        name = f"@gather.{_mangled(WIDTH, kind)}.p{space}.{size}"
-        way = "#1" if kind in _NARROW else "#2"
+        does, name, way = _lane_by_lane("gather", kind, size, space)
         self.declare(f"declare {whole} {does}({places}, i32, {vector_type(I1)}, {whole})")
         self.declare(
             f"define internal {whole} {name}({places} %at, {vector_type(I1)} %mask) {way} {{\n"
@@ -307,9 +305,7 @@ class Memory(Numbers):
 
     def _scattering(self, kind: str, size: int, whole: str, places: str, space: int) -> str:
         """The same that writes."""
-        does = f"@llvm.masked.scatter.{_mangled(WIDTH, kind)}.v{WIDTH}p{space}"
-        name = f"@scatter.{_mangled(WIDTH, kind)}.p{space}.{size}"
-        way = "#1" if kind in _NARROW else "#2"
+        does, name, way = _lane_by_lane("scatter", kind, size, space)
         self.declare(f"declare void {does}({whole}, {places}, i32, {vector_type(I1)})")
         self.declare(
             f"define internal void {name}({whole} %value, {places} %at, {vector_type(I1)} %mask) "
@@ -352,6 +348,14 @@ def _nothing(body: Callable[[], None]) -> Callable[[], Sequence[str]]:
 
 def _pointer(space: int) -> str:
     return f"ptr addrspace({space})" if space else "ptr"
+
+
+def _lane_by_lane(does: str, kind: str, size: int, space: int) -> tuple[str, str, str]:
+    """What LLVM calls `does` of elements aligned to `size`, the function around it, and the
+    attributes of that: what CPUs have no instruction for stays a function."""
+    type = _mangled(WIDTH, kind)
+    way = "#1" if kind in _NARROW else "#2"
+    return f"@llvm.masked.{does}.{type}.v{WIDTH}p{space}", f"@{does}.{type}.p{space}.{size}", way
 
 
 def _mangled(number: int, kind: str) -> str:

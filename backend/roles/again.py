@@ -72,12 +72,11 @@ class Instance:
 
 
 def leaving(
-    function: Function, found: Rings, stores: Mapping[Op, Staged]
+    instance: Instance, found: Rings, stores: Mapping[Op, Staged]
 ) -> tuple[dict[Op, Staged], frozenset[Op]]:
     """Those of `stores` that can pass through shared memory: what copies write, threads have not
     written before, nor do they access it later. And those whose copies begin once the ones before
     are complete: what these wrote they may write again."""
-    instance = Instance.of(function)
     loads = {load.op for ring in found.rings for load in ring.loads}
     kept = dict(stores)
     while True:
@@ -90,10 +89,9 @@ def leaving(
     return kept, frozenset(op for op in copied if _waits(instance, op, copied))
 
 
-def rewritten(function: Function, found: Rings) -> bool:
+def rewritten(instance: Instance, found: Rings) -> bool:
     """Whether an instance may write what is loaded into a ring before its dots have read it, which
     others than the warps that load would do."""
-    instance = Instance.of(function)
     writers = [op for op in instance.reached if op.effects & Effects.WRITE]
     return any(
         instance.meet(writer, load.op)
@@ -102,10 +100,9 @@ def rewritten(function: Function, found: Rings) -> bool:
     )  # fmt: skip
 
 
-def read_beside(function: Function, found: Rings, role: Function) -> bool:
-    """Whether `role`, what of `function` loads into rings, reads for itself what an instance
-    writes: others write that, in no order with it."""
-    instance = Instance.of(function)
+def read_beside(instance: Instance, found: Rings, role: Function) -> bool:
+    """Whether `role`, what loads into rings, reads for itself what an instance writes: others write
+    that, in no order with it."""
     loads = {load.op for ring in found.rings for load in ring.loads}
     made = {value for op in role.ops for value in op.results}
     readers = [op for op in instance.reached if op not in loads and not made.isdisjoint(op.results)]

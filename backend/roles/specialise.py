@@ -10,7 +10,7 @@ from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.backend.lower.lowering import RECOMPUTING
 from tileir.backend.memory.shared import SharedTile
-from tileir.backend.roles.again import leaving, read_beside, rewritten
+from tileir.backend.roles.again import Instance, leaving, read_beside, rewritten
 from tileir.backend.roles.copies import copied
 from tileir.backend.roles.fetching import hinted
 from tileir.backend.roles.loading import loading
@@ -193,7 +193,8 @@ def specialised(
     found = rings(function)
     if isinstance(found, str):
         return found
-    if rewritten(function, found):
+    instance = Instance.of(function)
+    if rewritten(instance, found):
         return "what it loads may be written before it is multiplied"
     factors = written(function, found)
     found = narrowed(found, factors)
@@ -205,7 +206,7 @@ def specialised(
         return makers
     ops = () if _ordered(function) else function.ops
     stores = {op: s for op in ops if (s := _stored(function, op)) is not None}
-    stores, again = leaving(function, found, stores)
+    stores, again = leaving(instance, found, stores)
     kinds, shared = alike(found.rings), shared - _taken(function)
     shared -= sum(map(_bytes, {factor.buffer for factor in factors.values()}))
     counts = counted(kinds, shared - _SLACK - outlet_bytes(stores.values()), slots)
@@ -214,7 +215,7 @@ def specialised(
     if counts is None:
         return "slots do not fit twice in shared memory"
     parts = [parts_of(g, n, 4 * groups) for g, n in zip(kinds, counts, strict=True)]
-    return _Making(function, found, parts, groups, makers, stores, again, factors).functions()
+    return _Making(instance, found, parts, groups, makers, stores, again, factors).functions()
 
 
 def _makers(function: Function, found: Rings) -> dict[Value, MakeDescriptor] | str:
@@ -269,7 +270,7 @@ def _bytes(op: SharedAlloc) -> int:
 
 @records.frozen(eq=False)
 class _Making:
-    function: Function
+    instance: Instance
     found: Rings
     parts: Sequence[RingParts]
     groups: int
@@ -279,13 +280,18 @@ class _Making:
     """The stores whose copies wait for those before."""
     factors: Mapping[Dot, Written]
 
+    @property
+    def function(self) -> Function:
+        """The function that roles are made of."""
+        return self.instance.function
+
     def functions(self) -> tuple[Function, Function, Function] | str:
         maps, outlets = self._maps(), self._outlets()
         bare = self._without(maps)
         first = loading(bare, self.found, self.parts)
         if first is None:
             return "where it goes follows from what it computes"
-        if read_beside(self.function, self.found, first):
+        if read_beside(self.instance, self.found, first):
             return "what says where it goes may be written"
         second = storing(multiplying(bare, self.found, self.parts, self.factors), outlets)
         panels = [part for o in outlets.values() for part in o.parts]

@@ -167,6 +167,8 @@ class _Run:
 
     def _whole(self, function: Function) -> list[Diagnostic]:
         """What is said of ops that stay whole, and of promises with which they would not."""
+        if not any(self._should(op) for op in function.ops):
+            return []
         planner = Planner(function, definitions(function), self.large, apart=True)
         readers, found = _readers(function), list[Diagnostic]()
         for block in function.blocks.values():

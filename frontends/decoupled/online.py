@@ -151,7 +151,9 @@ def _finished(k: Kernel, member: Member) -> Tile:
     if member.slack:
         return Tile(_whole(member, member.top.get(), "fmaximum"), member.axes)
     total = _whole(member, member.total.get(), "fadd")
-    factors = [growth.factor(k, _left(leader)) for leader, growth in member.growths if leader.slack]
+    factors = [
+        growth.factor(k, _left(k, leader)) for leader, growth in member.growths if leader.slack
+    ]
     return Tile(_scaled(k, total, member.axes, factors), member.axes)
 
 
@@ -160,10 +162,12 @@ def _whole(member: Member, parts: Expr, combine: str) -> Expr:
     return parts.reduce(len(member.axes), combine) if member.apart else parts
 
 
-def _left(leader: Member) -> Tile:
-    """By how much a maximum is more than the level that sums are relative to."""
-    most = _whole(leader, leader.top.get(), "fmaximum")
-    return Tile(most - leader.total.get(), leader.axes)
+def _left(k: Kernel, leader: Member) -> Tile:
+    """By how much a maximum, which is finished, is more than the level that sums are relative
+    to."""
+    most = k.recall(leader.key)
+    assert most is not None
+    return Tile(most.item - leader.total.get(), leader.axes)
 
 
 def _factor(k: Kernel, leader: Member, growth: Growth) -> Tile:
