@@ -4,8 +4,9 @@
     tileir-opt bisect kernel.tir -p default --command 'sh check.sh {}'
 
 Without a command the kernel runs in the interpreter on the inputs that its module describes, and
-a module is right when it leaves the same buffers, bit for bit, as the module given. A command is
-run with `{}` replaced by the path of a module; it is right when the command exits with 0.
+a module is right when it leaves the same buffers as the module given: integers equal, floats within
+`--within`, 16 spacings of their type at 1 unless given, absolute up to magnitude 1 and relative
+above, since passes may sum in another order. A command is run with `{}` replaced by the path of a module; it is right when the command exits with 0.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tileir.ir import Module
 from tileir.passmanager import bisect
 from tileir.textual import print_module
 from tileir.tools.files import read_module, write_file
+from tileir.types import Pointer, Scalar
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -32,11 +34,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("file", help="a .tir file; - is standard input")
     parser.add_argument("-p", "--pipeline", default="default")
     parser.add_argument("--command", help="judges a module by its exit status; {} is its file")
+    parser.add_argument("--within", type=float, help="how far floats may be off; 0: not at all")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs")
     parser.add_argument("-o", "--output", help="where to write the module before the pass")
     options = parser.parse_args(arguments)
     module = read_module(options.file)
-    agrees = _by_command(options.command) if options.command else _by_result(module, options.seed)
+    if options.command:
+        agrees = _by_command(options.command)
+    else:
+        agrees = _by_result(module, options.seed, options.within)
     culprit = bisect(module, options.pipeline, agrees)
     sys.stdout.write(f"{culprit.step.title} changes the result ({culprit.tried} modules tried)\n")
     if options.output:
@@ -55,14 +61,15 @@ def _by_command(command: str) -> Callable[[Module], bool]:
     return agrees
 
 
-def _by_result(module: Module, seed: int) -> Callable[[Module], bool]:
+def _by_result(module: Module, seed: int, within: float | None) -> Callable[[Module], bool]:
     expected = _result(module, seed)
-    return lambda changed: _result(changed, seed) == expected
+    return lambda changed: _same(_result(changed, seed), expected, within)
 
 
-def _result(module: Module, seed: int) -> Any:
-    """The bytes of every buffer after a run, or the code of what stopped it."""
+def _result(module: Module, seed: int) -> dict[str, tuple[Any, float]] | str:
+    """Every buffer after a run with the spacing of its type, or the code of what stopped it."""
     from tileir.interp import interpret
+    from tileir.tools.arrays import spacing_of
     from tileir.tools.inputs import draw, recipe
 
     described = recipe(module)
@@ -71,8 +78,25 @@ def _result(module: Module, seed: int) -> Any:
         interpret(module, described.kernel.name, described.grid, arguments)
     except InterpretError as error:
         return error.code
-    return {name: _bytes(value) for name, value in arguments.items()}
+    kinds = {p.name: p.type for p in described.kernel.parameters}
+    pointees = {n: t.pointee for n, t in kinds.items() if isinstance(t, Pointer)}
+    return {
+        name: (arguments[name], spacing_of(t) if isinstance(t, Scalar) else 0.0)
+        for name, t in pointees.items()
+    }
 
 
-def _bytes(value: Any) -> bytes:
-    return value.tobytes() if hasattr(value, "tobytes") else b""
+def _same(found: Any, expected: Any, within: float | None) -> bool:
+    if isinstance(found, str) or isinstance(expected, str):
+        return bool(found == expected)
+    return all(
+        _close(found[name][0], value, 16 * spacing if within is None else within)
+        if spacing else bool((found[name][0] == value).all())
+        for name, (value, spacing) in expected.items()
+    )  # fmt: skip
+
+
+def _close(found: Any, expected: Any, within: float) -> bool:
+    from tileir.tools.check import largest_error
+
+    return largest_error(found, expected) <= within

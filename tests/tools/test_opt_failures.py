@@ -96,3 +96,35 @@ def test_bisect_without_a_difference(tmp_path, capsys):
     path.write_text(DESCRIBED)
     assert main(["bisect", str(path), "-p", "simplify,cse"]) == 1
     assert "TIR0609" in capsys.readouterr().err
+
+
+SUMS = """tir 1.0
+
+metadata {
+  run.grid = [1],
+  run.x = "f32[4096] normal",
+  run.y = "f32[1]"
+}
+
+define kernel void @f(f32* noalias %x, f32* noalias %y) {num_warps = 1} {
+entry:
+  %i = make_range i32<4096>
+  %xs = splat f32*<4096> %x
+  %p = getelementptr f32*<4096> %xs, %i
+  %v = load f32<4096> %p
+  %e = exp f32<4096> %v
+  %s = reduce f32 %e {combiner = fadd}
+  store %y, %s
+  ret
+}
+"""
+
+
+def test_sums_in_another_order_are_right_unless_bits_are_asked_for(tmp_path, capsys):
+    path = tmp_path / "a.tir"
+    path.write_text(SUMS)
+    command = ["bisect", str(path), "-p", "strip-mine{limit=8}", "--seed", "1"]
+    assert main(command) == 1
+    assert "TIR0609" in capsys.readouterr().err
+    assert main([*command, "--within", "0"]) == 0
+    assert capsys.readouterr().out.startswith("strip-mine{limit=8} on @f changes the result")
