@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-from tileir.errors import TileirError
+from tileir.tools.guard import guarded
 
 COMMANDS = {
     "run": "run a kernel on the inputs its module describes and check the result",
@@ -42,14 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser(words).parse_args(words)
-    try:
-        return _command(options.command).execute(options)
-    except TileirError as error:
-        sys.stderr.write(_rendered(error) + "\n")
-        return 1
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
+    return guarded(lambda: _command(options.command).execute(options))
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
@@ -72,13 +65,6 @@ def _version() -> str:
     import tileir
 
     return tileir.__version__
-
-
-def _rendered(error: TileirError) -> str:
-    """The error with the lines of text it is about, where they can be read."""
-    from tileir.render import render_error
-
-    return render_error(error, colour=sys.stderr.isatty())
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tileir.errors import TileirError
+from tileir.tools.guard import guarded
 
 if TYPE_CHECKING:
     import argparse
@@ -26,11 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == ["bisect"]:
         from tileir.tools.opt_bisect import main as command
 
-        return _guarded(lambda: command(words[1:]))
+        return guarded(lambda: command(words[1:]))
     from tileir.tools.opt_options import parser
 
     options = parser().parse_args(words)
-    return _guarded(lambda: execute(options))
+    return guarded(lambda: execute(options))
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -103,19 +103,6 @@ def _processed(text: str, options: argparse.Namespace) -> bytes:
 def _joined(outputs: list[bytes], emit: str) -> list[bytes]:
     between = f"{SPLIT}\n".encode() if emit == "tir" else b""
     return [part for output in outputs for part in (between, output)][1:]
-
-
-def _guarded(command: Callable[[], int]) -> int:
-    try:
-        return command()
-    except TileirError as error:
-        from tileir.render import render_error
-
-        sys.stderr.write(render_error(error, colour=sys.stderr.isatty()) + "\n")
-        return 1
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
 
 
 if __name__ == "__main__":

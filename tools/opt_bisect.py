@@ -5,8 +5,9 @@
 
 Without a command the kernel runs in the interpreter on the inputs that its module describes, and
 a module is right when it leaves the same buffers as the module given: integers equal, floats within
-`--within`, 16 spacings of their type at 1 unless given, absolute up to magnitude 1 and relative
-above, since passes may sum in another order. A command is run with `{}` replaced by the path of a module; it is right when the command exits with 0.
+`--within`, by default 16 times the spacing of their type at 1, absolute up to magnitude 1 and
+relative above, since passes may sum in another order. A command is run with `{}` replaced by the
+path of a module; it is right when the command exits with 0.
 """
 
 from __future__ import annotations

@@ -43,10 +43,13 @@ def test_the_command_in_a_process_of_its_own(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_disk_behind_standard_output_is_an_error(tmp_path):
-    source = tmp_path / "a.tir"
-    source.write_text(TEXT)
-    command = [sys.executable, "-P", "-m", "tileir.tools.opt", str(source)]
+@pytest.mark.parametrize(
+    "words", [["opt"], ["opt", "--list-passes"], ["main", "run", "--on", "cpu"], ["main", "link"]]
+)
+def test_a_full_disk_behind_standard_output_is_an_error(words):
+    module, *options = words
+    command = [sys.executable, "-P", "-m", f"tileir.tools.{module}", *options]
+    command += ["examples/add.tir"]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1
