@@ -216,7 +216,9 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """Combine `value` into memory, and return what was there before. Lanes where `mask` is
-        false do nothing and are undefined."""
+        false do nothing and are undefined. `fadd`, `fmax` and `fmin` work on f16, bf16, f32 and
+        f64, `inc` and `dec` on i32, `xchg` on elements and pointers of 16, 32 and 64 bits, the
+        others on i32 and i64."""
 
     def atomic_store(
         self,

@@ -82,7 +82,9 @@ class Atomic(Op):
 @op("atomic_rmw")
 class AtomicRMW(Atomic):
     """Combine `value` into memory, and return what was there before. Lanes where `mask` is false
-    do nothing and are undefined.
+    do nothing and are undefined. `fadd`, `fmax` and `fmin` work on f16, bf16, f32 and f64, `inc`
+    and `dec` on i32, `xchg` on elements and pointers of 16, 32 and 64 bits, the others on i32 and
+    i64.
 
     `%old = atomic_rmw f32<64> %p, %v, %m {op = fadd}`, given `f32*<64> %p, f32<64> %v, i1<64> %m`
     """
