@@ -1,43 +1,29 @@
-"""What of a loop runs ahead of it: the computation of addresses, masks and its condition."""
+"""A copy of a part of a loop that runs ahead of it, and whether its iteration will run."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-from tileir.analysis.cfg import cfg
-from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop
-from tileir.analysis.uses import definitions, homes
-from tileir.effects import Effects
-from tileir.field import Successor
-from tileir.ir import Block, Function
+from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.arith import And, Xor
+from tileir.ops.arith import And
 from tileir.ops.memory import Load
 from tileir.ops.shape import Splat
-from tileir.passes.edges import copy_op, fresh
+from tileir.passes.edges import fresh
+from tileir.passes.slices import Slice
 from tileir.types import I1, Tile, with_element
 from tileir.values import Constant, Operand, Value, constant
 
 
-class Ahead:
+class Ahead(Slice):
     """A copy of the part of a loop that some of its loads depend on, several iterations ahead.
 
-    `state` are the parameters of the header that it needs; `valid` tells whether the iteration it
-    has reached will run.
+    `valid` tells whether the iteration that it has reached will run.
     """
 
     def __init__(self, function: Function, loop: Loop) -> None:
-        self.function, self.loop = function, loop
-        self.latch = cast(str, loop.latch)
-        self.header = function.blocks[loop.header]
-        self.origin, self.homes = definitions(function), homes(function)
-        exiting = function.blocks[loop.exits[0][0]]
-        self.tested_first = exiting.label == loop.header and exiting.label != loop.latch
-        self.condition: Operand = exiting.terminator.inputs[0]
-        self.stays = exiting.terminator.successors[0].label in loop.blocks
-        self.state: dict[Value, None] = {}
-        self.slice: dict[Op, None] = {}
+        super().__init__(function, loop)
         self._copies: dict[Value, Value] | None = None
         self._valid = Value(I1, "valid")
 
@@ -47,50 +33,6 @@ class Ahead:
         condition cannot be computed ahead."""
         made = Ahead(function, loop)
         return made.take([made.condition]) or made
-
-    def add(self, op: Load, *, reads: bool = False) -> str | None:
-        """Take what a load depends on along; why that cannot be done. `reads`: other loads, too,
-        which the caller has to mask."""
-        home = self.homes[op.results[0]]
-        if not dominance(self.function).dominates(home, self.latch):
-            return "the load does not run in every iteration"
-        if self.tested_first and home == self.loop.header:
-            return "the load runs before the loop's test"
-        before = dict(self.state), dict(self.slice)
-        why = self.take(list(op.inputs), reads)
-        if why is not None:
-            self.state, self.slice = before
-        return why
-
-    def take(self, wanted: list[Operand], reads: bool = False) -> str | None:
-        """Take what `wanted` depend on along; why that cannot be done."""
-        while wanted:
-            operand = wanted.pop()
-            if type(operand) is not Value or self.homes.get(operand) not in self.loop.blocks:
-                continue
-            op = self.origin.get(operand)
-            if op is None:
-                if operand not in self.header.parameters:
-                    return "the address depends on control flow within the loop"
-                if operand not in self.state:
-                    self.state[operand] = None
-                    wanted.append(self._following(operand))
-            elif op not in self.slice:
-                plain = isinstance(op, Load) and not op.volatile and op.predicate is None
-                if op.effects is not Effects.PURE and not (reads and plain):
-                    return f"{op.mnemonic}, which the address depends on, has effects"
-                self.slice[op] = None
-                wanted.extend(op.operands)
-        return None
-
-    def _following(self, parameter: Value) -> Operand:
-        index = self.header.parameters.index(parameter)
-        return self._edge(self.function.blocks[self.latch]).arguments[index]
-
-    def _edge(self, source: Block) -> Successor:
-        return next(e for e in source.terminator.successors if e.label == self.loop.header)
-
-    # Values ---------------------------------------------------------------------------------
 
     @property
     def parameters(self) -> tuple[Value, ...]:
@@ -103,40 +45,15 @@ class Ahead:
             self._copies = {p: fresh(p) for p in self.state}
         return dict(self._copies), self._valid
 
-    def entering(self, block: Block) -> dict[Value, Operand]:
-        """The state of the first iteration, entered from `block`."""
-        arguments = dict(zip(self.header.parameters, self._edge(block).arguments, strict=True))
-        return {p: arguments[p] for p in self.state}
-
     def passed(self, state: dict[Value, Operand], valid: Operand | None) -> list[Operand]:
         """The arguments for `parameters`."""
         return [*state.values(), constant(I1, True) if valid is None else valid]
-
-    def computed(self, state: dict[Value, Operand], ops: list[Op]) -> dict[Value, Operand]:
-        """What the values are in an iteration that starts with `state`; `ops` compute them."""
-        env = dict(state)
-        ops.extend(copy_op(op, env) for op in self.ordered())
-        return env
-
-    def ordered(self) -> list[Op]:
-        """The ops of the slice, each behind what it needs."""
-        inside = (label for label in cfg(self.function).order if label in self.loop.blocks)
-        return [op for x in inside for op in self.function.blocks[x].ops if op in self.slice]
-
-    def advanced(self, env: dict[Value, Operand]) -> dict[Value, Operand]:
-        """The state of the iteration after the one with the values `env`."""
-        following = {p: self._following(p) for p in self.state}
-        return {p: env.get(v, v) if type(v) is Value else v for p, v in following.items()}
 
     def both(
         self, valid: Operand | None, env: dict[Value, Operand], ops: list[Op]
     ) -> Operand | None:
         """Whether `valid` (None: true) and the loop's condition in `env` holds."""
-        holds = self.condition
-        holds = env.get(holds, holds) if type(holds) is Value else holds
-        if not self.stays:
-            ops.append(Xor(holds, constant(I1, True)))
-            holds = ops[-1].results[0]
+        holds = self.staying(env, ops)
         if valid is None:
             return holds
         ops.append(And(valid, holds))

@@ -165,7 +165,7 @@ def test_a_pass_run_twice_leaves_pipelined_loops_alone():
     assert run(module, "pipeline{stages=3}").module is module
 
 
-@pytest.mark.parametrize(("first", "second"), itertools.product((2, 4), repeat=2))
+@pytest.mark.parametrize(("first", "second"), list(itertools.product((2, 4), repeat=2)))
 def test_loops_ask_for_their_own_number_of_stages(first, second):
     text = NESTED.replace("inner, next\n", f"inner, next {{stages = {first}}}\n")
     text = text.replace("outer, exit\n", f"outer, exit {{stages = {second}}}\n")

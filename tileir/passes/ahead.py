@@ -7,109 +7,49 @@ from typing import Any, cast
 
 from tileir import records
 from tileir.analysis.aliases import aliases
-from tileir.analysis.cfg import cfg
-from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop
-from tileir.analysis.uses import definitions, homes
 from tileir.effects import Effects
 from tileir.ir import Block, Function
-from tileir.op import Op, Successor
-from tileir.ops.arith import Xor
+from tileir.op import Op
 from tileir.ops.compare import Select
 from tileir.ops.memory import Load
 from tileir.ops.shape import Splat
 from tileir.passes.edges import add_preheader, copy_op, fresh, map_edges, with_arguments
+from tileir.passes.slices import Slice
 from tileir.rewrite import rewrite
 from tileir.types import I1, Type, with_element
 from tileir.values import Constant, Operand, Value, constant
 
 
-class Schedule:
+class Schedule(Slice):
     """One loop with the loads that are to run `distance` iterations ahead."""
 
     def __init__(self, function: Function, loop: Loop, distance: int) -> None:
-        self.function = function
-        self.loop = loop
+        super().__init__(function, loop)
         self.distance = distance
-        self.latch = cast(str, loop.latch)
-        self.header = function.blocks[loop.header]
-        self.origin = definitions(function)
-        self.homes = homes(function)
-        exiting = function.blocks[loop.exits[0][0]]
-        self.tested_first = exiting.label == loop.header and exiting.label != loop.latch
-        self.condition: Operand = exiting.terminator.inputs[0]
-        self.stays = exiting.terminator.successors[0].label in loop.blocks
         self.loads: list[Load] = []
         self.writers = [
             op for label in loop.order for op in function.blocks[label].ops
             if op.effects.value & (Effects.WRITE | Effects.SYNC).value
         ]  # fmt: skip
-        self.state: dict[Value, None] = {}
-        """Parameters of the header that run ahead."""
-        self.slice: dict[Op, None] = {}
-        """Ops of the loop that are computed ahead."""
 
-    def slice_condition(self) -> str | None:
-        """Take the loop's condition along; why that cannot be done."""
-        return self._take([self.condition])
-
-    def add(self, op: Op) -> str | None:
+    def schedule(self, op: Load) -> str | None:
         """Take a load along; why that cannot be done."""
-        assert isinstance(op, Load)
-        home = self.homes[op.results[0]]
-        if not dominance(self.function).dominates(home, self.latch):
-            return "the load does not run in every iteration"
-        if self.tested_first and home == self.loop.header:
-            return "the load runs before the loop's test"
         for writer in self.writers:
             if aliases(self.function).may_change(writer, op):
                 return f"{writer.mnemonic} in the loop may change what is read"
-        before = dict(self.state), dict(self.slice)
-        why = self._take(list(op.inputs))
-        if why is None and not self._moves(op.pointer):
-            why = "the address is the same in every iteration"
-        if why is not None:
-            self.state, self.slice = before
-        else:
+        if self.homes.get(cast(Value, op.pointer)) not in self.loop.blocks:
+            return "the address is the same in every iteration"
+        why = self.add(op)
+        if why is None:
             self.loads.append(op)
         return why
-
-    def _take(self, wanted: list[Operand]) -> str | None:
-        """Add what `wanted` is computed from to the slice."""
-        while wanted:
-            operand = wanted.pop()
-            if type(operand) is not Value or self.homes.get(operand) not in self.loop.blocks:
-                continue
-            op = self.origin.get(operand)
-            if op is None:
-                if operand not in self.header.parameters:
-                    return "the address depends on control flow within the loop"
-                if operand not in self.state:
-                    self.state[operand] = None
-                    wanted.append(self._next(operand))
-            elif op not in self.slice:
-                if op.effects is not Effects.PURE:
-                    return f"{op.mnemonic}, which the address depends on, has effects"
-                self.slice[op] = None
-                wanted.extend(op.operands)
-        return None
-
-    def _moves(self, pointer: Operand) -> bool:
-        return self.homes.get(cast(Value, pointer)) in self.loop.blocks
-
-    def _edge(self, source: Block) -> Successor:
-        return next(e for e in source.terminator.successors if e.label == self.loop.header)
-
-    def _next(self, parameter: Value) -> Operand:
-        index = self.header.parameters.index(parameter)
-        return self._edge(self.function.blocks[self.latch]).arguments[index]
 
     def apply(self) -> Function:
         """The function with the loads issued ahead."""
         function, before = self.function, self.loop.preheader
         if before is None:
             function, before = add_preheader(function, self.loop.header, self.loop.blocks)
-        self._order_slice()
         blocks = dict(function.blocks)
         ahead = self._before_loop(blocks, before)
         self._in_loop(blocks, ahead)
@@ -122,32 +62,22 @@ class Schedule:
             blocks[label] = records.evolve(blocks[label], ops=kept)
         return rewrite(function.with_blocks(blocks), {}, replaced=taken)
 
-    def _order_slice(self) -> None:
-        ordered: dict[Op, None] = {}
-        for label in cfg(self.function).order:
-            if label in self.loop.blocks:
-                ops = self.function.blocks[label].ops
-                ordered.update((op, None) for op in ops if op in self.slice)
-        self.slice = ordered
-
     def _before_loop(self, blocks: dict[str, Block], label: str) -> Ahead:
         """Issue the loads of the first iterations at the end of block `label`."""
         block = blocks[label]
         ops: list[Op] = list(block.ops[:-1])
-        edge = self._edge(block)
-        arguments = dict(zip(self.header.parameters, edge.arguments, strict=True))
-        state: dict[Value, Operand] = {p: arguments[p] for p in self.state}
+        state = self.entering(block)
         valid: Operand | None = None
         loaded: list[list[Value]] = [[] for _ in self.loads]
         for iteration in range(self.distance):
-            env = self._computed(state, ops)
+            env = self.computed(state, ops)
             if self.tested_first:
                 valid = self._both(valid, env, ops)
             for queue, load in zip(loaded, self.loads, strict=True):
                 queue.append(self._issue(load, env, valid, ops))
             if iteration < self.distance - 1:
                 valid = valid if self.tested_first else self._both(valid, env, ops)
-                state = self._advanced(env)
+                state = self.advanced(env)
         ahead = Ahead(self, valid)
         given = ahead.initial(state, valid, loaded)
         last = self._passing(block.terminator, given)
@@ -163,12 +93,12 @@ class Schedule:
         ops: list[Op] = list(block.ops[:-1])
         env: dict[Value, Operand] = {}
         if ahead.state is not None:
-            env = self._computed(ahead.state, ops)
+            env = self.computed(ahead.state, ops)
         valid = ahead.valid
         if not self.tested_first:
             valid = self._both(valid, env, ops)
-        state = self._advanced(env)
-        env = self._computed(state, ops)
+        state = self.advanced(env)
+        env = self.computed(state, ops)
         if self.tested_first:
             valid = self._both(valid, env, ops)
         issued = [self._issue(load, env, valid, ops) for load in self.loads]
@@ -182,26 +112,11 @@ class Schedule:
             terminator, lambda e: with_arguments(e, more) if e.label == self.loop.header else e
         )
 
-    def _computed(self, state: dict[Value, Operand], ops: list[Op]) -> dict[Value, Operand]:
-        """What the slice's values are in an iteration that starts with `state`."""
-        env = dict(state)
-        ops.extend(copy_op(op, env) for op in self.slice)
-        return env
-
-    def _advanced(self, env: dict[Value, Operand]) -> dict[Value, Operand]:
-        """The state of the iteration after the one with the values `env`."""
-        following = {p: self._next(p) for p in self.state}
-        return {p: env.get(v, v) if type(v) is Value else v for p, v in following.items()}
-
     def _both(
         self, valid: Operand | None, env: dict[Value, Operand], ops: list[Op]
     ) -> Operand | None:
         """Whether the iterations so far run and the condition in `env` holds; None is true."""
-        holds = self.condition
-        holds = env.get(holds, holds) if type(holds) is Value else holds
-        if not self.stays:
-            ops.append(Xor(holds, constant(I1, True)))
-            holds = ops[-1].results[0]
+        holds = self.staying(env, ops)
         return holds if valid is None else _where(valid, holds, ops)
 
     def _issue(

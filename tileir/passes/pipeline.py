@@ -112,12 +112,12 @@ def _pipelined(function: Function, loop: Loop, stages: int, remarks: list[Diagno
     reason = _obstacle(loop)
     schedule = Schedule(function, loop, wanted - 1) if reason is None else None
     if schedule is not None:
-        reason = schedule.slice_condition()
+        reason = schedule.take([schedule.condition])
     if schedule is None or reason is not None:
         remarks.extend(remark("TIR0653", f"not pipelined: {reason}", op.location) for op in loads)
         return function
     for op in loads:
-        why = schedule.add(op)
+        why = schedule.schedule(cast(Load, op))
         if why is not None:
             remarks.append(remark("TIR0653", f"not pipelined: {why}", op.location))
     return schedule.apply() if schedule.loads else function
