@@ -79,7 +79,7 @@ def _result(module: Module, seed: int) -> dict[str, tuple[Any, float]] | str:
         interpret(module, described.kernel.name, described.grid, arguments)
     except InterpretError as error:
         return error.code
-    kinds = {p.name: p.type for p in described.kernel.parameters}
+    kinds = {str(p.name): p.type for p in described.kernel.parameters}
     pointees = {n: t.pointee for n, t in kinds.items() if isinstance(t, Pointer)}
     return {
         name: (arguments[name], spacing_of(t) if isinstance(t, Scalar) else 0.0)
