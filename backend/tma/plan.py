@@ -145,6 +145,17 @@ class HostPlan:
                 made[recipe.parameter] = min(made[recipe.parameter] or unit, unit)
         return tuple(made) if any(made) else None
 
+    def tensors(self, arguments: Sequence[int]) -> list[tuple[MapRecipe, tuple[int, ...]]]:
+        """The recipes with the extents of their tensors, which no map has to fit; none where a
+        guard is 0."""
+        try:
+            found: Sequence[Any] = self._function(*arguments) or ()
+        except ZeroDivisionError:
+            return []
+        return [
+            (recipe, extents) for recipe, (_, extents, _) in zip(self.maps, found, strict=False)
+        ]
+
     @cached_property
     def _function(self) -> Callable[..., Any]:
         """A Python function of the arguments: base, extents and strides of each map, or None."""
