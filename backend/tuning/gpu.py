@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tileir import records
-from tileir.backend.compile import Compiled, Options, compile, staged  # noqa: A004
+from tileir.backend.compile import Compiled, Options, Staged, compile, staged  # noqa: A004
 from tileir.backend.driver.device import driver
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.spans import Span
@@ -21,6 +21,7 @@ from tileir.backend.prepare import prepare
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import estimate, machine_of
+from tileir.backend.tuning.launched import Units, launched
 from tileir.backend.tuning.meter import Artifact, Device, Survey
 from tileir.backend.tuning.problem import Job
 from tileir.backend.tuning.use import use_of
@@ -70,14 +71,20 @@ class GpuMeter:
     ) -> Survey:
         """Stages the kernel up to where code is written."""
         module, machine = job.module(), target_named(self.target)
-        done = staged(module, machine, Options.of(job.options), job.kernel)
+        options = Options.of(job.options)
+
+        def make(units: Units) -> Staged:
+            return staged(module, machine, records.evolve(options, unmapped=units), job.kernel)
+
+        found = launched(make, numbers)
+        done = found.staged
         portable = prepare(module, done.kernel).functions[done.kernel]
         work = work_of(portable, job.grid, numbers)
-        use = use_of(done, machine, work)
+        use = use_of(done, machine, work, found.maps)
         instances = int(np.prod(job.grid))
         machine_here = machine_of(self.target, self.processors)
-        found = estimate(work, use, instances, machine_here, footprint)
-        return Survey(work, use, found)
+        size = found.footprint if footprint is None else footprint
+        return Survey(work, use, estimate(work, use, instances, machine_here, size))
 
     def compile(self, job: Job) -> Artifact:
         """The cubin."""

@@ -9,7 +9,8 @@ from typing import Any
 from tileir import records
 from tileir.backend.metadata import Metadata
 from tileir.backend.prepare import prepare
-from tileir.backend.tuning.cost import BY_GROUP, Use, estimate, machine_of
+from tileir.backend.tuning.cost import Roles, Use, estimate, machine_of
+from tileir.backend.tuning.rings import LINE
 from tileir.backend.tuning.work import Work, work_of
 from tileir.ir import Function, Module
 from tileir.types import element_of, shape_of
@@ -21,6 +22,9 @@ _GAIN = 0.9
 
 _SLOTS, _REGISTERS = 6, 128
 """Of a kernel with roles, about."""
+
+_GROUP = 4
+"""Warps that multiply together, and warps that load."""
 
 
 def best_ranks(
@@ -59,9 +63,10 @@ def _seconds(
     """What the model says of so many blocks."""
     instances, processors = scale
     held = sum(prod(shape_of(kind)) * element_of(kind).bytes for kind in _sums(function))  # type: ignore[union-attr]
-    use = Use(
-        plan.num_warps, plan.shared, _REGISTERS, _SLOTS, work.factors / ranks, rate=BY_GROUP,
-        alone=True, mapped=True, cluster=ranks, remote=float(held),
+    roles = Roles(
+        work.read / max(1.0, work.steps) / LINE, _SLOTS, max(1, plan.num_warps // _GROUP - 1),
+        cluster=ranks, remote=float(held), alone=True,
     )  # fmt: skip
+    use = Use(plan.num_warps, plan.shared, _REGISTERS, _SLOTS, roles=roles)
     machine = records.evolve(machine_of(plan.target), processors=processors)
     return estimate(work, use, instances, machine).seconds

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tileir import records
-from tileir.analysis.clusters import ranks
 from tileir.analysis.liveness import liveness
 from tileir.backend.compile import Staged
 from tileir.backend.target import Target
-from tileir.backend.tuning.cost import BY_GROUP, BY_GROUPS, Use
+from tileir.backend.tma.plan import MapValues
+from tileir.backend.tuning.accesses import accesses, by_depth, gathers
+from tileir.backend.tuning.needs import Roles, Use
+from tileir.backend.tuning.roles import roles_of
 from tileir.backend.tuning.work import Work
 from tileir.ir import Block, Function
 from tileir.layout import Layout
@@ -24,8 +26,9 @@ _STEPS, _DEEP = 4, 16
 """Steps of K whose factors multiply-adds, and matrix instructions, hold at once."""
 
 
-def use_of(done: Staged, machine: Target, work: Work) -> Use:
-    """What a block of a staged kernel takes that does `work`."""
+def use_of(done: Staged, machine: Target, work: Work, maps: Sequence[MapValues] = ()) -> Use:
+    """What a block of a staged kernel takes that does `work`; `maps` are its tensor maps for the
+    arguments, where they are known."""
     last = done.stages["barriers"]
     functions = [f for f in last.functions.values() if not f.is_declaration]
     words = _PLAIN + max(most_registers(f) for f in functions)
@@ -34,33 +37,23 @@ def use_of(done: Staged, machine: Target, work: Work) -> Use:
     limit = min(done.registers or machine.max_registers, by_block, machine.max_registers)
     plain = Use(done.num_warps, done.memory.size, words, max(slots, default=1), limit=limit)
     kernel = last.functions[done.kernel]
-    sent = [op.value.type for f in functions for op in _named(f, "gpu.remote_scatter")]
-    remote = float(sum(kind.size * kind.element.bytes for kind in sent))
-    together = kernel.attributes.get("persistent", 0)
-    assert isinstance(together, int)
-    sharing = ranks(last, kernel) // max(together, 1)
-    plain = records.evolve(plain, cluster=sharing, remote=remote)
-    roles = _named(kernel, "gpu.role")
-    if roles:
-        return _by_roles(plain, roles, work, together > 0)
+    roles = roles_of(last, kernel, maps)
+    if roles is not None:
+        return _by_roles(plain, _named(kernel, "gpu.role"), roles)
     read = sum(_held(op.results[0]) for f in functions for op in _named(f, "gpu.local_load"))
     fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, work.steps)
-    return records.evolve(plain, fragments=fragments)
+    steps = accesses(kernel, by_depth(kernel)[0])
+    asked = gathers(steps, done.num_warps) * max(1.0, work.steps)
+    return records.evolve(plain, fragments=fragments, gathers=asked)
 
 
-def _by_roles(plain: Use, roles: Sequence[Any], work: Work, alone: bool) -> Use:
-    """Of a kernel whose warps have roles: those with most registers multiply, by warpgroups."""
-    most = max(role.registers for role in roles)
-    multiplying = sum(role.warps for role in roles if role.registers == most)
-    rate = BY_GROUPS if multiplying >= 8 else BY_GROUP
-    turns = sum(role.registers == most for role in roles) > 1
-    fragments = work.factors / plain.cluster
-    found = records.evolve(
-        plain, fragments=fragments, rate=rate, alone=alone, mapped=True, turns=turns
-    )
+def _by_roles(plain: Use, started: Sequence[Any], roles: Roles) -> Use:
+    """Of a kernel whose warps have roles, each with the registers that it asks for."""
+    found = records.evolve(plain, roles=roles, stages=roles.slots)
+    most = max(role.registers for role in started)
     if most == 0:  # warps keep the registers they were launched with
         return found
-    words = sum(role.warps * 32 * role.registers for role in roles)
+    words = sum(role.warps * 32 * role.registers for role in started)
     return records.evolve(found, limit=most, words=words)
 
 

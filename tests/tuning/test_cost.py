@@ -73,21 +73,6 @@ def test_a_wave_begun_is_a_wave():
     )
 
 
-def test_blocks_that_share_an_instance():
-    """Few deep instances gain by a cluster, many do not, and neither do shallow ones."""
-    deep = Work({16: 2.0 * 64 * 64 * 16384}, 1e5, 4e6, 8e3, 256, 4e6)
-    alone = Use(8, 65536, 64, 4, 4e6, 232, alone=True, mapped=True)
-    shared = records.evolve(alone, cluster=8, remote=16384.0, fragments=alone.fragments / 8)
-    assert seconds(deep, shared, 1) < 0.4 * seconds(deep, alone, 1)
-    assert estimate(deep, shared, 1, MACHINE).parts["gather"] > 1.2e-6
-    assert seconds(deep, shared, 1320) > seconds(deep, alone, 1320)
-    flat = records.evolve(deep.shared(128), steps=2)
-    assert seconds(flat, records.evolve(shared, fragments=0.0), 1) > seconds(
-        flat, records.evolve(alone, fragments=0.0), 1
-    )
-    assert deep.shared(3).steps == 86 and deep.shared(1) is deep
-
-
 def test_stages_hide_latency():
     slow = records.evolve(WORK, dots={}, read=1e4, arithmetic=0.0)
     use = records.evolve(USE, fragments=0.0)
@@ -199,19 +184,3 @@ def test_arrays_come_from_memory_once():
     assert alone.bound == "memory"
     assert alone.seconds == pytest.approx(100_000 * 128e3 / MACHINE.memory, rel=0.01)
     assert estimate(stream, use, 100_000, MACHINE, 1e6).parts["memory"] == 1e6 / MACHINE.memory
-
-
-def test_products_by_warpgroups_are_ranked_as_they_were_measured():
-    """Microseconds at 4096 of f16 products with roles, on one H200 (benchmarks/products.py)."""
-    measured = {
-        (128, 256, 64): 192.6, (128, 128, 64): 209.4, (64, 256, 64): 212.6, (128, 192, 64): 223.2,
-        (64, 128, 64): 251.0, (64, 64, 64): 357.8,
-    }  # fmt: skip
-    meter, numbers = GpuMeter("sm_90a"), numbers_in(inputs(4096))
-    wanted = problem(4096, problem(4096).space.with_choices(num_warps=(None,), stages=(None,)))
-    expected = {}
-    for m, n, k in measured:
-        chosen = {"M": m, "N": n, "K": k, "num_warps": None, "stages": None}
-        expected[m, n, k] = meter.survey(wanted.job(chosen), numbers).seconds
-    assert min(expected, key=lambda t: expected[t]) == (128, 256, 64)
-    assert all(0.7 < expected[t] * 1e6 / measured[t] < 1.4 for t in measured)

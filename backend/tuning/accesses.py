@@ -1,0 +1,66 @@
+"""How threads of a kernel with layouts access global memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tileir import records
+from tileir.analysis.loops import loops
+from tileir.backend.layouts.anchors import fastest, is_access, run
+from tileir.backend.layouts.contiguity import Contiguity
+from tileir.ir import Function
+from tileir.layout import Layout
+from tileir.types import Tile
+
+_WIDEST = 16
+"""Bytes of the widest access of one thread (PTX ISA, ld: .v4.b32)."""
+
+
+@records.frozen
+class Access:
+    """Elements that a thread holds of a tile, the bytes of one, and how many it accesses at once;
+    `scattered`: no neighbours have neighbouring addresses for certain, as where a table says where
+    elements lie."""
+
+    held: int
+    size: int
+    width: int
+    scattered: bool
+
+    @property
+    def instructions(self) -> float:
+        """Those of each thread."""
+        return self.held / self.width
+
+
+def accesses(function: Function, ops: Iterable[Any]) -> Iterator[Access]:
+    """Those of `ops` of `function` that access tiles."""
+    contiguity = Contiguity(function)
+    for op in ops:
+        if is_access(op) and isinstance(op.inputs[0].type, Tile):
+            kind: Any = op.inputs[0].type
+            layout = kind.layout
+            if isinstance(layout, Layout):
+                size = kind.element.pointee.bytes
+                dim = fastest(op, contiguity)
+                width = min(run(layout, dim), contiguity.width(op, dim), max(1, _WIDEST // size))
+                apart = max(contiguity.runs(op.inputs[0])) == 1
+                yield Access(layout.size("register"), size, width, apart)
+
+
+def gathers(found: Iterable[Access], warps: int) -> float:
+    """Instructions of scattered accesses, of all `warps`."""
+    return sum(each.instructions for each in found if each.scattered) * warps
+
+
+def by_depth(function: Function) -> tuple[list[Any], list[Any]]:
+    """The ops of the innermost loops, and all others."""
+    found = loops(function)
+    depths = {label: found.depth(label) for label in function.blocks}
+    deepest = max(depths.values())
+    inner: list[Any] = []
+    outer: list[Any] = []
+    for label, depth in depths.items():
+        (inner if depth == deepest else outer).extend(function.blocks[label].ops)
+    return inner, outer
