@@ -19,138 +19,40 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import timing
 import torch
+from product_tiles import (
+    GROUPS,
+    ODD,
+    TILES,
+    Problem,
+    Tile,
+    options_of,
+    predicted,
+    program,
+    tiles_of,
+)
 
 import tileir.backend
 from tileir import records
-from tileir.backend import Options
-from tileir.backend.compile import staged
 from tileir.backend.driver.launch import Kernel
-from tileir.backend.prepare import prepare
-from tileir.backend.target import target as target_named
-from tileir.backend.tuning.cost import estimate, machine_of
-from tileir.backend.tuning.use import use_of
-from tileir.backend.tuning.work import work_of
-from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
-from tileir.testing.kernels import matmul
+from tileir.builder import BF16, F16
 
 BUDGET = {"f16": (F16, torch.float16, 2**-11), "bf16": (BF16, torch.bfloat16, 2**-8)}
 """Factors, as torch has them, and the unit of rounding of results that are the same."""
 
 OTHERS = {
-    "f8": ((F8E4M3, F32, BF16), torch.float8_e4m3fn, torch.bfloat16),
-    "i8": ((I8, I32, I32), torch.int8, torch.int32),
-    "tf32": ((F32, F32, F32), torch.float32, torch.float32),
+    "f8": (torch.float8_e4m3fn, torch.bfloat16),
+    "i8": (torch.int8, torch.int32),
+    "tf32": (torch.float32, torch.float32),
 }
-"""Types of factors, sums and results, as torch has factors and results; second factors are [n, k],
-as these products want them."""
+"""Types of factors and results; second factors are [n, k], as these products want them."""
 
 
-class Tile(NamedTuple):
-    """Extents of a tile, warps that multiply (0 to choose), slots (0: as many as fit), whether
-    blocks work for many tiles, whether two warpgroups take them in turns, blocks of a cluster
-    that share a tile's depth (0: left to the launcher), or load for each other, and whether the
-    grid is `flat`."""
-
-    m: int
-    n: int
-    k: int
-    warps: int = 0
-    slots: int = 0
-    persistent: bool = True
-    pingpong: bool = False
-    split: int = 1
-    multicast: int = 1
-    flat: bool = False
-
-    def __str__(self) -> str:
-        way = " turns" if self.pingpong else "" if self.persistent else " once"
-        shared = {0: " as launched", 1: ""}.get(self.split, f" by {self.split}")
-        cast = "" if self.multicast == 1 else f" multicast {self.multicast}"
-        flat = " flat" if self.flat else ""
-        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}{shared}{cast}{flat}"
-
-    def grid(self, m: int, n: int) -> tuple[int, int]:
-        """Of instances for a result of `m` x `n`."""
-        tiles = -(-m // self.m), -(-n // self.n)
-        return tiles if self.flat else (math.prod(tiles), 1)
-
-
-def _flat(*extents: int, split: int = 1, slots: int = 0) -> Tile:
-    return Tile(*extents, slots=slots, persistent=False, split=split, flat=True)
-
-
-TILES = (
-    Tile(128, 256, 64), Tile(128, 192, 64), Tile(128, 128, 64), Tile(256, 128, 64, 8),
-    Tile(128, 64, 64), Tile(64, 128, 64), Tile(64, 64, 64), Tile(64, 64, 128),
-    Tile(128, 256, 64, persistent=False), Tile(128, 128, 64, persistent=False),
-    Tile(64, 128, 64, persistent=False), Tile(64, 64, 64, persistent=False),
-    Tile(64, 32, 128, persistent=False), Tile(64, 16, 128, persistent=False),
-    Tile(192, 144, 64, persistent=False), Tile(192, 160, 64), Tile(128, 176, 64),
-    Tile(64, 96, 64, persistent=False), Tile(128, 192, 64, persistent=False), Tile(64, 256, 64),
-    Tile(128, 200, 64, persistent=False), Tile(128, 120, 64, persistent=False), Tile(128, 224, 64),
-    Tile(128, 224, 64, persistent=False),
-    Tile(128, 128, 64, pingpong=True), Tile(64, 256, 64, pingpong=True),
-    Tile(64, 128, 64, pingpong=True), Tile(64, 64, 64, pingpong=True),
-    Tile(64, 192, 64, pingpong=True), Tile(128, 160, 64, pingpong=True),
-    *(Tile(64, 16, 128, persistent=False, split=s) for s in (4, 8)),
-    *(Tile(64, 32, 128, persistent=False, split=s) for s in (4, 8)),
-    *(Tile(64, 16, 128, persistent=False, split=s, slots=n) for s, n in ((2, 0), (4, 4), (8, 2))),
-    *(Tile(64, 32, 128, persistent=False, split=s, slots=n) for s, n in ((2, 7), (4, 2))),
-    *(Tile(64, 64, 64, persistent=False, split=s) for s in (2, 4, 8)),
-    *(Tile(64, 64, 64, persistent=False, split=s, slots=4) for s in (4, 8)),
-    *(Tile(64, 128, 64, persistent=False, split=s) for s in (2, 4)),
-    *(Tile(128, 64, 64, persistent=False, split=s) for s in (2, 4)),
-    *(Tile(128, 128, 64, persistent=False, split=s) for s in (2, 4)), Tile(64, 64, 64, split=4),
-    Tile(64, 64, 64, split=0), Tile(128, 128, 64, split=0),
-    _flat(64, 16, 128), _flat(64, 32, 128), _flat(64, 64, 128), _flat(64, 128, 64),
-    _flat(128, 64, 64), _flat(128, 256, 64), _flat(128, 128, 64),
-    _flat(64, 16, 128, split=8, slots=2), _flat(64, 16, 128, split=2), _flat(64, 32, 128, split=4),
-    *(Tile(128, n, 64, multicast=r) for n in (256, 192, 128) for r in (2, 4)),
-    *(Tile(m, n, 64, pingpong=True, multicast=2) for m, n in ((128, 128), (128, 160), (64, 256))),
-)  # fmt: skip
-
-ODD = (
-    Tile(128, 256, 64), Tile(128, 192, 64), Tile(128, 128, 64), Tile(64, 256, 64),
-    Tile(128, 200, 64), Tile(128, 200, 64, persistent=False), Tile(128, 176, 64), Tile(64, 128, 64),
-    Tile(192, 160, 64), Tile(128, 160, 64, persistent=False), Tile(64, 64, 64, persistent=False),
-    Tile(64, 128, 64, persistent=False), Tile(40, 64, 64, persistent=False), Tile(40, 128, 64),
-    Tile(40, 64, 128, persistent=False), Tile(40, 128, 64, persistent=False),
-    Tile(64, 72, 64, persistent=False), Tile(64, 72, 128, persistent=False), Tile(40, 128, 128),
-)  # fmt: skip
-"""Tiles for the group `odd`, which is compiled once more for every way that rows are aligned."""
-
-GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
-    "square": tuple((n, n, n) for n in (512, 1024, 2048, 4096, 8192)),
-    "skinny": tuple((1760, n, 1760) for n in (16, 32, 64, 128, 256, 512, 1024, 1760)),
-    "deepspeech": (
-        *((2560, n, 2560) for n in (16, 32, 64, 128)),
-        (2048, 7000, 2048), (35, 8457, 4096), (5124, 700, 2560),
-    ),
-    "shallow": ((512, 512, 512), (2048, 512, 512), (512, 512, 2048), (64, 64, 16384)),
-    "odd": (
-        (3001, 5003, 701), (3001, 5000, 704), (35, 8457, 4096), (5124, 700, 2560),
-        (1760, 1760, 1760), (2048, 2052, 2052), (2048, 2050, 2050), (2049, 2049, 2049),
-        (4096, 4100, 4096), (4096, 4096, 4098),
-    ),
-    "large": ((16384, 16384, 16384),),
-}  # fmt: skip
 SMALL = ((1, 8, 8), (64, 64, 64), (72, 200, 136), (130, 264, 520), (400, 528, 720))
-
-
-class Problem(NamedTuple):
-    """Factor type, and whether the second factor is [n, k]."""
-
-    kind: str
-    transposed: bool
-
-    def __str__(self) -> str:
-        return f"{self.kind} {'NT' if self.transposed else 'NN'}"
 
 
 def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile, Kernel]:
@@ -179,37 +81,6 @@ def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile,
             if found is not None:
                 kernels[tile] = Kernel(found)
     return kernels
-
-
-def options_of(tile: Tile) -> Options:
-    """How a tile shape is compiled."""
-    return Options(
-        num_warps=tile.warps or None, stages=tile.slots or None, roles=True,
-        persistent=tile.persistent, pingpong=tile.pingpong, split=tile.split,
-        multicast=tile.multicast,
-    )  # fmt: skip
-
-
-def program(problem: Problem, tile: Tile) -> Any:
-    """The module of a kernel."""
-    m, n, k = tile[:3]
-    if problem.kind in BUDGET:
-        factor = BUDGET[problem.kind][0]
-        return matmul(m, n, k, factor, result=factor, transposed=problem.transposed, flat=tile.flat)
-    types, precision = OTHERS[problem.kind][0], "tf32" if problem.kind == "tf32" else "ieee"
-    imprecise = k if problem.kind == "f8" else 0
-    return matmul(
-        m, n, k, *types, precision=precision, transposed=True, max_imprecise=imprecise,
-        flat=tile.flat,
-    )  # fmt: skip
-
-
-def tiles_of(kind: str) -> tuple[Tile, ...]:
-    """Tiles whose steps of K are rows of 128 bytes, for factors of one byte or four."""
-    depth = {"f8": 128, "i8": 128, "tf32": 32}.get(kind)
-    if depth is None:
-        return TILES
-    return tuple(dict.fromkeys(tile._replace(k=depth) for tile in TILES if tile.n != 144))
 
 
 def suited(problem: Problem, kernels: dict[Tile, Kernel], size: tuple[int, int, int]) -> None:
@@ -248,7 +119,7 @@ def inputs(problem: Problem, size: tuple[int, int, int]) -> tuple[torch.Tensor, 
 
 
 def _others(problem: Problem, size: tuple[int, int, int]) -> tuple[torch.Tensor, ...]:
-    _, dtype, result = OTHERS[problem.kind]
+    dtype, result = OTHERS[problem.kind]
     m, n, k = size
     if problem.kind == "i8":
         a, b = (torch.randint(-128, 128, s, device="cuda", dtype=dtype) for s in ((m, k), (n, k)))
@@ -340,24 +211,6 @@ def row(
         "problem": str(problem), "size": size, "us": times, "best": best, "ratio": ratio,
         "chosen": chosen, "ratio of the chosen": ours_unmeasured, "wrong": failed,
     }  # fmt: skip
-
-
-def predicted(problem: Problem, tile: Tile, size: tuple[int, int, int]) -> float:
-    """Seconds that the cost model expects."""
-    done, portable = _staged(problem, tile)
-    m, n, k = size
-    grid = tile.grid(m, n)
-    work = work_of(portable, (*grid, 1), {"m": m, "n": n, "k": k})
-    use = use_of(done, target_named("sm_90a"), work)
-    return estimate(work, use, math.prod(grid), machine_of("sm_90a")).seconds
-
-
-@cache
-def _staged(problem: Problem, tile: Tile) -> Any:
-    """The stages of a kernel, and it before any."""
-    module = program(problem, tile)
-    done = staged(module, target_named("sm_90a"), options_of(tile), None)
-    return done, prepare(module, done.kernel).functions[done.kernel]
 
 
 def checked(problem: Problem, kernels: dict[Tile, Kernel]) -> dict[Tile, Kernel]:

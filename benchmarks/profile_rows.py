@@ -11,6 +11,7 @@ import attention_backward as backward
 import matmul
 import measured
 import memory
+import product_tiles
 import products
 import timing
 import torch
@@ -79,11 +80,11 @@ def _on(call: Callable[..., Any], *data: Any) -> Call:
 
 def _products(words: list[str], best: tuple[str, ...], _: str | None) -> Pair:
     kind, way, extents = words
-    problem = products.Problem(kind, way == "NT")
+    problem = product_tiles.Problem(kind, way == "NT")
     m, n, k = map(int, extents.split("x"))
-    tiles = products.tiles_of(kind)
-    tile = _named((*tiles, *products.ODD), best)
-    tile = tile or min(tiles, key=lambda t: products.predicted(problem, t, (m, n, k)))
+    tiles = product_tiles.tiles_of(kind)
+    tile = _named((*tiles, *product_tiles.ODD), best)
+    tile = tile or min(tiles, key=lambda t: product_tiles.predicted(problem, t, (m, n, k)))
     kernels = products.compiled(problem, [tile], False)
     products.suited(problem, kernels, (m, n, k))
     data = products.inputs(problem, (m, n, k))

@@ -1,0 +1,252 @@
+"""The products that `products.py` measures: programs, tiles and sizes, and what the cost model
+expects of each. No GPU is needed here, nor torch.
+
+    python benchmarks/product_tiles.py [benchmarks/results/products*.json]
+
+prints, for every problem of results, what the model's favourite took beside the best measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tileir import records
+from tileir.backend import Options
+from tileir.backend.compile import Staged, staged
+from tileir.backend.prepare import prepare
+from tileir.backend.target import target as target_named
+from tileir.backend.tuning.cost import estimate, machine_of
+from tileir.backend.tuning.launched import Units, launched
+from tileir.backend.tuning.use import use_of
+from tileir.backend.tuning.work import work_of
+from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
+from tileir.testing.kernels import matmul
+
+TYPES = {
+    "f16": (F16, F32, F16), "bf16": (BF16, F32, BF16), "f8": (F8E4M3, F32, BF16),
+    "i8": (I8, I32, I32), "tf32": (F32, F32, F32),
+}  # fmt: skip
+"""Of factors, sums and results."""
+
+ONLY_NT = ("f8", "i8", "tf32")
+"""Factors whose products want the second as [n, k]."""
+
+
+class Tile(NamedTuple):
+    """Extents of a tile, warps that multiply (0 to choose), slots (0: as many as fit), whether
+    blocks work for many tiles, whether two warpgroups take them in turns, blocks of a cluster
+    that share a tile's depth (0: left to the launcher), or load for each other, and whether the
+    grid is `flat`."""
+
+    m: int
+    n: int
+    k: int
+    warps: int = 0
+    slots: int = 0
+    persistent: bool = True
+    pingpong: bool = False
+    split: int = 1
+    multicast: int = 1
+    flat: bool = False
+
+    def __str__(self) -> str:
+        way = " turns" if self.pingpong else "" if self.persistent else " once"
+        shared = {0: " as launched", 1: ""}.get(self.split, f" by {self.split}")
+        cast = "" if self.multicast == 1 else f" multicast {self.multicast}"
+        flat = " flat" if self.flat else ""
+        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}{shared}{cast}{flat}"
+
+    def grid(self, m: int, n: int) -> tuple[int, int]:
+        """Of instances for a result of `m` x `n`."""
+        tiles = -(-m // self.m), -(-n // self.n)
+        return tiles if self.flat else (math.prod(tiles), 1)
+
+
+def _flat(*extents: int, split: int = 1, slots: int = 0) -> Tile:
+    return Tile(*extents, slots=slots, persistent=False, split=split, flat=True)
+
+
+TILES = (
+    Tile(128, 256, 64), Tile(128, 192, 64), Tile(128, 128, 64), Tile(256, 128, 64, 8),
+    Tile(128, 64, 64), Tile(64, 128, 64), Tile(64, 64, 64), Tile(64, 64, 128),
+    Tile(128, 256, 64, persistent=False), Tile(128, 128, 64, persistent=False),
+    Tile(64, 128, 64, persistent=False), Tile(64, 64, 64, persistent=False),
+    Tile(64, 32, 128, persistent=False), Tile(64, 16, 128, persistent=False),
+    Tile(192, 144, 64, persistent=False), Tile(192, 160, 64), Tile(128, 176, 64),
+    Tile(64, 96, 64, persistent=False), Tile(128, 192, 64, persistent=False), Tile(64, 256, 64),
+    Tile(128, 200, 64, persistent=False), Tile(128, 120, 64, persistent=False), Tile(128, 224, 64),
+    Tile(128, 224, 64, persistent=False),
+    Tile(128, 128, 64, pingpong=True), Tile(64, 256, 64, pingpong=True),
+    Tile(64, 128, 64, pingpong=True), Tile(64, 64, 64, pingpong=True),
+    Tile(64, 192, 64, pingpong=True), Tile(128, 160, 64, pingpong=True),
+    *(Tile(64, 16, 128, persistent=False, split=s) for s in (4, 8)),
+    *(Tile(64, 32, 128, persistent=False, split=s) for s in (4, 8)),
+    *(Tile(64, 16, 128, persistent=False, split=s, slots=n) for s, n in ((2, 0), (4, 4), (8, 2))),
+    *(Tile(64, 32, 128, persistent=False, split=s, slots=n) for s, n in ((2, 7), (4, 2))),
+    *(Tile(64, 64, 64, persistent=False, split=s) for s in (2, 4, 8)),
+    *(Tile(64, 64, 64, persistent=False, split=s, slots=4) for s in (4, 8)),
+    *(Tile(64, 128, 64, persistent=False, split=s) for s in (2, 4)),
+    *(Tile(128, 64, 64, persistent=False, split=s) for s in (2, 4)),
+    *(Tile(128, 128, 64, persistent=False, split=s) for s in (2, 4)), Tile(64, 64, 64, split=4),
+    Tile(64, 64, 64, split=0), Tile(128, 128, 64, split=0),
+    _flat(64, 16, 128), _flat(64, 32, 128), _flat(64, 64, 128), _flat(64, 128, 64),
+    _flat(128, 64, 64), _flat(128, 256, 64), _flat(128, 128, 64),
+    _flat(64, 16, 128, split=8, slots=2), _flat(64, 16, 128, split=2), _flat(64, 32, 128, split=4),
+    *(Tile(128, n, 64, multicast=r) for n in (256, 192, 128) for r in (2, 4)),
+    *(Tile(m, n, 64, pingpong=True, multicast=2) for m, n in ((128, 128), (128, 160), (64, 256))),
+)  # fmt: skip
+
+ODD = (
+    Tile(128, 256, 64), Tile(128, 192, 64), Tile(128, 128, 64), Tile(64, 256, 64),
+    Tile(128, 200, 64), Tile(128, 200, 64, persistent=False), Tile(128, 176, 64), Tile(64, 128, 64),
+    Tile(192, 160, 64), Tile(128, 160, 64, persistent=False), Tile(64, 64, 64, persistent=False),
+    Tile(64, 128, 64, persistent=False), Tile(40, 64, 64, persistent=False), Tile(40, 128, 64),
+    Tile(40, 64, 128, persistent=False), Tile(40, 128, 64, persistent=False),
+    Tile(64, 72, 64, persistent=False), Tile(64, 72, 128, persistent=False), Tile(40, 128, 128),
+)  # fmt: skip
+"""Tiles for the group `odd`, which is compiled once more for every way that rows are aligned."""
+
+GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
+    "square": tuple((n, n, n) for n in (512, 1024, 2048, 4096, 8192)),
+    "skinny": tuple((1760, n, 1760) for n in (16, 32, 64, 128, 256, 512, 1024, 1760)),
+    "deepspeech": (
+        *((2560, n, 2560) for n in (16, 32, 64, 128)),
+        (2048, 7000, 2048), (35, 8457, 4096), (5124, 700, 2560),
+    ),
+    "shallow": ((512, 512, 512), (2048, 512, 512), (512, 512, 2048), (64, 64, 16384)),
+    "odd": (
+        (3001, 5003, 701), (3001, 5000, 704), (35, 8457, 4096), (5124, 700, 2560),
+        (1760, 1760, 1760), (2048, 2052, 2052), (2048, 2050, 2050), (2049, 2049, 2049),
+        (4096, 4100, 4096), (4096, 4096, 4098),
+    ),
+    "large": ((16384, 16384, 16384),),
+}  # fmt: skip
+
+
+class Problem(NamedTuple):
+    """Factor type, and whether the second factor is [n, k]."""
+
+    kind: str
+    transposed: bool
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'NT' if self.transposed else 'NN'}"
+
+
+def options_of(tile: Tile) -> Options:
+    """How a tile shape is compiled."""
+    return Options(
+        num_warps=tile.warps or None, stages=tile.slots or None, roles=True,
+        persistent=tile.persistent, pingpong=tile.pingpong, split=tile.split,
+        multicast=tile.multicast,
+    )  # fmt: skip
+
+
+def program(problem: Problem, tile: Tile) -> Any:
+    """The module of a kernel."""
+    m, n, k = tile[:3]
+    return matmul(
+        m, n, k, *TYPES[problem.kind], precision="tf32" if problem.kind == "tf32" else "ieee",
+        transposed=problem.transposed, max_imprecise=k if problem.kind == "f8" else 0,
+        flat=tile.flat,
+    )  # fmt: skip
+
+
+def tiles_of(kind: str) -> tuple[Tile, ...]:
+    """Tiles whose steps of K are rows of 128 bytes, for factors of one byte or four."""
+    depth = {"f8": 128, "i8": 128, "tf32": 32}.get(kind)
+    if depth is None:
+        return TILES
+    return tuple(dict.fromkeys(tile._replace(k=depth) for tile in TILES if tile.n != 144))
+
+
+def predicted(problem: Problem, tile: Tile, size: tuple[int, int, int]) -> float:
+    """Seconds that the cost model expects."""
+    m, n, k = size
+    grid, numbers = tile.grid(m, n), {"m": m, "n": n, "k": k}
+    found = launched(lambda units: _staged(problem, tile, units), numbers)
+    work = work_of(_portable(problem, tile), (*grid, 1), numbers)
+    use = use_of(found.staged, target_named("sm_90a"), work, found.maps)
+    machine = machine_of("sm_90a")
+    return estimate(work, use, math.prod(grid), machine, found.footprint).seconds
+
+
+@cache
+def _staged(problem: Problem, tile: Tile, units: Units) -> Staged:
+    """The stages of a kernel."""
+    options = records.evolve(options_of(tile), unmapped=units)
+    return staged(program(problem, tile), target_named("sm_90a"), options, None)
+
+
+@cache
+def _portable(problem: Problem, tile: Tile) -> Any:
+    """The kernel before any stage."""
+    done = _staged(problem, tile, ())
+    return prepare(done.stages["input"], done.kernel).functions[done.kernel]
+
+
+class Favourite(NamedTuple):
+    """What the model likes best of what was measured, and what it took beside the quickest."""
+
+    problem: str
+    size: tuple[int, int, int]
+    tile: str
+    regret: float
+    best: str
+
+
+def favourite(row: Mapping[str, Any]) -> Favourite:
+    """The favourite of a row of results."""
+    problem = problem_of(row["problem"])
+    known = {str(t): t for t in (*tiles_of(problem.kind), *ODD)}
+    times = {name: us for name, us in row["us"].items() if name in known}
+    m, n, k = row["size"]
+    chosen = min(times, key=lambda name: predicted(problem, known[name], (m, n, k)))
+    best = min(times, key=lambda name: times[name])
+    return Favourite(str(problem), (m, n, k), chosen, times[chosen] / times[best], best)
+
+
+def problem_of(text: str) -> Problem:
+    """The problem that prints as `text`."""
+    kind, way = text.split()
+    return Problem(kind, way == "NT")
+
+
+def favourites(paths: Iterable[Path]) -> Iterator[Favourite]:
+    """Of every row of results."""
+    for path in paths:
+        yield from (favourite(row) for row in json.loads(path.read_text())["rows"])
+
+
+def main() -> int:
+    """Print the favourites, and how good they are."""
+    parser = argparse.ArgumentParser(description="What the model likes best.")
+    parser.add_argument("paths", nargs="*", type=Path)
+    paths = parser.parse_args().paths
+    usual = sorted((Path(__file__).parent / "results").glob("products*.json"))
+    found: list[Favourite] = []
+    for each in favourites(paths or usual):
+        size = "x".join(map(str, each.size))
+        print(
+            f"{each.problem:8}{size:18}{each.regret:.3f}  {each.tile}  (best {each.best})",
+            flush=True,
+        )
+        found.append(each)
+    regrets = sorted(each.regret for each in found)
+    within = sum(r <= 1.05 for r in regrets) / len(regrets)
+    mean = sum(regrets) / len(regrets)
+    print(
+        f"{len(found)} problems: mean {mean:.3f}, {within:.1%} within 1.05, most {regrets[-1]:.3f}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

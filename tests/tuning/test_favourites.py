@@ -1,0 +1,39 @@
+"""What the cost model likes best of what was measured, on results that are committed."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def products():
+    sys.path.append(str(BENCHMARKS))
+    yield importlib.import_module("product_tiles")
+    sys.path.remove(str(BENCHMARKS))
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"), [("products.json", "f16 NN"), ("products_others.json", "tf32 NT")]
+)
+def test_favourites_take_little_longer_than_the_best(products, file, problem):
+    """The share is bound, not each problem: times of one run wander by some percent."""
+    rows = json.loads((BENCHMARKS / "results" / file).read_text())["rows"]
+    found = [products.favourite(row) for row in rows if row["problem"] == problem]
+    regrets = [each.regret for each in found]
+    assert len(found) >= 5 and all(each.problem == problem for each in found)
+    assert sum(r <= 1.05 for r in regrets) >= 0.8 * len(regrets), found
+    assert sum(r <= 1.15 for r in regrets) >= 0.9 * len(regrets), found
+    assert min(regrets) >= 1.0
+
+
+def test_every_measured_tile_is_known(products):
+    for path in (BENCHMARKS / "results").glob("products*.json"):
+        for row in json.loads(path.read_text())["rows"]:
+            kind = products.problem_of(row["problem"]).kind
+            known = {str(tile) for tile in (*products.tiles_of(kind), *products.ODD)}
+            assert set(row["us"]) - {"cublas"} <= known
