@@ -245,7 +245,7 @@ def _first(function: Function, shared: int, gain: int) -> Work | None:
     loads = {label: list(_plain(function, label)) for label in function.blocks}
     for region, inside in _regions(function, loads):
         for group in _groups(region, inside):
-            work = _work(_from(region, group), group, shared, gain)
+            work = _work(region, group, shared, gain)
             if work is not None:
                 return work
     return None
@@ -355,7 +355,10 @@ def _work(region: Region, group: Sequence[Read], shared: int, gain: int) -> Work
     element = cast(Element, element_of(first.results[0].type))
     sizes = (found.width, room(found, element))
     fitting = [w for w in sizes if _bytes(element, found.height, w) <= shared]
-    if not fitting or not _unchanged(region, group):
+    if not fitting:
+        return None
+    region = _from(region, group)
+    if not _unchanged(region, group):
         return None
     forms, updates = affine(function), _updates(function)
     moving: Moving = region.moving
