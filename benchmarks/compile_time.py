@@ -8,7 +8,8 @@ to machine code, nothing cached: milliseconds of the processor, user and system,
 included, which a busy machine changes less than those of the clock; these stand beside them.
 `--triton` names a Python that has Triton: its kernels are then compiled for the same target, from
 its source to machine code, in turns with ours, and ratios are printed. `growth` is the time for
-32,000 ops over that for 4,000, for programs of several shapes.
+32,000 ops over that for 4,000, for programs of several shapes on 4 warps, where an op is one
+instruction for each thread: the least of several compilations of each.
 """
 
 from __future__ import annotations
@@ -55,12 +56,14 @@ def seconds() -> float:
 
 
 @collector_paused()
-def once(make: Callable[[], Module], target: str) -> dict[str, float]:
+def once(
+    make: Callable[[], Module], target: str, options: Options | None = None
+) -> dict[str, float]:
     """Milliseconds per stage from the builder on, their sum, that of the clock, and registers."""
     machine, times, start = target_named(target), [seconds()], time.perf_counter()
     module = make()
     times.append(seconds())
-    done = staged(module, machine, Options(), None)
+    done = staged(module, machine, options or Options(), None)
     times.append(seconds())
     last, limit = done.stages["barriers"], done.registers
     text = emit(Unit(last, done.kernel, done.memory, done.num_warps, limit), machine)
@@ -81,6 +84,10 @@ def once(make: Callable[[], Module], target: str) -> dict[str, float]:
 
 def medians(runs: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+
+
+def least(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {name: min(run[name] for run in runs) for name in runs[0]}
 
 
 def kernels(target: str, triton: str | None) -> dict[str, Any]:
@@ -117,10 +124,11 @@ def _triton(python: str, target: str) -> dict[str, dict[str, float]]:
 def growth(target: str, shapes: list[str], small: int = 4000, large: int = 32000) -> dict[str, Any]:
     """Stages of programs of `small` and `large` ops, and the ratio of their totals."""
     found: dict[str, Any] = {}
+    four = Options(num_warps=4)
     for name in shapes:
         runs = {
-            ops: medians([once(partial(LONG[name], ops), target) for _ in range(times)])
-            for ops, times in ((small, 3), (large, 1))
+            ops: least([once(partial(LONG[name], ops), target, four) for _ in range(3)])
+            for ops in (small, large)
         }
         ratio = runs[large]["total"] / runs[small]["total"]
         found[name] = {"ratio": ratio, **{str(n): run for n, run in runs.items()}}

@@ -11,7 +11,11 @@ from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
 _LARGE = 1 << 20
-"""Characters of text above which passes that take more than linear time are left out."""
+"""Characters of text above which passes that take more than linear time are left out, and those
+over the module behind those over functions, which find nothing in it."""
+
+_LONG = 1 << 17
+"""Characters of PTX below which no kernel has entrances (`tileir.backend.llvm.entrances`)."""
 
 _PRODUCT, _OWN_FACTORS = "wgmma.mma_async", ".reg .b32 f<"
 """What assembly says of products by warpgroups, and of those whose first factors threads bring in
@@ -40,11 +44,20 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
         raise CompileError(Diagnostic("TIR0703", message)) from error
     level = optimize if len(text) < _LARGE else min(optimize, 1)
     machine = _machines.of(llvm, target, min(level, _SELECTION))
-    if level and _is_plain_product(text):
+    if level and (_is_plain_product(text) or len(text) >= _LARGE):
         _optimize_functions(llvm, module, machine, level)
     else:
         _optimize(llvm, module, machine, level)
-    return negations_kept(machine.emit_assembly(module)), str(module)
+    return _entered(negations_kept(machine.emit_assembly(module))), str(module)
+
+
+def _entered(ptx: str) -> str:
+    """`ptx`, long kernels with entrances."""
+    if len(ptx) < _LONG:
+        return ptx
+    from tileir.backend.llvm.entrances import with_entrances  # few kernels are long
+
+    return with_entrances(ptx)
 
 
 def _is_plain_product(text: str) -> bool:

@@ -1,0 +1,70 @@
+"""Kernels with entrances on the GPU, against the interpreter."""
+
+import numpy as np
+import pytest
+
+import tileir
+from tests.backend.test_scaling import accesses, arithmetic, branches, loops, module, reductions
+from tileir.backend import compile as compile_kernel, executor
+from tileir.backend.executor import GpuExecutor
+from tileir.backend.llvm import entrances, optimise
+from tileir.testing.checking import case, check
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def entered(monkeypatch):
+    """Every kernel is compiled anew, as one that is long; what was compiled."""
+    found = []
+
+    class Anew:
+        @staticmethod
+        def compile(*arguments):
+            found.append(compile_kernel(*arguments))
+            return found[-1]
+
+    monkeypatch.setattr(optimise, "_LONG", 0)
+    monkeypatch.setattr(entrances, "_MANY", 0)
+    monkeypatch.setattr(entrances, "_APART", 2)
+    monkeypatch.setattr(executor.Cache, "usual", staticmethod(lambda: Anew))
+    return found
+
+
+@pytest.mark.parametrize("warps", [1, 4, 8])
+@pytest.mark.parametrize(
+    ("shape", "count", "n"),
+    [
+        (accesses, 40, 999),
+        (arithmetic, 40, 0),
+        (branches, 40, 25),
+        (loops, 30, 2),
+        (reductions, 8, 0),
+    ],
+)
+def test_programs_of_one_shape(entered, shape, count, n, warps):
+    made, x = module(shape, count), np.linspace(-1, 1, 128 * 41).astype(np.float32)
+    wanted, found = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    tileir.interpret(made, None, 1, [x.copy(), wanted, n])
+    GpuExecutor().launch(made, None, 1, [x, found, n], num_warps=warps)
+    assert shape is not accesses or "$entrance_" in entered[0].ptx
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("name", ["gpu-1", "gpu-4"])
+def test_generated_programs(entered, name, seed):
+    verdict = check(case(name, seed))
+    assert verdict.failure is None
+    assert entered
+
+
+@pytest.mark.parametrize("n", [0, 1, 128 * 2900 - 77])
+def test_long_programs(n):
+    """As long as they must be to have entrances."""
+    made, x = module(accesses, 4200), np.linspace(-1, 1, 128 * 4201).astype(np.float32)
+    wanted, found = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    tileir.interpret(made, None, 1, [x.copy(), wanted, n])
+    compiled = GpuExecutor().launch(made, None, 1, [x, found, n], num_warps=4)
+    assert "$entrance_" in compiled.ptx
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
