@@ -1169,6 +1169,40 @@ class DerivedOps:
         """It is the next warpgroup's turn. With `begin` only the last warpgroup does so: it is
         the first one's."""
 
+    def gpu_private_alloc(
+        self,
+        type: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Room for the tiles of a private buffer, of which nothing is written. To run it again
+        is to begin anew. The buffer is only an operand of the ops below."""
+
+    def gpu_private_load(
+        self,
+        buffer: Item,
+        slot: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """Tile number `slot` of a private buffer."""
+
+    def gpu_private_store(
+        self,
+        buffer: Item,
+        slot: Item,
+        value: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Write `value` as tile number `slot` of a private buffer."""
+
     def gpu_remote_arrive(
         self,
         barrier: Item,

@@ -260,7 +260,7 @@ class _FunctionPrinter:
             return f"tensor_desc<{self._spelled(type_.block)}>"
         if isinstance(type_, Buffer):
             times = "" if type_.count == 1 else f", {type_.count}"
-            return f"shared<{self._spelled(type_.tile)}{times}>"
+            return f"{type_.space}<{self._spelled(type_.tile)}{times}>"
         return str(type_)
 
     def _operand(self, operand: Operand, bare: Type | None) -> str:

@@ -6,6 +6,7 @@ from tileir.errors import ParseError
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.types import (
     ALIASES,
+    BUFFER_SPACES,
     OPAQUES,
     SCALARS,
     AddressSpace,
@@ -20,7 +21,7 @@ from tileir.types import (
 MAX_DEPTH = 256
 """Most levels of pointers to pointers."""
 
-_KNOWN = (*SCALARS, *ALIASES, *OPAQUES, "tensor_desc", "shared")
+_KNOWN = (*SCALARS, *ALIASES, *OPAQUES, "tensor_desc", *BUFFER_SPACES)
 _MAX_EXTENT = 1 << 40
 
 
@@ -38,8 +39,8 @@ def read_type(cursor: Cursor, layouts: dict[str, object]) -> Type:
         return OPAQUES[cursor.next().text]
     if token.text == "tensor_desc":
         return _read_descriptor(cursor, layouts)
-    if token.text == "shared":
-        return _read_buffer(cursor, layouts)
+    if token.text in BUFFER_SPACES:
+        return _read_buffer(cursor, layouts, token.text)
     scalar = SCALARS.get(token.text) or ALIASES.get(token.text)
     if scalar is None:
         cursor.fail("TIR0004", f"unknown type `{token.text}`{suggestion(token.text, _KNOWN)}")
@@ -151,15 +152,15 @@ def _read_descriptor(cursor: Cursor, layouts: dict[str, object]) -> Descriptor:
     return Descriptor(block)
 
 
-def _read_buffer(cursor: Cursor, layouts: dict[str, object]) -> Buffer:
-    block, count = _read_block(cursor, layouts, "shared"), 1
+def _read_buffer(cursor: Cursor, layouts: dict[str, object], space: str) -> Buffer:
+    block, count = _read_block(cursor, layouts, space), 1
     if cursor.accept(","):
         token = cursor.token
         count = read_integer(cursor, "a count")
         if count < 1:
             cursor.fail("TIR0004", "a count is positive", token)
     cursor.expect(">", "the buffer's type")
-    return Buffer(block, count)
+    return Buffer(block, count, space)
 
 
 def read_integer(cursor: Cursor, what: str) -> int:

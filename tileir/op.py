@@ -321,7 +321,7 @@ OPS: dict[str, type[Op]] = {}
 FAMILIES = (
     "arith", "floats", "compare", "cast", "control", "shape", "memory", "math", "reduce", "dot",
     "atomic", "program", "predicate", "descriptor", "debug", "gpu", "hopper", "roles", "cluster",
-    "groups",
+    "groups", "private",
 )  # fmt: skip
 """Modules of `tileir.ops`, the most used first."""
 

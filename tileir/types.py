@@ -211,21 +211,31 @@ class Descriptor(_Interned):
 
 
 class Buffer(_Interned):
-    """A buffer in shared memory holding `count` tiles of the shape and layout of `tile`."""
+    """A buffer holding `count` tiles of the shape and layout of `tile`, `space` being `shared`, by
+    the threads of a block, or `private`: each thread holds the elements that the layout gives it.
+    """
 
-    __slots__ = ("count", "tile")
+    __slots__ = ("count", "space", "tile")
     tile: Tile
     count: int
+    space: str
 
-    def __new__(cls, tile: Tile, count: int = 1) -> Buffer:
+    def __new__(cls, tile: Tile, count: int = 1, space: str = "shared") -> Buffer:
+        if space not in BUFFER_SPACES:
+            raise ValueError(f"a buffer is {' or '.join(BUFFER_SPACES)}, not {space}")
+
         def fill(t: Buffer) -> None:
             times = "" if count == 1 else f", {count}"
-            _set(t, tile=tile, count=count, _text=f"shared<{tile}{times}>")
+            _set(t, tile=tile, count=count, space=space, _text=f"{space}<{tile}{times}>")
 
-        return cls._intern((tile, count), fill)
+        return cls._intern((tile, count, space), fill)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Buffer, (self.tile, self.count)
+        return Buffer, (self.tile, self.count, self.space)
+
+
+BUFFER_SPACES = ("shared", "private")
+"""Where a `Buffer` may be, as its type begins."""
 
 
 class Opaque(_Interned):

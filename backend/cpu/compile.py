@@ -17,6 +17,7 @@ from tileir.backend.cpu.dots import free_dots
 from tileir.backend.cpu.emit import emit
 from tileir.backend.cpu.host import Calls, Site
 from tileir.backend.cpu.jit import Code, load
+from tileir.backend.cpu.private import Room
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
@@ -64,6 +65,8 @@ class CpuKernel:
     optimize: int
     checked: bool = False
     """Whether accesses are looked at before they are made."""
+    private: int = 0
+    """Bytes that the lanes of an instance have to themselves."""
     _alone: Any = records.field(factory=threading.Lock, init=False)
     """Held by a launch: its code asks one host."""
 
@@ -91,11 +94,12 @@ class CpuKernel:
         """
         extents = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
         given = [*self._encoded(arguments), *self._limits(ends or {})]
-        packed = (ctypes.c_uint64 * (len(given) + 1))(*given)
         calls, total, workers = Calls(), prod(extents), threads or os.cpu_count() or 1
         host = _HOST(lambda site, address: self.sites[site].serve(calls, address))
 
         def part(first: int, last: int) -> None:
+            room = Room(self.private)
+            packed = (ctypes.c_uint64 * (len(given) + 1))(*given, room.address)
             self.code.run(packed, first, last, *extents)
 
         with self._alone:
@@ -179,8 +183,8 @@ def compile(
     check_permitted(prepared.functions[name], permit)
     function, memory = _laid_out(prepared.functions[name])
     last = prepared.with_functions({**prepared.functions, name: function})
-    text, sites = emit(last, name, memory, CPU, checked)
-    return CpuKernel(last, name, text, tuple(sites), optimize, checked)
+    made = emit(last, name, memory, CPU, checked)
+    return CpuKernel(last, name, made.text, made.sites, optimize, checked, made.private)
 
 
 def _laid_out(function: Function) -> tuple[Function, Plan]:

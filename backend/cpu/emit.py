@@ -1,7 +1,8 @@
 """A module of LLVM IR for one kernel on a CPU, and the functions it calls.
 
 `run(arguments, first, last, gx, gy, gz)` runs program instances `first` to `last` of the grid, x
-the fastest; each argument lies in 8 bytes of its own.
+the fastest; each argument lies in 8 bytes of its own, behind them the address of memory for what
+lanes keep (`Written.private`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from tileir import records
 from tileir.backend.cpu.bounds import FUNCTIONS as BEYOND
 from tileir.backend.cpu.dots import RULES as OWN
 from tileir.backend.cpu.host import Site
@@ -26,6 +28,17 @@ from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.types import Pointer, Scalar
 
+
+@records.frozen
+class Written:
+    """A module of LLVM IR, the places where it asks Python, and how many bytes of memory of their
+    own the lanes of an instance need."""
+
+    text: str
+    sites: tuple[Site, ...]
+    private: int
+
+
 _WIDE = '"prefer-vector-width"="512" "min-legal-vector-width"="512"'
 _ATTRIBUTES = (
     f"attributes #0 = {{ nounwind {_WIDE} }}\n"
@@ -35,21 +48,21 @@ _ATTRIBUTES = (
 """Of kernels and what they call; #1: of what stays a function; #2: of what does not."""
 
 
-def emit(
-    module: Module, kernel: str, plan: Plan, target: Target, checked: bool = False
-) -> tuple[str, list[Site]]:
-    """The text, and the places where it asks Python; `checked`: accesses are looked at first, given
-    the ends of the arrays behind the arguments. Raises `CompileError` (TIR0706)."""
+def emit(module: Module, kernel: str, plan: Plan, target: Target, checked: bool = False) -> Written:
+    """The kernel as text; `checked`: accesses are looked at first, given the ends of the arrays
+    behind the arguments. Raises `CompileError` (TIR0706)."""
     function, table = module.functions[kernel], ChainMap(OWN, cast(Any, rules()))
     sites: list[Site] = []
     declarations: dict[str, None] = {}
     definitions = [*(global_text(g, "") for g in module.globals.values())]
+    private = 0
     for found in (function, *reached(module, function)):
         thread = CpuThread()
         thread.sites = sites
         guarded = checked and found is function
         definitions.append(_function(module, found, plan, target, thread, table, guarded))
         declarations.update(thread.declarations)
+        private += thread.private_bytes
     host, run = "@host = internal global ptr null", _run(function, checked)
     parts = (
         host,
@@ -61,7 +74,7 @@ def emit(
         _ATTRIBUTES,
         "",
     )
-    return "\n".join(parts), sites
+    return Written("\n".join(parts), tuple(sites), private)
 
 
 _SET_HOST = """define void @set_host(ptr %function) #0 {
@@ -108,8 +121,9 @@ def _check(function: Function) -> None:
 def _given(function: Function, checked: bool) -> list[str]:
     """What a function is called with."""
     ends = _ends(function) if checked else []
+    private = ["ptr %private"] if function.kernel else []
     return [*(f"{k} {n}" for n, k in parameters_of(function).items()),
-            *(f"i64 {n}" for n in ends), *PLACES]  # fmt: skip
+            *(f"i64 {n}" for n in ends), *private, *PLACES]  # fmt: skip
 
 
 def _ends(function: Function) -> list[str]:
@@ -156,3 +170,6 @@ def _arguments(kernel: Function, checked: bool) -> Iterator[str]:
     for i, name in enumerate(_ends(kernel) if checked else (), len(kernel.parameters)):
         yield f"  %s{i} = getelementptr i64, ptr %arguments, i64 {i}"
         yield f"  {name} = load i64, ptr %s{i}"
+    last = len(kernel.parameters) + (len(_ends(kernel)) if checked else 0)
+    yield f"  %s{last} = getelementptr i64, ptr %arguments, i64 {last}"
+    yield f"  %private = load ptr, ptr %s{last}"

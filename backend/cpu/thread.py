@@ -14,6 +14,7 @@ from tileir.backend.cpu.lanes import (
     stored_type,
     vector_type,
 )
+from tileir.backend.cpu.private import Private
 from tileir.backend.llvm.text import global_name
 from tileir.backend.lower.passage import side_by_side, taken_apart
 from tileir.types import F32, I1, I32, AddressSpace, Element, Pointer, Type
@@ -21,7 +22,7 @@ from tileir.types import F32, I1, I32, AddressSpace, Element, Pointer, Type
 Called = Callable[[str, Sequence[Type], Sequence[tuple[Type, Lanes]]], list[Lanes]]
 
 
-class CpuThread(Bounded):
+class CpuThread(Bounded, Private):
     """Writes LLVM IR for all lanes of one program instance."""
 
     f8_conversion = False

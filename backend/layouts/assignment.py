@@ -16,7 +16,7 @@ from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loops, loops
 from tileir.backend.layouts.anchors import Anchors
-from tileir.backend.layouts.choices import Choices
+from tileir.backend.layouts.choices import PRIVATE, Choices
 from tileir.backend.layouts.dots import DotHomes, dot_homes
 from tileir.backend.layouts.halves import HALVES, before
 from tileir.backend.layouts.moving import moves_nothing, operand_layout
@@ -26,7 +26,7 @@ from tileir.ir import Block, Function
 from tileir.layout import Layout
 from tileir.op import Op
 from tileir.ops.gpu import ConvertLayout
-from tileir.types import Tile, Type, shape_of
+from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
@@ -101,7 +101,7 @@ class _Assignment:
     def _ask(self, op: Op, label: str) -> None:
         if _of_scalars(op):
             return
-        tiles = [r for r in op.results if isinstance(r.type, Tile)]
+        tiles = [r for r in op.results if _is_tile(r)]
         if tiles and tiles[0] in self.cheap:
             wanted: list[Layout | None] = self._wanted(tiles)
         else:
@@ -136,9 +136,13 @@ class _Assignment:
         ]
 
     def _needed(self, op: Op, index: int, operand: Operand, layout: Layout | None) -> Layout | None:
-        if not isinstance(operand.type, Tile):
+        if not _is_tile(operand):
             return None
         name = op.mnemonic
+        if name in PRIVATE:
+            return self.homes[cast(Value, op.inputs[0])]
+        if not isinstance(operand.type, Tile):
+            return None
         if layout is not None and moves_nothing(op):
             return operand_layout(op, operand.type, layout)
         if layout is not None and (op.elementwise or _follows(name, index)):
@@ -193,7 +197,7 @@ class _Assignment:
                 self.made.update({(r, None): r for r in op.results})
                 ops.append(op)
                 continue
-            tiles = [r for r in op.results if isinstance(r.type, Tile)]
+            tiles = [r for r in op.results if _is_tile(r)]
             if tiles and tiles[0] in self.cheap:
                 for layout in self._wanted(tiles):
                     self._make(op, layout, ops)
@@ -235,18 +239,18 @@ class _Assignment:
         """The new result, in `layout` where the op leaves that open; a scalar is the old one."""
         kind = new.type
         if not isinstance(kind, Tile):
-            return old
+            return Value(kind, old.name) if isinstance(kind, Buffer) else old
         if kind.layout is None and layout is not None:
             kind = _laid_out(kind, layout)
         return Value(kind, old.name)
 
     def _settle(self, old: Value, value: Value, layout: Layout | None, ops: list[Op]) -> None:
         """Note `value` as `old`, converted where the op gave it another layout than planned."""
-        if not isinstance(value.type, Tile):
+        if not _is_tile(value):
             self.made[old, None] = value
             return
         planned = cast(Layout, self.homes.get(old, layout))
-        if value.type.layout != planned:
+        if isinstance(value.type, Tile) and value.type.layout != planned:
             value = self._converted(value, planned, ops)
         self.made[old, planned] = value
 
@@ -296,7 +300,7 @@ def _given(op: Op) -> Layout | None:
 
 
 def _is_tile(operand: Operand) -> bool:
-    return isinstance(operand.type, Tile)
+    return isinstance(operand.type, (Tile, Buffer))
 
 
 def _of_scalars(op: Op) -> bool:
@@ -305,6 +309,9 @@ def _of_scalars(op: Op) -> bool:
 
 
 def _laid_out(type: Type, layout: Layout) -> Type:
+    if isinstance(type, Buffer):
+        held = Tile(type.tile.element, type.tile.shape, layout)
+        return Buffer(held, type.count, type.space)
     return Tile(type.element, type.shape, layout) if isinstance(type, Tile) else type
 
 

@@ -24,9 +24,11 @@ from tileir.field import Successor
 from tileir.ir import Function
 from tileir.layout import Layout
 from tileir.op import Op
-from tileir.types import Tile, shape_of
+from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Operand, Value
 
+PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
+"""Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
 _PER_LOOP = 100
 _DEEPEST = 4
 
@@ -83,7 +85,7 @@ class Choices:
     def _counts(self, operand: Operand) -> bool:
         return (
             isinstance(operand, Value)
-            and isinstance(operand.type, Tile)
+            and isinstance(operand.type, (Tile, Buffer))
             and operand not in self.cheap
         )
 
@@ -97,7 +99,7 @@ class Choices:
         return value
 
     def _join(self, a: Value, b: Operand) -> None:
-        if self._counts(b) and shape_of(a.type) == shape_of(b.type):
+        if self._counts(b) and shape_of(held(a.type)) == shape_of(held(b.type)):
             mine, other = self._root(a), self._root(cast(Value, b))
             if mine is not other:
                 self.parents[other] = mine
@@ -117,6 +119,11 @@ class Choices:
         anchor = self.anchors.of(op)
         if anchor is not None:
             self._see_access(op, anchor, results, weight)
+            return
+        if op.mnemonic in PRIVATE:
+            for value in (*results, *op.inputs[2:]):
+                if self._counts(value):
+                    self._join(cast(Value, value), op.inputs[0])
             return
         self._see_dot(op, results, weight)
         if not results:
@@ -167,8 +174,8 @@ class Choices:
         root = self._root(value)
         if root not in self.chosen:
             self.chosen[root] = None
-            self.chosen[root] = self._cheapest(root, cast(Tile, value.type))
-        return self.chosen[root] or self.anchors.preferred(cast(Tile, value.type))
+            self.chosen[root] = self._cheapest(root, cast(Tile, held(value.type)))
+        return self.chosen[root] or self.anchors.preferred(cast(Tile, held(value.type)))
 
     def _cheapest(self, root: Value, tile: Tile) -> Layout:
         votes = [*self.votes.get(root, ()), *self._derived(root), *self._asked(root)]
@@ -275,3 +282,8 @@ class Choices:
         if op.mnemonic in HALVES:
             return after(op, home)
         return home.reshape(tile.shape, shape_of(op.results[0].type))
+
+
+def held(type: Type) -> Type:
+    """A type, or of a buffer that of its tiles."""
+    return type.tile if isinstance(type, Buffer) else type

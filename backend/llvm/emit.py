@@ -145,6 +145,7 @@ def _function(lowering: Lowering, attributes: int) -> str:
     header += _maps(function)
     home = thread.table.enter(function.name, function.location) if thread.table else ""
     lowering.body()
+    _check_private(thread.private_bytes, function)
     kinds = [llvm_type(t) for t in function.results]
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
     names = ", ".join(header)
@@ -155,6 +156,16 @@ def _function(lowering: Lowering, attributes: int) -> str:
         head = f"define internal {result} @{thread.scope}f.{function.name}({names}) #3{home} {{"
     entry = ["entry:", *thread.at_entry, "  br label %bb0"]
     return "\n".join((head, *entry, *(x for x in thread.lines if x), "}"))
+
+
+def _check_private(size: int, function: Function) -> None:
+    if size > _MOST_PRIVATE:
+        message = f"a thread has {_MOST_PRIVATE} bytes of its own, and {size} are needed"
+        raise CompileError(Diagnostic("TIR0708", f"{message}: use more warps", function.location))
+
+
+_MOST_PRIVATE = 512 << 10
+"""Bytes of local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications")."""
 
 
 def _maps(function: Function) -> list[str]:

@@ -22,6 +22,9 @@ _CLASSES = {"i1": "b", "i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
 _SCOPES = {"cta": ' syncscope("block")', "gpu": ' syncscope("device")', "sys": ""}
 
+_VECTOR_BYTES = 16
+"""The widest access (PTX ISA, ld: .v4.b32)."""
+
 _UNSET = 16
 """Registers that masked loads may leave as they are, at the start of a kernel."""
 
@@ -185,6 +188,31 @@ class LlvmMemory(LlvmWords):
 
     def _shared(self, offset: Handle) -> Handle:
         return self.pure(f"getelementptr i8, ptr addrspace(3) @{self.scope}shared, i32 {offset}")
+
+    # Memory of the thread's own -----------------------------------------------------------
+
+    def allot_private(self, element: Element, count: int) -> Handle:
+        place = self.fresh()
+        kind = f"[{count} x {memory_type(element)}]"
+        self.at_entry.append(f"  {place} = alloca {kind}, align {_VECTOR_BYTES}")
+        self.private_bytes += count * element.bytes
+        return place
+
+    private_bytes = 0
+    """Bytes that were allotted."""
+
+    def load_private(
+        self, element: Element, count: int, place: Handle, index: Handle
+    ) -> list[Handle]:
+        return self._load(element, count, f"ptr {self._private(element, place, index)}", False)
+
+    def store_private(
+        self, element: Element, place: Handle, index: Handle, values: Sequence[Handle]
+    ) -> None:
+        self._store(element, f"ptr {self._private(element, place, index)}", values, False)
+
+    def _private(self, element: Element, place: Handle, index: Handle) -> Handle:
+        return self.pure(f"getelementptr {memory_type(element)}, ptr {place}, i32 {index}")
 
     # Atomics ------------------------------------------------------------------------------
 

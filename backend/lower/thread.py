@@ -221,6 +221,22 @@ class Thread(Beside, Across, Protocol):
         """`store_shared` by the threads of which `condition` holds, an i1, without a branch."""
         ...
 
+    def allot_private(self, element: Element, count: int) -> Handle:
+        """Room for `count` elements of this thread's own, of which nothing is written."""
+        ...
+
+    def load_private(
+        self, element: Element, count: int, place: Handle, index: Handle
+    ) -> list[Handle]:
+        """`count` neighbours from element `index`, an i32 that `count` divides, of `place`."""
+        ...
+
+    def store_private(
+        self, element: Element, place: Handle, index: Handle, values: Sequence[Handle]
+    ) -> None:
+        """Neighbours to element `index`, which their number divides, of `place`."""
+        ...
+
     def load_matrix(
         self, element: Element, count: int, transposed: bool, offset: Handle, constant: int
     ) -> list[Handle]:

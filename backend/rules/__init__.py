@@ -13,7 +13,7 @@ from tileir.op import OPS
 FAMILIES = (
     "arith", "floats", "compare", "cast", "math", "shape", "memory", "reduce", "control", "program",
     "atomic", "dot", "gpu", "hopper", "rearrange", "debug", "predicate", "cluster", "roles",
-    "groups",
+    "groups", "private",
 )  # fmt: skip
 """The rule files."""
 

@@ -33,6 +33,7 @@ from tileir.backend.simt.faults import StoppedError, at_op
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.mma import Matrices
 from tileir.backend.simt.numbers import Numbers
+from tileir.backend.simt.private import Private
 from tileir.backend.simt.roles import beside, join_roles, run_beside, start_role
 from tileir.backend.simt.yard import WaitingError
 from tileir.backend.target import Target
@@ -52,7 +53,7 @@ class Lanes:
     array: Array
 
 
-class SimtThread(Accesses, Matrices, Copies, BesideThreads, AcrossBlocks, Numbers):
+class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlocks, Numbers):
     """All threads of one block of one grid."""
 
     def __init__(

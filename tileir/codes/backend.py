@@ -35,7 +35,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0708": (
         "resources of the target",
-        "The kernel needs more warps or shared memory than the target has: use smaller tiles.",
+        "The kernel needs more warps, shared memory or memory of its threads than the target has: "
+        "use smaller tiles.",
     ),
     "TIR0709": (
         "pass out of order",

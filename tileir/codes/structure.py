@@ -141,4 +141,9 @@ CODES: dict[str, tuple[str, str]] = {
         "psi operand is never chosen",
         "Predicates later in the `psi` hold wherever this one does, so its value is dead.",
     ),
+    "TIR0234": (
+        "buffer that nobody allots",
+        "A private buffer is the result of gpu.private_alloc: no parameter of a function, and no "
+        "`phi`.",
+    ),
 }

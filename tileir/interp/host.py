@@ -13,6 +13,7 @@ from tileir.interp.clocks import InstanceClock, SyncMemory
 from tileir.interp.cluster import ClusterMixin
 from tileir.interp.instance import InstanceMixin
 from tileir.interp.memory import Memory
+from tileir.interp.private import PrivateMixin
 from tileir.interp.races import RaceDetector
 from tileir.interp.report import Report
 from tileir.interp.schedule import Steps
@@ -23,7 +24,7 @@ UNLIMITED = 1 << 62
 """Ops that may run where there is no limit."""
 
 
-class LaunchMixin(AtomicMixin, ClusterMixin, InstanceMixin):
+class LaunchMixin(AtomicMixin, ClusterMixin, PrivateMixin, InstanceMixin):
     """State of a launch, and which instance runs now."""
 
     def enter_launch(

@@ -9,7 +9,7 @@ from tileir.analysis.dominance import dominance
 from tileir.errors import Diagnostic, Location
 from tileir.ir import Block, Function, Module
 from tileir.op import Op
-from tileir.types import Tile, Type
+from tileir.types import Buffer, Tile, Type
 from tileir.values import Operand, Value
 from tileir.verify.structure import place
 from tileir.verify.traits import traits
@@ -49,6 +49,7 @@ def check_definitions(module: Module, function: Function, defined: dict[Value, N
     walker = _Walker(module, function, set(parameters))
     _define(walker, [*parameters, *_walk_tree(walker)], defined)
     _check_layouts(walker)
+    _check_buffers(walker)
     return Walk(walker.findings, walker.naming, walker.predicated, walker.placed)
 
 
@@ -70,6 +71,20 @@ def _walk_tree(walker: _Walker) -> list[Value]:
         if values:
             open_.append((label, values))
     return found
+
+
+def _check_buffers(walker: _Walker) -> None:
+    """Buffers are results of what allots them: which of several is accessed has no code."""
+    if not any(isinstance(kind, Buffer) for kind in walker.types):
+        return
+    function = walker.function
+    places = {p.value: p.location for p in function.parameters}
+    for block in function.blocks.values():
+        places.update({v: place(block, function) for v in block.parameters})
+    for value, location in places.items():
+        if isinstance(value.type, Buffer):
+            message = f"%{value.name or '?'} is a buffer, and not the result of gpu.private_alloc"
+            walker.findings.append(Diagnostic("TIR0234", message, location))
 
 
 def _define(walker: _Walker, values: list[Value], defined: dict[Value, None]) -> None:

@@ -1,0 +1,67 @@
+"""Memory of the lanes' own on a CPU: vectors of all lanes' elements, one behind the other, in
+memory that comes with the call. Tiles of megabytes are too much for a stack."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Iterator, Sequence
+
+from tileir.backend.cpu.lanes import WIDTH, Lanes, Linear
+from tileir.backend.cpu.memory import Memory
+from tileir.errors import Diagnostic, LaunchError
+from tileir.types import Element
+
+_LINE = 64
+"""What the first vector is aligned to, in bytes."""
+
+
+class Private(Memory):
+    """Private memory, from the address `%private`."""
+
+    private_bytes = 0
+    """Bytes that were allotted."""
+
+    def allot_private(self, element: Element, count: int) -> Lanes:
+        start, place = self.private_bytes, self.fresh()
+        self.private_bytes += -(-WIDTH * count * element.bytes // _LINE) * _LINE
+        self.at_entry.append(f"  {place} = getelementptr i8, ptr %private, i64 {start}")
+        return place
+
+    def load_private(self, element: Element, count: int, place: Lanes, index: Lanes) -> list[Lanes]:
+        found: list[Lanes] = []
+        for at in self._vectors(element, count, place, index):
+            found += self._load(element, 1, at, None, 0, False)
+        return found
+
+    def store_private(
+        self, element: Element, place: Lanes, index: Lanes, values: Sequence[Lanes]
+    ) -> None:
+        places = self._vectors(element, len(values), place, index)
+        for at, value in zip(places, values, strict=True):
+            self._store(element, at, [value], None, 0, False)
+
+    def _vectors(self, element: Element, count: int, place: Lanes, index: Lanes) -> Iterator[Lanes]:
+        """Where the vectors of `count` neighbours from `index` are, which all lanes share."""
+        first = self.emit(f"sext i32 {index} to i64")
+        for i in range(count):
+            number = self.emit(f"add nsw nuw i64 {first}, {i}") if i else first
+            whole = f"[{WIDTH * element.bytes} x i8]"
+            yield Linear(
+                self.emit(f"getelementptr {whole}, ptr {place}, i64 {number}"), element.bytes
+            )
+
+
+class Room:
+    """Memory of `size` bytes for as long as the object lives, at an `address` that vectors may
+    have. Pages that nobody touches take none. Raises `LaunchError` (TIR0708) where there is not as
+    much."""
+
+    def __init__(self, size: int) -> None:
+        try:
+            self._bytes = mmap.mmap(-1, size) if size else None
+        except (OSError, OverflowError) as error:
+            message = f"an instance needs {size} bytes for what stays out of registers: {error}"
+            raise LaunchError(Diagnostic("TIR0708", message)) from error
+        whole = None if self._bytes is None else ctypes.c_char.from_buffer(self._bytes)
+        self.address = 0 if whole is None else ctypes.addressof(whole)

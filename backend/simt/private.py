@@ -1,0 +1,65 @@
+"""Memory of each thread's own, of the machine of threads: an array with a row per thread. Nobody
+else sees it, so there is nothing to wait for and nothing to race with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tileir import records
+from tileir.types import Element
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@records.frozen(eq=False)
+class Room:
+    """Elements by thread, and which of them were written."""
+
+    data: Array
+    written: Array
+
+
+class Private:
+    """Private memory; mixed into the machine of threads."""
+
+    threads: int
+    active: Array
+    made: Any
+    dtype: Any
+
+    def allot_private(self, element: Element, count: int) -> Room:
+        shape = (self.threads, count)
+        return Room(np.zeros(shape, self.dtype(element)), np.zeros(shape, bool))
+
+    def load_private(self, element: Element, count: int, place: Room, index: Any) -> list[Any]:
+        rows, found = np.flatnonzero(self.active), list[Any]()
+        for i in range(count):
+            at = self._elements(place, count, index, i)
+            if not place.written[rows, at].all():
+                raise AssertionError("private memory that was not written is read")
+            whole = np.zeros(self.threads, place.data.dtype)
+            whole[rows] = place.data[rows, at]
+            found.append(self.made(whole, element))
+        return found
+
+    def store_private(
+        self, element: Element, place: Room, index: Any, values: Sequence[Any]
+    ) -> None:
+        rows = np.flatnonzero(self.active)
+        for i, value in enumerate(values):
+            at = self._elements(place, len(values), index, i)
+            place.data[rows, at] = value.array[rows]
+            place.written[rows, at] = True
+
+    def _elements(self, place: Room, count: int, index: Any, beside: int) -> Array:
+        """The element of every active thread that lies `beside` the one at `index`."""
+        first = index.array[self.active].astype(np.int64)
+        if (first % count).any():
+            raise AssertionError(f"{count} private elements from one that {count} does not divide")
+        at = first + beside
+        if (at < 0).any() or (at >= place.data.shape[1]).any():
+            raise AssertionError("an access outside of private memory")
+        return at

@@ -1,0 +1,43 @@
+"""Private buffers of the interpreter: tiles that ops of the backend keep for their threads.
+
+Which thread holds what has no meaning here: the value of a buffer is its tiles as one array, and
+goes when nobody can read it any more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tileir.interp.failures import fail
+from tileir.interp.shared import Buffer
+from tileir.machine import Tensor, dtype_of
+
+
+class PrivateMixin:
+    """`private_alloc`, `private_store` and `private_load`; mixed into a machine of numbers."""
+
+    def private_alloc(self, op: Any) -> Buffer:
+        """A new buffer, of which nothing is written."""
+        kind = op.type
+        shape = (kind.count, *kind.tile.shape)
+        return Buffer(np.zeros(shape, dtype_of(kind.tile.element)), np.ones(shape, bool))
+
+    def private_store(self, op: Any, buffer: Buffer, slot: Tensor, value: Tensor) -> None:
+        """Write a tile."""
+        number = self._tile(op, buffer, slot)
+        buffer.data[number] = value.data
+        buffer.undef[number] = False if value.undef is None else value.undef
+
+    def private_load(self, op: Any, buffer: Buffer, slot: Tensor) -> Tensor:
+        """A tile."""
+        number = self._tile(op, buffer, slot)
+        undef = buffer.undef[number]
+        return Tensor(buffer.data[number].copy(), undef.copy() if undef.any() else None)
+
+    def _tile(self, op: Any, buffer: Buffer, slot: Tensor) -> int:
+        number = int(slot.data)
+        if (slot.undef is not None and slot.undef.any()) or not 0 <= number < len(buffer.data):
+            raise fail("TIR0501", op, f"the buffer has no tile {number}", self)
+        return number

@@ -1,0 +1,98 @@
+"""Ops on memory of each thread's own, where the backend keeps what its registers cannot.
+
+They print and parse like any other op, and are outside the stability promise. A buffer holds tiles
+of one type; of each, a thread has the elements that the layout gives it, so that nothing passes
+between threads and nobody waits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.effects import Effects
+from tileir.field import operand, result_type
+from tileir.op import Op, op
+from tileir.signature import ANY_ELEMENT, Bindings, Exactly, OneOf, Var
+from tileir.types import I32, Buffer, Type
+from tileir.values import Operand
+
+B = OneOf("B", (Buffer,))
+T = Var("T", ANY_ELEMENT, scalar=False)
+
+
+@op("gpu.private_alloc")
+class PrivateAlloc(Op):
+    """Room for the tiles of a private buffer, of which nothing is written. To run it again is to
+    begin anew. The buffer is only an operand of the ops below.
+
+    `%b = gpu.private_alloc private<f32<128>, 8>`
+    """
+
+    type: Type = result_type(B)
+    results_ = (B,)
+    effects_ = Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        _check_private(self, self.type, "type")
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        return (self.type,)
+
+    def evaluate(self, machine: Any) -> Any:
+        return machine.private_alloc(self)
+
+
+@op("gpu.private_store")
+class PrivateStore(Op):
+    """Write `value` as tile number `slot` of a private buffer.
+
+    `gpu.private_store %b, %i, %x`, given `private<f32<128>, 8> %b, i32 %i, f32<128> %x`
+    """
+
+    buffer: Operand = operand(B)
+    slot: Operand = operand(Exactly(I32))
+    value: Operand = operand(T)
+    effects_ = Effects.WRITE
+    predicable = False
+
+    def verify(self) -> None:
+        held = _check_private(self, self.buffer.type, "buffer").tile
+        if self.value.type is not held:
+            message = f"the buffer holds {held}, not {self.value.type}"
+            raise self.fail("TIR0101", message, "value")
+
+    def evaluate(self, machine: Any, buffer: Any, slot: Any, value: Any) -> Any:
+        return machine.private_store(self, buffer, slot, value)
+
+
+@op("gpu.private_load")
+class PrivateLoad(Op):
+    """Tile number `slot` of a private buffer.
+
+    `%x = gpu.private_load f32<128> %b, %i`, given `private<f32<128>, 8> %b, i32 %i`
+    """
+
+    buffer: Operand = operand(B)
+    slot: Operand = operand(Exactly(I32))
+    results_ = (T,)
+    effects_ = Effects.READ
+    predicable = False
+
+    def verify(self) -> None:
+        _check_private(self, self.buffer.type, "buffer")
+
+    def infer(self, bound: Bindings) -> tuple[Type, ...]:
+        held = self.buffer.type
+        assert isinstance(held, Buffer)
+        return (held.tile,)
+
+    def evaluate(self, machine: Any, buffer: Any, slot: Any) -> Any:
+        return machine.private_load(self, buffer, slot)
+
+
+def _check_private(self: Any, found: Type, name: str) -> Buffer:
+    """The type of a private buffer. Raises the error (TIR0101) that it is another."""
+    if not isinstance(found, Buffer) or found.space != "private":
+        raise self.fail("TIR0101", f"{name} must be a private buffer, not {found}", name)
+    return found
