@@ -14,6 +14,7 @@ from tileir.backend.concerned import (
     register_limit,
     staged_windows,
     strip_mine,
+    strips,
     uniform_steps,
     with_roles,
 )
@@ -142,7 +143,7 @@ def _through_stages(
     stages = {
         "input": module,
         "prepared": prepared,
-        "strips": prepared.with_functions({**prepared.functions, name: stripped}),
+        "strips": strips(prepared.with_functions({**prepared.functions, name: stripped})),
         "pipelined": _marked(prepared, pipelined, "pipelined", num_warps),
         "windows": _marked(prepared, windows, "windows", num_warps),
         "vectorized": _marked(vectorized.within(prepared), function, "vectorized", num_warps),

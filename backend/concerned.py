@@ -28,9 +28,17 @@ def strip_mine(function: Function, warps: int) -> Outcome:
     limit = largest(32 * warps_of(function, warps)[0])
     if not any(is_large(op, limit) for op in function.ops):
         return Outcome(function)
-    from tileir.backend.strip.mine import strip_mine
+    from tileir.backend.strip.mine import stripped
 
-    return strip_mine(function, warps=warps)
+    return stripped(function, warps=warps)
+
+
+def strips(module: Module) -> Module:
+    """`module` behind `strip-mine`: at the stage `strips` where ops of the backend keep tiles."""
+    ops = (op for function in module.functions.values() for op in function.ops)
+    if module.stage is not None or all(op.mnemonic != "gpu.private_alloc" for op in ops):
+        return module
+    return module.evolve(stage="strips")
 
 
 def with_roles(module: Module, name: str, wanted: Wanted) -> Front:

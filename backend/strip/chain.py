@@ -7,7 +7,7 @@ makes the ops that compute it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, cast
 
 from tileir import records
@@ -16,8 +16,9 @@ from tileir.effects import Effects
 from tileir.field import FieldKind
 from tileir.layout import differs_in_units
 from tileir.op import Op, lookup
-from tileir.ops.arith import Add
+from tileir.ops.arith import Add, Sub, UDiv
 from tileir.ops.memory import Eviction, Load, LoadCache
+from tileir.ops.private import PrivateLoad, PrivateStore
 from tileir.ops.shape import MakeRange, Splat
 from tileir.types import I32, Element, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value, constant
@@ -32,19 +33,23 @@ _REPEATABLE = Effects.READ | Effects.TRAP
 @records.define
 class Chain:
     """What a piece of a value is computed from. `loads` are read once per piece; `whole` values
-    are needed as they are; `largest` is the number of registers a cut along one element takes."""
+    are needed as they are; `staged` ops have pieces along a dimension that were computed before;
+    `largest` is the number of registers a cut along one element takes."""
 
     loads: dict[Op, None] = records.field(factory=dict)
     whole: dict[Value, None] = records.field(factory=dict)
+    staged: dict[Op, int] = records.field(factory=dict)
     seen: set[tuple[Value, int]] = records.field(factory=set)
     largest: int = 1
 
 
 def chain_of(
-    needs: Iterable[Need], definitions: Mapping[Value, Op], available: set[Op]
-) -> Chain | None:
+    needs: Iterable[Need], definitions: Mapping[Value, Op], available: set[Op],
+    staged: Container[Op] = (),
+) -> Chain | None:  # fmt: skip
     """What pieces of `needs` are computed from; None where something cannot be cut. Loads count
-    as computable only if they are among the ops `available`."""
+    as computable only if they are among the ops `available`; pieces of `staged` ops are there,
+    along one dimension."""
     chain, waiting = Chain(), list(needs)
     while waiting:
         operand, dim = waiting.pop()
@@ -56,6 +61,11 @@ def chain_of(
         if type(operand) is not Value or (operand, dim) in chain.seen:
             continue
         op = definitions.get(operand)
+        if op is not None and op in staged:
+            if chain.staged.setdefault(op, dim) != dim:
+                return None
+            chain.seen.add((operand, dim))
+            continue
         found = None if op is None else cut(op, dim)
         if op is None or found is None or (op.effects & Effects.READ and op not in available):
             return None
@@ -138,6 +148,21 @@ _CUTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+@records.frozen
+class Buffers:
+    """Private buffers, one per result of an op, for its pieces of `size` elements from number
+    `first` on."""
+
+    buffers: tuple[Value, ...]
+    size: int
+    first: int
+
+    def holds(self, start: Operand, size: int) -> bool:
+        """Whether there is room for the piece of `size` elements at `start`."""
+        known = int(start.value) // size if isinstance(start, Constant) else self.first
+        return size == self.size and known >= self.first
+
+
 @records.define
 class Cutter:
     """Makes pieces of `size` elements from `start`, an i32 or a literal, into `ops`."""
@@ -148,6 +173,8 @@ class Cutter:
     ops: list[Op]
     again: frozenset[Op] = frozenset()
     """Loads that another loop repeats: what they read shall stay in the caches until then."""
+    staged: Mapping[Op, Buffers] = records.field(factory=dict)
+    """Ops of which earlier loops wrote the pieces into private buffers."""
     made: dict[tuple[Op, int], tuple[Value, ...]] = records.field(init=False, factory=dict)
     """Results of ops cut along a dimension."""
 
@@ -162,8 +189,30 @@ class Cutter:
         op = self.definitions[operand]
         made = self.made.get((op, dim))
         if made is None:
-            made = self.made[op, dim] = self._cut(op, dim)
+            kept = self.staged.get(op)
+            made = self._cut(op, dim) if kept is None else self._read(kept)
+            self.made[op, dim] = made
         return made[op.results.index(operand)]
+
+    def stage(self, op: Op, dim: int) -> None:
+        """Compute the piece of `op`, and write it where loops that come later read it."""
+        made = self.made[op, dim] = self._cut(op, dim)
+        kept = self.staged.get(op)
+        if kept is not None and kept.holds(self.start, self.size):
+            slot = self._slot(kept)
+            for buffer, value in zip(kept.buffers, made, strict=True):
+                self.add(PrivateStore(buffer, slot, value, location=op.location))
+
+    def _read(self, kept: Buffers) -> tuple[Value, ...]:
+        slot = self._slot(kept)
+        return tuple([self.add(PrivateLoad(buffer, slot)).result for buffer in kept.buffers])
+
+    def _slot(self, kept: Buffers) -> Operand:
+        """The number of the piece in buffers that begin with a later one."""
+        if isinstance(self.start, Constant):
+            return index(int(self.start.value) // self.size - kept.first)
+        number = self.add(UDiv(self.start, index(self.size))).result
+        return self.add(Sub(number, index(kept.first))).result if kept.first else number
 
     def add(self, op: Op) -> Op:
         """Append `op`."""

@@ -49,11 +49,12 @@ def keepers(plan: Plan, sizes: Mapping[int, int], most: int) -> dict[int, Keeper
 
 
 def _shared(sinks: list[Sink]) -> list[Op]:
-    """Loads that loops of several levels need, cut along the same dimension in all of them."""
+    """Loads that loops of several levels need, or what one computes for others, cut along the same
+    dimension in all of them."""
     levels: dict[Op, set[int]] = {}
     for sink in sinks:
-        for load in sink.chain.loads:
-            levels.setdefault(load, set()).add(sink.level)
+        for op in (*sink.chain.loads, *sink.chain.staged, *[sink.op] * sink.stages):
+            levels.setdefault(op, set()).add(sink.level)
     return [op for op, found in levels.items() if len(found) > 1 and _one_way(op, sinks)]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from tileir import records
-from tileir.backend.strip.chain import Chain, Need, along, chain_of
+from tileir.backend.strip.chain import Chain, Need, along, chain_of, cut
 from tileir.backend.strip.limits import words
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -31,11 +31,14 @@ class Sink:
     op: Op
     dim: int
     chain: Chain
+    stages: bool = False
+    """Whether its pieces are computed once, for all loops that need them."""
     level: int = 0
 
     @property
     def extent(self) -> int:
-        return shape_of(self.op.inputs[0].type)[self.dim]
+        tile = self.op.results[0] if self.stages else self.op.inputs[0]
+        return shape_of(tile.type)[self.dim]
 
     @property
     def needs(self) -> list[Need]:
@@ -43,7 +46,7 @@ class Sink:
 
     @property
     def reduces(self) -> bool:
-        return bool(self.op.results)
+        return bool(self.op.results) and not self.stages
 
 
 @records.define
@@ -61,6 +64,11 @@ class Plan:
             if sink.level == level:
                 found.setdefault(sink.extent, []).append(sink)
         return list(found.values())
+
+    @property
+    def staged(self) -> list[Op]:
+        """Ops of which pieces are computed once, for loops that come later."""
+        return [op for op, sink in self.sinks.items() if sink.stages]
 
     @property
     def levels(self) -> range:
@@ -96,29 +104,67 @@ class Planner:
 
     def plan(self, ops: Sequence[Op], outside: set[Value]) -> Plan | None:
         """The plan of a stretch, given the values read outside it; None where nothing is cut."""
-        sinks, kept = self._choose(ops, outside)
-        if not sinks:
-            return None
-        found = Plan(sinks, dict.fromkeys(kept, 0))
-        return found if self._order(ops, found) else None
+        found = self._planned(ops, outside, results=False)
+        if found is not None and not found.staged:
+            return found
+        other = self._planned(ops, outside, results=True)
+        return min(filter(None, (found, other)), key=_kept_words, default=None)
+
+    def _planned(self, ops: Sequence[Op], outside: set[Value], *, results: bool) -> Plan | None:
+        """The plan in which loads that memory forbids to repeat are staged; with `results`, what
+        is stored is, where that is what forbids it."""
+        staged: dict[Op, None] = {}
+        while True:
+            found = self._choose(ops, outside, staged)
+            if found is None or not found.sinks:
+                return None
+            culprit = self._order(ops, found)
+            if culprit is True:
+                return found
+            op = culprit and _stage_for(*culprit, found, self.definitions if results else {})
+            if not op:
+                return None
+            staged[op] = None
 
     # What is cut --------------------------------------------------------------------------
 
-    def _choose(self, ops: Sequence[Op], outside: set[Value]) -> tuple[dict[Op, Sink], list[Op]]:
+    def _choose(
+        self, ops: Sequence[Op], outside: set[Value], staged: Mapping[Op, None]
+    ) -> Plan | None:
+        """What is cut and what stays; None where `staged` ops cannot be."""
         here, late = set(ops), self._after_reductions(ops)
         live, sinks, kept = set(outside), dict[Op, Sink](), list[Op]()
         for op in reversed(ops):
+            users = [s for s in sinks.values() if op in s.chain.staged]
             writes = bool(op.effects & Effects.WRITE)
-            if not writes and not live.intersection(op.results):
+            if not writes and not users and not live.intersection(op.results):
                 continue
-            sink = self._sink(op, here, late) if self._large(op) else None
+            if users:
+                sink = self._stage(op, users, here, staged)
+                if sink is None or live.intersection(op.results):
+                    return None
+            else:
+                sink = self._sink(op, here, late, staged) if self._large(op) else None
             if sink is not None:
                 sinks[op] = sink
                 live.update(sink.chain.whole)
             else:
                 kept.append(op)
                 live.update(v for v in op.operands if type(v) is Value)
-        return dict(reversed(sinks.items())), kept[::-1]
+        return Plan(dict(reversed(sinks.items())), dict.fromkeys(kept[::-1], 0))
+
+    def _stage(
+        self, op: Op, users: list[Sink], here: set[Op], staged: Mapping[Op, None]
+    ) -> Sink | None:
+        """The loop that computes the pieces of `op` as all `users` need them."""
+        (dim, *others) = {s.chain.staged[op] for s in users}
+        needs = cut(op, dim)
+        if others or needs is None:
+            return None
+        before = {o for o in staged if o is not op}
+        chain = chain_of(needs, self.definitions, here, before)
+        fits = chain is not None and chain.largest <= self.limit
+        return Sink(op, dim, chain, stages=True) if chain is not None and fits else None
 
     def _large(self, op: Op) -> bool:
         return any(words(v.type) > self.limit for v in op.inputs)
@@ -132,14 +178,17 @@ class Planner:
                 found.update(op.results)
         return found
 
-    def _sink(self, op: Op, here: set[Op], late: set[Value]) -> Sink | None:
+    def _sink(
+        self, op: Op, here: set[Op], late: set[Value], staged: Mapping[Op, None]
+    ) -> Sink | None:
         """The cheapest way to cut `op`: waiting for as few reductions as possible, along the
         first dimension. The sums of a reduction must not be large themselves; a piece of a store
-        may be, and is cut again along another dimension."""
+        may be, and is cut again along another dimension, unless something is staged."""
         found: list[tuple[int, int, Sink]] = []
         for dim in _dimensions(op):
-            chain = chain_of(along(op, dim), self.definitions, here)
-            fits = chain is not None and (not op.results or chain.largest <= self.limit)
+            chain = chain_of(along(op, dim), self.definitions, here, staged)
+            again = not op.results and not staged
+            fits = chain is not None and (again or chain.largest <= self.limit)
             if chain is not None and fits:
                 waits = len(late.intersection(chain.whole))
                 found.append((waits, dim, Sink(op, dim, chain)))
@@ -147,20 +196,21 @@ class Planner:
 
     # When it runs -------------------------------------------------------------------------
 
-    def _order(self, ops: Sequence[Op], plan: Plan) -> bool:
-        """Set the levels; False where memory forbids."""
+    def _order(self, ops: Sequence[Op], plan: Plan) -> tuple[Op, Op] | bool:
+        """Set the levels; False where memory forbids, or an access and the sink that would have to
+        run behind itself to come behind it."""
         conflicts = list(self._conflicts(ops, plan))
         for _ in range(_ROUNDS):
             self._settle(ops, plan)
             changed = False
             for before, after in conflicts:
                 verdict = _delay(plan, before, after)
-                if verdict is None:
-                    return False
+                if isinstance(verdict, Sink):
+                    return before, verdict.op
                 changed |= verdict
             if not changed:
                 return True
-        return False
+        return next(_repeated(conflicts, plan), False)
 
     def _settle(self, ops: Sequence[Op], plan: Plan) -> None:
         """Raise levels to those of what ops depend on."""
@@ -168,7 +218,9 @@ class Planner:
         for op in ops:
             if op in plan.sinks:
                 sink = plan.sinks[op]
-                sink.level = max([sink.level, *(ready.get(v, 0) for v in sink.chain.whole)])
+                needs = (ready.get(v, 0) for v in sink.chain.whole)
+                made = (plan.sinks[o].level for o in sink.chain.staged)
+                sink.level = max([sink.level, *needs, *made])
                 ready.update(dict.fromkeys(op.results, sink.level + 1))
             elif op in plan.kept:
                 needs = (ready.get(v, 0) for v in op.operands if type(v) is Value)
@@ -247,8 +299,32 @@ def _uniform(operand: Operand, definitions: Mapping[Value, Op]) -> bool:
     return type(operand) is not Value or (op is not None and op.mnemonic == "splat")
 
 
-def _delay(plan: Plan, before: Op, after: Op) -> bool | None:
-    """Move `after` behind `before`: whether anything moved, None where that cannot be."""
+def _stage_for(before: Op, after: Op, plan: Plan, definitions: Mapping[Value, Op]) -> Op | None:
+    """The op that, once its pieces are staged, lets sink `after` run behind `before`: what defines
+    the value that `after` stores, where it is among `definitions`, or else `before` itself."""
+    sink = plan.sinks[after]
+    value = after.inputs[1] if after.mnemonic == "store" else None
+    made = definitions.get(value) if type(value) is Value else None
+    if made is not None and made not in plan.sinks and (value, sink.dim) in sink.chain.seen:
+        return made
+    return None if before in plan.sinks or not before.results else before
+
+
+def _repeated(conflicts: Sequence[tuple[Op, Op]], plan: Plan) -> Iterator[tuple[Op, Op]]:
+    """Loads that loops repeat, with one of these, of which a store comes in between."""
+    for before, _ in conflicts:
+        for sink in plan.sinks.values():
+            if before in sink.chain.loads:
+                yield before, sink.op
+
+
+def _kept_words(plan: Plan) -> int:
+    """Words of what is staged."""
+    return sum(words(v.type) for op in plan.staged for v in op.results)
+
+
+def _delay(plan: Plan, before: Op, after: Op) -> bool | Sink:
+    """Move `after` behind `before`: whether anything moved, or the sink that cannot be."""
     latest = max(_times(plan, before))
     changed = False
     for op in _runs(plan, after):
@@ -258,7 +334,7 @@ def _delay(plan: Plan, before: Op, after: Op) -> bool | None:
                 plan.kept[op], changed = (latest + 1) // 2, True
         elif 2 * sink.level + 1 <= latest:
             if op is before or before in sink.chain.loads:
-                return None
+                return sink
             sink.level, changed = latest // 2 + latest % 2, True
     return changed
 

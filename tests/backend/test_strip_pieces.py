@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tileir.backend.strip.mine import piece_size
+from tileir.backend.strip.writing import piece_size
 from tileir.builder import Builder
 from tileir.passmanager import run
 from tileir.textual import print_module

@@ -19,6 +19,7 @@ from tileir.builder import BF16, F16, F32, F64, I8, I32
 from ..convolutions import Convolution
 from ..test_async_pipeline import matmul
 from ..test_strip import softmax
+from ..test_strip_staging import softmax as staged_softmax
 
 ROOT, FILE = Path(__file__).parents[3], Path(__file__).with_name("figures.json")
 FOUND = (
@@ -70,6 +71,7 @@ def kernels():
     yield from products()
     for size in ((1, 4096), (4, 300), (2, 20000)):
         yield f"softmax {size}", lambda s=size: softmax(*s)
+    yield "softmax (4, 65536), staged", lambda: staged_softmax(4, 65536)
     for name, c in {"flat": Convolution(loops="flat"), "strided": Convolution(stride=2),
                     "none": Convolution(loops="none", width=64)}.items():  # fmt: skip
         yield f"convolution, {name}", lambda c=c: textual.parse(c.text())
