@@ -19,6 +19,7 @@ from tileir.op import Op, lookup
 from tileir.ops.arith import Add, Sub, UDiv
 from tileir.ops.memory import Eviction, Load, LoadCache
 from tileir.ops.private import PrivateLoad, PrivateStore
+from tileir.ops.reduce import Combiner
 from tileir.ops.shape import MakeRange, Splat
 from tileir.types import I32, Element, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value, constant
@@ -28,6 +29,10 @@ Need = tuple[Operand, int | None]
 
 _REPEATABLE = Effects.READ | Effects.TRAP
 """Effects of ops that may run again in another loop."""
+
+
+ATOMICS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "atomic_store"})
+"""Accesses of which each lane's is one by itself."""
 
 
 @records.define
@@ -49,7 +54,7 @@ def chain_of(
 ) -> Chain | None:  # fmt: skip
     """What pieces of `needs` are computed from; None where something cannot be cut. Loads count
     as computable only if they are among the ops `available`; pieces of `staged` ops are there,
-    along one dimension."""
+    along one dimension, as are those of ops that can only be computed once."""
     chain, waiting = Chain(), list(needs)
     while waiting:
         operand, dim = waiting.pop()
@@ -61,7 +66,7 @@ def chain_of(
         if type(operand) is not Value or (operand, dim) in chain.seen:
             continue
         op = definitions.get(operand)
-        if op is not None and op in staged:
+        if op is not None and (op in staged or (op in available and is_once(op, dim))):
             if chain.staged.setdefault(op, dim) != dim:
                 return None
             chain.seen.add((operand, dim))
@@ -86,6 +91,21 @@ def cut(op: Op, dim: int) -> list[Need] | None:
     rule = _CUTS.get(op.mnemonic)
     found = rule(op, dim) if rule is not None else None
     return None if found is None else [*((v, found[0]) for v in op.inputs), *_predicate(op, found)]
+
+
+def is_once(op: Op, dim: int) -> bool:
+    """Whether pieces of `op` along `dim` can be computed, but once and in order: an op that changes
+    memory, and a scan along `dim`, of which each needs what those before have come to."""
+    if op.mnemonic in ATOMICS:
+        return True
+    said = cast(Any, op)
+    along = op.mnemonic == "scan" and said.axis == dim and op.predicate is None
+    return along and not said.reverse and isinstance(said.combiner, Combiner)
+
+
+def once(op: Op, dim: int) -> list[Need] | None:
+    """As `cut`, of ops that are computed once as well."""
+    return along(op, dim) if is_once(op, dim) else cut(op, dim)
 
 
 def along(op: Op, dim: int) -> list[Need]:
@@ -196,7 +216,11 @@ class Cutter:
 
     def stage(self, op: Op, dim: int) -> None:
         """Compute the piece of `op`, and write it where loops that come later read it."""
-        made = self.made[op, dim] = self._cut(op, dim)
+        self.keep(op, dim, self._cut(op, dim))
+
+    def keep(self, op: Op, dim: int, made: tuple[Value, ...]) -> None:
+        """Let `made` be the piece of `op`, here and in loops that come later."""
+        self.made[op, dim] = made
         kept = self.staged.get(op)
         if kept is not None and kept.holds(self.start, self.size):
             slot = self._slot(kept)
@@ -237,7 +261,7 @@ class Cutter:
     def _cut(self, op: Op, dim: int) -> tuple[Value, ...]:
         if isinstance(op, MakeRange):
             return (self._range(op),)
-        needs = cut(op, dim)
+        needs = once(op, dim)
         assert needs is not None
         changes = {
             f.name: resized(getattr(op, f.name), dim, self.size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tileir import records
-from tileir.backend.strip.chain import Cutter
+from tileir.backend.strip.chain import Cutter, is_once
 from tileir.backend.strip.limits import words
 from tileir.backend.strip.plan import Plan, Sink
 from tileir.op import Op
@@ -40,7 +40,8 @@ def keepers(plan: Plan, sizes: Mapping[int, int], most: int) -> dict[int, Keeper
     found: dict[int, Keeper] = {}
     for extent, size in sizes.items():
         sinks = [s for s in plan.sinks.values() if s.extent == extent]
-        loads = _shared(sinks)
+        # Pieces that are kept are code of their own, of which a scan would be much.
+        loads = [] if any(is_once(s.op, s.dim) for s in sinks) else _shared(sinks)
         each = sum(words(op.results[0].type) // extent * size for op in loads)
         count = min(extent // size, most // each) if each else 0
         found[extent] = Keeper(size, count, frozenset(loads) if count else frozenset())

@@ -11,6 +11,7 @@ from tileir.backend.concerned import strips
 from tileir.backend.strip.limits import is_large, largest, registers_of, warps_of
 from tileir.backend.strip.plan import Planner, Sink, stretches
 from tileir.backend.strip.writing import Writer
+from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module
 from tileir.op import Op
@@ -18,6 +19,9 @@ from tileir.passes.dce import dce
 from tileir.passmanager.registry import Outcome, pass_, remark
 from tileir.types import shape_of
 from tileir.values import Value
+
+_UNROLLED = frozenset({"reduce", "scan", "histogram"})
+"""Ops that read every element of a tile, whatever becomes of it."""
 
 _NESTING = 5
 """Tiles have at most this many dimensions to cut one after the other."""
@@ -39,6 +43,10 @@ def strip_mine(
                 combines pieces element by element, and a reduction of one piece
         CHAIN   elementwise and shape ops, loads, and reductions and scans along other dimensions
                 are computed again for each piece in each loop that needs them
+        FOLD    a reduction by a function begins with the first piece; a histogram is the sum of
+                those of its pieces
+        ONCE    a scan along the dimension that is cut takes along what it has come to, and atomic
+                accesses happen once: their pieces are computed in order by one loop
         FUSE    loops that need nothing of each other are one loop
         KEEP    of a load that several loops need, pieces of `keep` words in all are loaded once,
                 outside the loops, and stay in registers; others are loaded again. A policy that
@@ -178,7 +186,10 @@ class _Run:
         return self.threads * (self.piece or self.registers // 8)
 
     def _should(self, op: Op) -> bool:
-        return op.mnemonic in ("store", "reduce") and is_large(op, self.large)
+        """Whether code for `op` as it is would not stay small."""
+        return bool(op.mnemonic in _UNROLLED or op.effects & Effects.WRITE) and is_large(
+            op, self.large
+        )
 
     def _whole(self, function: Function) -> list[Diagnostic]:
         """What is said of ops that stay whole, and of promises with which they would not."""
@@ -187,7 +198,7 @@ class _Run:
         planner = Planner(function, definitions(function), self.large, apart=True)
         readers, found = _readers(function), list[Diagnostic]()
         for block in function.blocks.values():
-            for part in stretches(block.ops):
+            for part in stretches(block.ops, self.large):
                 whole = [op for op in part if self._should(op)]
                 plan = planner.plan(part, _outside(part, readers)) if whole else None
                 found += [_kept(op, plan is not None and op in plan.sinks) for op in whole]
@@ -211,7 +222,7 @@ class _Run:
         readers: dict[Value, set[Op]],
         taken: dict[str, Block],
     ) -> list[Block]:
-        parts = list(stretches(block.ops))
+        parts = list(stretches(block.ops, self.large))
         plans = [planner.plan(part, _outside(part, readers)) for part in parts]
         if not any(plans):
             return [block]

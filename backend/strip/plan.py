@@ -12,14 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from tileir import records
-from tileir.backend.strip.chain import Chain, Need, along, chain_of, cut
-from tileir.backend.strip.limits import words
+from tileir.backend.strip.chain import ATOMICS, Chain, Need, along, chain_of, once
+from tileir.backend.strip.limits import is_large, words
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import shape_of
 from tileir.values import Operand, Value
 
+_ORDERED = Effects.WRITE | Effects.SYNC
 _FENCES = Effects.SYNC | Effects.OUTSIDE | Effects.CONTROL
 _ROUNDS = 64
 
@@ -43,10 +44,6 @@ class Sink:
     @property
     def needs(self) -> list[Need]:
         return along(self.op, self.dim)
-
-    @property
-    def reduces(self) -> bool:
-        return bool(self.op.results) and not self.stages
 
 
 @records.define
@@ -76,12 +73,14 @@ class Plan:
         return range(highest + 1)
 
 
-def stretches(ops: Sequence[Op]) -> Iterator[tuple[Op, ...]]:
-    """`ops` in parts that neither synchronise nor act outside; what does is a part of its own."""
+def stretches(ops: Sequence[Op], limit: int) -> Iterator[tuple[Op, ...]]:
+    """`ops` in parts that neither synchronise nor act outside; what does is a part of its own,
+    except for atomic accesses to tiles of more than `limit` words."""
     part: list[Op] = []
     for op in ops:
         plain = op.mnemonic in ("load", "store") or not op.effects & Effects.WRITE
-        if op.effects & _FENCES or not plain:
+        cuts = op.mnemonic in ATOMICS and is_large(op, limit)
+        if not cuts and (op.effects & _FENCES or not plain):
             if part:
                 yield tuple(part)
             yield (op,)
@@ -136,15 +135,16 @@ class Planner:
         live, sinks, kept = set(outside), dict[Op, Sink](), list[Op]()
         for op in reversed(ops):
             users = [s for s in sinks.values() if op in s.chain.staged]
-            writes = bool(op.effects & Effects.WRITE)
-            if not writes and not users and not live.intersection(op.results):
+            needed = bool(live.intersection(op.results))
+            if not op.effects & _ORDERED and not users and not needed:
                 continue
             if users:
                 sink = self._stage(op, users, here, staged)
-                if sink is None or live.intersection(op.results):
+                if sink is None or needed:
                     return None
             else:
-                sink = self._sink(op, here, late, staged) if self._large(op) else None
+                whole = not self._large(op) or (needed and op.mnemonic in ATOMICS)
+                sink = None if whole else self._sink(op, here, late, staged)
             if sink is not None:
                 sinks[op] = sink
                 live.update(sink.chain.whole)
@@ -158,7 +158,7 @@ class Planner:
     ) -> Sink | None:
         """The loop that computes the pieces of `op` as all `users` need them."""
         (dim, *others) = {s.chain.staged[op] for s in users}
-        needs = cut(op, dim)
+        needs = once(op, dim)
         if others or needs is None:
             return None
         before = {o for o in staged if o is not op}
@@ -167,7 +167,7 @@ class Planner:
         return Sink(op, dim, chain, stages=True) if chain is not None and fits else None
 
     def _large(self, op: Op) -> bool:
-        return any(words(v.type) > self.limit for v in op.inputs)
+        return is_large(op, self.limit)
 
     def _after_reductions(self, ops: Sequence[Op]) -> set[Value]:
         """Values that depend on a reduction of a large tile."""
@@ -187,9 +187,11 @@ class Planner:
         found: list[tuple[int, int, Sink]] = []
         for dim in _dimensions(op):
             chain = chain_of(along(op, dim), self.definitions, here, staged)
-            again = not op.results and not staged
-            fits = chain is not None and (again or chain.largest <= self.limit)
-            if chain is not None and fits:
+            if chain is None:
+                continue
+            again = op.mnemonic == "store" and not staged and not chain.staged
+            fits = again or chain.largest <= self.limit
+            if fits:
                 waits = len(late.intersection(chain.whole))
                 found.append((waits, dim, Sink(op, dim, chain)))
         return min(found, key=lambda f: f[:2])[2] if found else None
@@ -237,14 +239,16 @@ class Planner:
         ]  # fmt: skip
         for place, after in enumerate(touching):
             for before in touching[:place]:
-                writes = (before.effects | after.effects) & Effects.WRITE
-                if not writes or self._apart(before, after):
+                either = before.effects | after.effects
+                if not either & _ORDERED or self._apart(before, after):
                     continue
                 if not self._same_place(before, after, plan):
                     yield before, after
 
     def _apart(self, a: Op, b: Op) -> bool:
         """Whether two accesses certainly touch different memory."""
+        if (a.effects | b.effects) & Effects.SYNC:
+            return False
         first, second = self._root(a.inputs[0]), self._root(b.inputs[0])
         promised = {p.value for p in self.function.parameters if p.attributes.noalias}
         parameters = {p.value for p in self.function.parameters}
@@ -355,10 +359,10 @@ def _times(plan: Plan, op: Op) -> list[int]:
 def _dimensions(op: Op) -> list[int]:
     """Dimensions along which `op` may be a sink."""
     shape = shape_of(op.inputs[0].type)
-    if op.mnemonic == "store":
-        return [d for d, n in enumerate(shape) if n > 1]
-    # Partial results of a combiner that is a function cannot be joined element by element.
-    if op.mnemonic == "reduce" and not isinstance(cast(Any, op).combiner, str):
+    if op.mnemonic == "reduce":
+        # Nothing is known that changes nothing under a function, where a lane takes no part.
+        named = op.predicate is None or not isinstance(cast(Any, op).combiner, str)
         axis: int = getattr(op, "axis", 0)
-        return [axis] if shape[axis] > 1 else []
-    return []
+        return [axis] if shape[axis] > 1 and named else []
+    alone = op.mnemonic in ATOMICS or op.mnemonic in ("store", "histogram")
+    return [d for d, n in enumerate(shape) if n > 1 and alone]

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 from tileir import records
-from tileir.backend.lower.combiners import identity
-from tileir.backend.strip.chain import Cutter, index, resized
+from tileir.backend.strip.chain import Cutter, index
 from tileir.backend.strip.keep import Keeper, keepers, read_later
 from tileir.backend.strip.plan import Plan, Planner, Sink
 from tileir.backend.strip.staging import Stages
+from tileir.backend.strip.sums import Carried, Sum, sum_of
 from tileir.field import Successor
 from tileir.ir import Block
-from tileir.op import Op, lookup
+from tileir.op import Op
 from tileir.ops.arith import Add
-from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.passes.edges import fresh_label
-from tileir.types import I32, Element, element_of
-from tileir.values import Constant, Operand, Value
+from tileir.types import I32
+from tileir.values import Operand, Value
 
 
 @records.define
@@ -67,73 +66,53 @@ class Writer:
         are the loads that other loops repeat."""
         extent, size = sinks[0].extent, keeper.size
         whole, rest = extent // size * size, extent % size
-        sums: Sequence[Operand] = [_identity(s, size) for s in sinks if s.reduces]
-        done = max(keeper.count, 1 if whole == size else 0)
+        sums = [sum_of(sink) for sink in sinks]
+        totals = [s.start(size) for s in sums]
+        alone = whole == size or any(carried is None for carried in totals)
+        done = max(keeper.count, 1 if alone else 0)
         for piece in range(done):
             again = later - keeper.loads if piece < keeper.count else later
             cutter = self._cutter(index(piece * size), size, again, stages)
             keeper.give(cutter, piece)
-            sums = self._pieces(sinks, cutter, sums)
+            totals = _piece(sums, cutter, totals)
             keeper.take(cutter, piece)
         if done * size < whole:
-            sums = self._loop(sinks, range(done * size, whole, size), sums, later, stages)
-        extra: Sequence[Operand] = []
+            totals = self._loop(sums, range(done * size, whole, size), totals, later, stages)
+        ends: Sequence[Carried | None] = [None] * len(sums)
         if rest:
             cutter = self._cutter(index(whole), rest, later, stages)
             stages.give_rest(cutter)
-            extra = self._pieces(sinks, cutter, [_identity(s, rest) for s in sinks if s.reduces])
+            begin = [t if s.on else s.start(rest) for s, t in zip(sums, totals, strict=True)]
+            ends = _piece(sums, cutter, begin)
             stages.take_rest(cutter)
-        for place, sink in enumerate(s for s in sinks if s.reduces):
-            self._result(sink, sums[place], extra[place] if rest else None)
+        for one, total, end in zip(sums, totals, ends, strict=True):
+            assert total is not None
+            one.finish(self.ops, total, end)
 
     def _cutter(self, start: Operand, size: int, again: frozenset[Op], stages: Stages) -> Cutter:
         return Cutter(self.planner.definitions, start, size, self.ops, again, stages.buffers)
 
     def _loop(
-        self, sinks: list[Sink], span: range, starts: Sequence[Operand], later: frozenset[Op],
-        stages: Stages,
-    ) -> list[Operand]:  # fmt: skip
-        """A loop over the pieces of `span`; the values its sums have after it."""
+        self, sums: list[Sum], span: range, starts: Sequence[Carried | None],
+        later: frozenset[Op], stages: Stages,
+    ) -> list[Carried]:  # fmt: skip
+        """A loop over the pieces of `span`; what its sums have come to behind it."""
         self.loops += 1
         start = Value(I32, "start")
-        sums = tuple(Value(s.type, "sum") for s in starts)
+        inside = [[Value(x.type, "sum") for x in carried or ()] for carried in starts]
         head = self._fresh(f"{self.block.label}.strip")
         after = self._fresh(f"{self.block.label}.after")
-        self._close(Branch(Successor(head, (index(span.start), *starts))))
-        self._label, self._parameters = head, (start, *sums)
-        found = self._pieces(sinks, self._cutter(start, span.step, later, stages), sums)
+        given = [x for carried in starts for x in carried or ()]
+        self._close(Branch(Successor(head, (index(span.start), *given))))
+        self._label, self._parameters = head, (start, *(x for held in inside for x in held))
+        found = _piece(sums, self._cutter(start, span.step, later, stages), inside)
         following = Add(start, index(span.step), results=(Value(I32, "next"),))
         more = ICmp(following.result, index(span.stop), predicate_=IntegerPredicate.SLT)
         self.ops += [following, more]
-        again = Successor(head, (following.result, *found))
+        again = Successor(head, (following.result, *(x for carried in found for x in carried)))
         self._close(CondBranch(more.results[0], again, Successor(after)))
         self._label, self._parameters = after, ()
         return found
-
-    def _pieces(self, sinks: list[Sink], cutter: Cutter, sums: Sequence[Operand]) -> list[Operand]:
-        """One piece of every sink; the new sums."""
-        found, old = list[Operand](), iter(sums)
-        for sink in sinks:
-            if sink.reduces:
-                found.append(_added(sink, cutter, next(old)))
-            elif sink.stages:
-                cutter.stage(sink.op, sink.dim)
-            else:
-                cutter.add(cutter.evolve(sink.op, sink.needs))
-        return found
-
-    def _result(self, sink: Sink, total: Operand, rest: Operand | None) -> None:
-        """What the op of `sink` gave, from the sum of pieces and that of the rest."""
-        op = cast(Any, sink.op)
-        if rest is None:
-            self.ops.append(records.evolve(op, values=(total,), predicate=None))
-            return
-        first, second = (
-            records.evolve(op, values=(v,), predicate=None, results=(), comments=())
-            for v in (total, rest)
-        )
-        joined = _combine(op, first.result, second.result)
-        self.ops += [first, second, records.evolve(joined, results=op.results)]
 
     def _fresh(self, wanted: str) -> str:
         label = fresh_label(wanted, self.labels)
@@ -157,24 +136,6 @@ def piece_size(extent: int, unit: int, most: int) -> int:
     return next(divisors, power)
 
 
-def _added(sink: Sink, cutter: Cutter, total: Operand) -> Operand:
-    op = cast(Any, sink.op)
-    value = cutter.piece(op.values[0], sink.dim)
-    if op.predicate is not None:
-        held = cutter.piece(*sink.needs[-1])
-        neutral = _identity(sink, cutter.size)
-        value = cutter.add(Select(held, value, neutral, location=op.location)).result
-    joined = records.evolve(_combine(op, total, value), location=op.location)
-    return cutter.add(joined).result
-
-
-def _combine(op: Any, a: Operand, b: Operand) -> Op:
-    cls = cast(Any, lookup(op.combiner.value))
-    return cls(a, b)
-
-
-def _identity(sink: Sink, size: int) -> Constant:
-    op = cast(Any, sink.op)
-    kind = op.values[0].type
-    bits = identity(op.combiner.value, cast(Element, element_of(kind)))
-    return Constant(resized(kind, sink.dim, size), bits)
+def _piece(sums: Sequence[Sum], cutter: Cutter, before: Sequence[Carried | None]) -> list[Carried]:
+    """One piece of every sink; what it has come to."""
+    return [one.add(cutter, carried) for one, carried in zip(sums, before, strict=True)]
