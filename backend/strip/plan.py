@@ -201,7 +201,7 @@ class Planner:
     def _order(self, ops: Sequence[Op], plan: Plan) -> tuple[Op, Op] | bool:
         """Set the levels; False where memory forbids, or an access and the sink that would have to
         run behind itself to come behind it."""
-        conflicts = list(self._conflicts(ops, plan))
+        conflicts, together = self._conflicts(ops, plan)
         for _ in range(_ROUNDS):
             self._settle(ops, plan)
             changed = False
@@ -210,9 +210,11 @@ class Planner:
                 if isinstance(verdict, Sink):
                     return before, verdict.op
                 changed |= verdict
+            for before, after in together:
+                changed |= _join(plan, before, after)
             if not changed:
                 return True
-        return next(_repeated(conflicts, plan), False)
+        return next(_repeated([*conflicts, *together], plan), False)
 
     def _settle(self, ops: Sequence[Op], plan: Plan) -> None:
         """Raise levels to those of what ops depend on."""
@@ -229,8 +231,12 @@ class Planner:
                 plan.kept[op] = max([plan.kept[op], *needs])
                 ready.update(dict.fromkeys(op.results, plan.kept[op]))
 
-    def _conflicts(self, ops: Sequence[Op], plan: Plan) -> Iterator[tuple[Op, Op]]:
-        """Pairs of accesses that must stay in order, in program order."""
+    def _conflicts(
+        self, ops: Sequence[Op], plan: Plan
+    ) -> tuple[list[tuple[Op, Op]], list[tuple[Op, Op]]]:
+        """Pairs of accesses that must stay in order, in program order; and loads with stores to
+        where they read, which share the last loop that needs the load."""
+        apart, together = list[tuple[Op, Op]](), list[tuple[Op, Op]]()
         loads = {load for sink in plan.sinks.values() for load in sink.chain.loads}
         touching = [
             op for op in ops
@@ -242,8 +248,9 @@ class Planner:
                 either = before.effects | after.effects
                 if not either & _ORDERED or self._apart(before, after):
                     continue
-                if not self._same_place(before, after, plan):
-                    yield before, after
+                same = self._same_place(before, after, plan)
+                (together if same else apart).append((before, after))
+        return apart, together
 
     def _apart(self, a: Op, b: Op) -> bool:
         """Whether two accesses certainly touch different memory."""
@@ -269,15 +276,9 @@ class Planner:
         sink = plan.sinks.get(after)
         if sink is None or before not in sink.chain.loads or before in plan.kept:
             return False
-        users = [s for s in plan.sinks.values() if before in s.chain.loads]
         pointer = after.inputs[0]
         alone = all(n == 1 for d, n in enumerate(shape_of(pointer.type)) if d != sink.dim)
-        return (
-            before.inputs[0] is pointer
-            and alone
-            and _distinct(pointer, self.definitions)
-            and all(s.level <= sink.level for s in users)
-        )
+        return before.inputs[0] is pointer and alone and _distinct(pointer, self.definitions)
 
 
 def _distinct(operand: Operand, definitions: Mapping[Value, Op]) -> bool:
@@ -340,6 +341,15 @@ def _delay(plan: Plan, before: Op, after: Op) -> bool | Sink:
             if op is before or before in sink.chain.loads:
                 return sink
             sink.level, changed = latest // 2 + latest % 2, True
+    return changed
+
+
+def _join(plan: Plan, before: Op, after: Op) -> bool:
+    """Move the store `after` into the last of the loops that need the load `before`, if it comes
+    earlier."""
+    sink = plan.sinks[after]
+    last = max(s.level for s in plan.sinks.values() if before in s.chain.loads)
+    changed, sink.level = sink.level < last, max(sink.level, last)
     return changed
 
 

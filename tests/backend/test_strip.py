@@ -1,6 +1,7 @@
 """Strip-mining: programs mean what they meant, at any size, and code stays small."""
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tileir.builder import F32, I8, I16, I32, I64, Builder, arg, pointer, tile
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
 
+FOUND = Path(__file__).parents[1] / "corpus/found"
 SMALL = "strip-mine{{warps=1,limit=1,piece=1,keep={keep}}}"
 
 
@@ -98,6 +100,12 @@ def test_a_store_where_the_value_was_read_needs_no_promise():
         value = place.load()
         place.store(value / value.sum(axis=0))
     equal(b.module(), 2, [np.arange(400, dtype=np.float32)], rtol=1e-6, loops=2)
+
+
+def test_a_value_that_is_stored_over_is_not_read_again():
+    module = parse((FOUND / "strip_read_after_in_place.tir").read_text())
+    equal(module, 1, [np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32)], loops=2)
+    equal(module, 1, [np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32)], keep=3)
 
 
 def test_a_load_behind_a_store_reads_what_was_stored():
