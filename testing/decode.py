@@ -38,6 +38,7 @@ from tileir.testing.elementwise import elementwise, elementwise_ops
 from tileir.testing.helpers import call, combine, helper
 from tileir.testing.policies import PLAIN, Policy
 from tileir.testing.program import Buffer, Program
+from tileir.testing.wide import WIDE, wide
 from tileir.testing.writer import Writer
 from tileir.types import F16, F32, I32, Scalar, element_of, pointer
 from tileir.values import Value
@@ -102,7 +103,7 @@ _OTHERS: dict[str, _Write] = {
     "product-loop": lambda p, a, b, _: walks.product_loop(
         p.writer, p.inputs["h"], p.inputs["g"], a, b
     ),
-    "wide": lambda p, a, b, _: walks.wide(p.writer, p.inputs["x"], p.inputs["w"], a, b),
+    "wide": lambda p, a, b, c: wide(p.writer, p.inputs["x"], p.inputs["w"], a, b, c),
     "bounded": lambda p, a, b, _: walks.bounded(p.writer, p.inputs["x"], p.inputs["w"], a, b),
     "close": lambda p, *_: close(p.writer, p.frames.pop()) if p.frames else None,
     "loop": lambda p, a, b, c: p.open(open_loop, a, b, c),
@@ -117,7 +118,7 @@ _INPUTS = {"x": F32, "k": I32, "s": F32, "t": I32, "c": I32, "h": F16, "g": F16,
 _LENGTHS = {
     "c": COUNTERS,
     **dict.fromkeys("hg", walks.FACTOR * INSTANCES),
-    "w": walks.WIDE * INSTANCES,
+    "w": WIDE * INSTANCES,
 }
 _WRITTEN = "stcw"
 _FACTORS = "hg"
@@ -243,13 +244,11 @@ def _finished(program: _Program) -> Program:
     writer.finish(Return())
     if writer.leaves:
         writer.blocks["early"] = Block("early", ops=(Return(),))
-    parameters = tuple(Parameter(p, _PROMISES) for p in pointers)
+    promises = ParameterAttributes(aligned=16, noalias=writer.promised)
+    parameters = tuple(Parameter(p, promises) for p in pointers)
     kernel = Function("generated", parameters, blocks=writer.blocks, kernel=True)
     functions = {"generated": kernel, **{name: helper(name) for name in writer.called}}
     return Program(Module(functions), "generated", (INSTANCES,), buffers, undef=writer.undef)
-
-
-_PROMISES = ParameterAttributes(aligned=16, noalias=True)
 
 
 def _memory(name: str, inexact: bool) -> Buffer:

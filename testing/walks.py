@@ -1,5 +1,4 @@
-"""Statements that are whole loops, or chains over tiles larger than registers hold: what the
-passes that move memory traffic look for."""
+"""Statements that are whole loops: what the passes that move memory traffic look for."""
 
 from __future__ import annotations
 
@@ -13,12 +12,11 @@ from tileir.ops.memory import Load, Store
 from tileir.ops.reduce import Combiner, Reduce
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, MakeRange, Splat
 from tileir.testing.access import REGION, Base, address
+from tileir.testing.wide import WIDE
 from tileir.testing.writer import Writer
 from tileir.types import F32, I32, tile
 from tileir.values import Operand, Value, constant
 
-WIDE = 256
-"""Elements of the tiles of `wide`."""
 SIDE = 16
 """Rows and columns of the factors of `product_loop`."""
 DEEP = 4
@@ -93,22 +91,6 @@ def product_loop(writer: Writer, left: Base, right: Base, trips: int, how: int) 
     zero = constant(total.type, 0.0)
     last = _loop(writer, 1 + trips % DEEP, how % 2 == 0, (pa, pb, total), (a, b, zero), body)
     writer.emit(Reduce((last[2],), axis=how // 2 % 2, combiner=Combiner.FADD))
-
-
-def wide(writer: Writer, source: Base, target: Base, back: int, how: int) -> None:
-    """A tile of many elements: loaded, computed with, and stored or reduced (for an odd `how`,
-    with the largest of it taken away first)."""
-    kind = tile(F32, (WIDE,))
-    value = writer.hide(Load(address(writer, source, REGION, 0, (WIDE,))))
-    scalar = writer.of_type(F32, back)
-    value = writer.hide(FMul(value, writer.hide(Splat(scalar, kind))))
-    if how % 2:
-        most = writer.hide(Reduce((value,), axis=0, combiner=Combiner.FMAXNUM))
-        value = writer.hide(FSub(value, writer.hide(Splat(most, kind))))
-    if how // 2 % 3 == 2:
-        writer.emit(Reduce((value,), axis=0, combiner=Combiner.FMAXNUM))
-    else:
-        writer.ops.append(Store(address(writer, target, WIDE, 0, (WIDE,)), value))
 
 
 def _loop(

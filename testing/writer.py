@@ -52,6 +52,8 @@ class Writer:
     """Values that may have some."""
     leaves: bool = False
     """Whether the program has an early return."""
+    promised: bool = True
+    """Whether the pointers are promised to reach different memory."""
 
     def emit(self, op: Op) -> Op:
         """Append `op`; what it defines is live from here on."""

@@ -1,0 +1,71 @@
+"""The statement that is a chain over a tile larger than registers hold: what `strip-mine` cuts."""
+
+from __future__ import annotations
+
+from tileir.ops.arith import Sub
+from tileir.ops.atomic import AtomicKind, AtomicRMW
+from tileir.ops.floats import FAdd, FMul, FSub
+from tileir.ops.memory import Load, Store
+from tileir.ops.reduce import Combiner, Reduce, Scan
+from tileir.ops.shape import GetElementPtr, MakeRange, Splat
+from tileir.testing.access import REGION, Base, address
+from tileir.testing.writer import Writer
+from tileir.types import F32, I32, tile
+from tileir.values import Value, constant
+
+WIDE = 256
+"""Elements of the tile."""
+
+_KIND = tile(F32, (WIDE,))
+
+
+def wide(writer: Writer, source: Base, target: Base, back: int, how: int, where: int) -> None:
+    """A tile of many elements: loaded, computed with, and stored, scanned, added to memory or
+    reduced, for an odd `how` with the largest of it taken away first. `where` says what is read
+    besides: the target, where the program promises nothing of its pointers, from its end."""
+    place = address(writer, target, WIDE, 0, (WIDE,))
+    value = writer.hide(Load(address(writer, source, REGION, 0, (WIDE,))))
+    value = writer.hide(
+        FMul(value, writer.hide(Splat(writer.of_type(F32, back, clean=True), _KIND)))
+    )
+    if where % 2:
+        writer.promised = False
+        found = writer.hide(Load(_from_the_end(writer, target) if where // 2 % 2 else place))
+        value = writer.hide(FAdd(value, found))
+    if how % 2:
+        value = writer.hide(FSub(value, _spread(writer, _largest(writer, value))))
+    match how // 2 % 6:
+        case 0:
+            writer.ops.append(Store(place, value))
+        case 1:
+            writer.ops.append(Store(place, value))
+            again = writer.hide(Load(_from_the_end(writer, target)))
+            writer.ops.append(Store(place, writer.hide(FAdd(again, value))))
+        case 2:
+            prefix = writer.hide(Scan((value,), axis=0, combiner=Combiner.FMAXNUM))
+            writer.ops.append(Store(place, writer.hide(FSub(prefix, value))))
+        case 3:
+            old = writer.hide(AtomicRMW(place, value, op=AtomicKind.FMAX))
+            writer.ops.append(Store(_from_the_end(writer, target), old))
+        case 4:
+            writer.ops.append(Store(_from_the_end(writer, target), value))
+        case _:
+            writer.live.append(_largest(writer, value))
+
+
+def _largest(writer: Writer, value: Value) -> Value:
+    return writer.hide(Reduce((value,), axis=0, combiner=Combiner.FMAXNUM))
+
+
+def _spread(writer: Writer, value: Value) -> Value:
+    return writer.hide(Splat(value, _KIND))
+
+
+def _from_the_end(writer: Writer, base: Base) -> Value:
+    """Pointers to the elements of a tile of `base`, the last first."""
+    numbers = tile(I32, (WIDE,))
+    line = writer.hide(MakeRange(numbers))
+    back = writer.hide(Sub(constant(numbers, WIDE - 1), line))
+    start = address(writer, base, WIDE, 0, ())
+    everywhere = writer.hide(Splat(start, tile(base.pointer.type, (WIDE,))))  # type: ignore[arg-type]
+    return writer.hide(GetElementPtr(everywhere, back))
