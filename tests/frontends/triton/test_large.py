@@ -1,0 +1,59 @@
+"""Blocks larger than the registers: nothing in the language says what pointers reach, and kernels
+compile in bounded time nevertheless."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+from tileir.backend import Options
+from tileir.backend.compile import compile as compile_kernel
+from tileir.executor import executor
+
+
+@triton.jit
+def softmax(y, x, columns, stride, BLOCK: tl.constexpr):
+    row, place = tl.program_id(0), tl.arange(0, BLOCK)
+    value = tl.load(x + row * stride + place, mask=place < columns, other=-float("inf"))
+    weight = tl.exp(value - tl.max(value, axis=0))
+    tl.store(y + row * stride + place, weight / tl.sum(weight, axis=0), mask=place < columns)
+
+
+@triton.jit
+def prefixes(y, x, BLOCK: tl.constexpr):
+    place = tl.arange(0, BLOCK)
+    tl.store(y + place, tl.cumsum(tl.load(x + place), axis=0))
+
+
+def module(kernel: Any) -> Any:
+    types = {"y": "*fp32:16", "x": "*fp32:16", "columns": "i32", "stride": "i32:16"}
+    wanted = {n: t for n, t in types.items() if n in kernel.arg_names}
+    return kernel.module(wanted, {"BLOCK": 65536})
+
+
+@pytest.mark.parametrize("warps", [4, 8, 16])
+@pytest.mark.parametrize("kernel", [softmax, prefixes], ids=["softmax", "prefixes"])
+def test_a_row_of_65536_compiles_in_bounded_time(kernel: Any, warps: int) -> None:
+    started = time.process_time()
+    compiled = compile_kernel(module(kernel), "sm_90a", Options(num_warps=warps))
+    assert time.process_time() - started < 2
+    assert compiled.ptx.count("\n") < 4000
+    assert not any(r.code == "TIR0752" for r in compiled.remarks)
+
+
+@pytest.mark.parametrize("on", ["simt", "cpu"])
+def test_its_softmax_is_right(on: str) -> None:
+    x = np.random.default_rng(1).normal(size=(2, 65536)).astype(np.float32)
+    y = np.zeros_like(x)
+    columns = 60000
+    options = {"num_warps": 16} if on == "simt" else {}
+    executor(on).launch(module(softmax), None, (2,), [y, x, columns, 65536], **options)
+    weight = np.exp(x[:, :columns] - x[:, :columns].max(axis=1, keepdims=True))
+    wanted = weight / weight.sum(axis=1, keepdims=True, dtype=np.float64)
+    np.testing.assert_allclose(y[:, :columns], wanted, rtol=1e-5)
+    assert not y[:, columns:].any()
