@@ -22,7 +22,8 @@ _KIND = tile(F32, (WIDE,))
 def wide(writer: Writer, source: Base, target: Base, back: int, how: int, where: int) -> None:
     """A tile of many elements: loaded, computed with, and stored, scanned, added to memory or
     reduced, for an odd `how` with the largest of it taken away first. `where` says what is read
-    besides: the target, where the program promises nothing of its pointers, from its end."""
+    besides: the target, where the program promises nothing of its pointers, from its end; and
+    whether later statements, in other blocks too, may read the value."""
     place = address(writer, target, WIDE, 0, (WIDE,))
     value = writer.hide(Load(address(writer, source, REGION, 0, (WIDE,))))
     value = writer.hide(
@@ -34,6 +35,8 @@ def wide(writer: Writer, source: Base, target: Base, back: int, how: int, where:
         value = writer.hide(FAdd(value, found))
     if how % 2:
         value = writer.hide(FSub(value, _spread(writer, _largest(writer, value))))
+    if where // 4 % 2:
+        writer.live.append(value)
     match how // 2 % 6:
         case 0:
             writer.ops.append(Store(place, value))

@@ -88,9 +88,17 @@ def cut(op: Op, dim: int) -> list[Need] | None:
         return None
     if op.elementwise or op.mnemonic == "load":
         return along(op, dim)
+    if op.mnemonic == "gpu.private_load":
+        whole = cast(Tile, op.results[0].type)
+        return along(op, dim) if dim == dimension(whole) else None
     rule = _CUTS.get(op.mnemonic)
     found = rule(op, dim) if rule is not None else None
     return None if found is None else [*((v, found[0]) for v in op.inputs), *_predicate(op, found)]
+
+
+def dimension(kind: Tile) -> int:
+    """The dimension along which tiles of `kind` that go through memory are cut: the longest."""
+    return kind.shape.index(max(kind.shape))
 
 
 def is_once(op: Op, dim: int) -> bool:
@@ -183,6 +191,23 @@ class Buffers:
         return size == self.size and known >= self.first
 
 
+@records.frozen
+class Pieces:
+    """Private buffers for the pieces of a tile, each of `size` elements, and for a smaller one."""
+
+    size: int
+    whole: Value | None
+    rest: Value | None
+
+    def at(self, cutter: Cutter) -> tuple[Operand, Operand]:
+        """The buffer of the piece that `cutter` makes, and which tile of it."""
+        if cutter.size != self.size:
+            assert self.rest is not None
+            return self.rest, index(0)
+        assert self.whole is not None
+        return self.whole, cutter.number()
+
+
 @records.define
 class Cutter:
     """Makes pieces of `size` elements from `start`, an i32 or a literal, into `ops`."""
@@ -193,6 +218,8 @@ class Cutter:
     ops: list[Op]
     again: frozenset[Op] = frozenset()
     """Loads that another loop repeats: what they read shall stay in the caches until then."""
+    pieces: Mapping[Operand, Pieces] = records.field(factory=dict)
+    """By the buffers of whole tiles: those of their pieces."""
     staged: Mapping[Op, Buffers] = records.field(factory=dict)
     """Ops of which earlier loops wrote the pieces into private buffers."""
     made: dict[tuple[Op, int], tuple[Value, ...]] = records.field(init=False, factory=dict)
@@ -233,10 +260,16 @@ class Cutter:
 
     def _slot(self, kept: Buffers) -> Operand:
         """The number of the piece in buffers that begin with a later one."""
-        if isinstance(self.start, Constant):
-            return index(int(self.start.value) // self.size - kept.first)
-        number = self.add(UDiv(self.start, index(self.size))).result
+        number = self.number()
+        if isinstance(number, Constant):
+            return index(int(number.value) - kept.first)
         return self.add(Sub(number, index(kept.first))).result if kept.first else number
+
+    def number(self) -> Operand:
+        """Which of the pieces of its size this one is."""
+        if isinstance(self.start, Constant):
+            return index(int(self.start.value) // self.size)
+        return self.add(UDiv(self.start, index(self.size))).result
 
     def add(self, op: Op) -> Op:
         """Append `op`."""
@@ -261,6 +294,8 @@ class Cutter:
     def _cut(self, op: Op, dim: int) -> tuple[Value, ...]:
         if isinstance(op, MakeRange):
             return (self._range(op),)
+        if isinstance(op, PrivateLoad):
+            return (self.add(PrivateLoad(*self.pieces[op.buffer].at(self))).result,)
         needs = once(op, dim)
         assert needs is not None
         changes = {

@@ -8,9 +8,17 @@ from typing import cast
 from tileir import records
 from tileir.analysis.uses import definitions
 from tileir.backend.concerned import strips
+from tileir.backend.strip.crossing import (
+    Moving,
+    Through,
+    crossing,
+    in_pieces,
+    through_memory,
+    without_whole,
+)
 from tileir.backend.strip.limits import is_large, largest, registers_of, warps_of
-from tileir.backend.strip.plan import Planner, Sink, stretches
-from tileir.backend.strip.writing import Writer
+from tileir.backend.strip.plan import Planner, Sink, stretches, tile_of
+from tileir.backend.strip.writing import Writer, piece_size
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module
@@ -47,6 +55,8 @@ def strip_mine(
                 those of its pieces
         ONCE    a scan along the dimension that is cut takes along what it has come to, and atomic
                 accesses happen once: their pieces are computed in order by one loop
+        MOVE    a value that crosses blocks, or that a loop carries, goes through private buffers,
+                where all ops that read or write it can be cut
         FUSE    loops that need nothing of each other are one loop
         KEEP    of a load that several loops need, pieces of `keep` words in all are loaded once,
                 outside the loops, and stay in registers; others are loaded again. A policy that
@@ -149,14 +159,16 @@ class _Run:
     keep: int
     remarks: list[Diagnostic] = records.field(init=False, factory=list)
     cuts: int = records.field(init=False, default=0)
+    moving: Moving = records.field(init=False, factory=Moving)
 
     def run(self) -> Outcome:
-        function = self.function
+        function = self._moved(self.function)
         for _ in range(_NESTING):
             new = self._once(function)
             if new is function:
                 break
             function = dce(new)
+        function = without_whole(function, self.moving)
         self.remarks += self._whole(function)
         if function is not self.function and not self.stated:
             attributes = {**function.attributes, "num_warps": self.warps}
@@ -204,6 +216,38 @@ class _Run:
                 found += [_kept(op, plan is not None and op in plan.sinks) for op in whole]
         return found
 
+    def _moved(self, function: Function) -> Function:
+        """`function` with values that cross blocks in memory, where all that reads and writes them
+        can be cut."""
+        if not any(is_large(op, self.large) for op in function.ops):
+            return function
+        values = crossing(function, definitions(function), self.large)
+        while values:
+            through = through_memory(function, values, self.large)
+            whole = self._left_whole(through)
+            if not whole:
+                moved, self.moving = in_pieces(through, self.large, self._size)
+                return moved
+            values = [v for v in values if v not in whole]
+        return function
+
+    def _left_whole(self, through: Through) -> set[Value]:
+        """The values in memory of which not all accesses would be cut."""
+        function, owners = through.function, {b: v for v, b in through.buffers.items()}
+        planner = Planner(function, definitions(function), self.large)
+        readers, found = _readers(function), set[Value]()
+        for block in function.blocks.values():
+            for part in stretches(block.ops, self.large):
+                moving = [op for op in part if op.inputs and op.inputs[0] in owners]
+                plan = planner.plan(part, _outside(part, readers)) if moving else None
+                for op in moving:
+                    if plan is None or not plan.cuts(op):
+                        found.add(owners[cast(Value, op.inputs[0])])
+        return found
+
+    def _size(self, extent: int, unit: int) -> int:
+        return piece_size(extent, unit, self.words)
+
     def _once(self, function: Function) -> Function:
         if not any(is_large(op, self.large) for op in function.ops):
             return function
@@ -227,7 +271,7 @@ class _Run:
         if not any(plans):
             return [block]
         labels = {*planner.function.blocks, *taken}
-        writer = Writer(block, planner, self.words, self.kept, labels)
+        writer = Writer(block, planner, self.words, self.kept, labels, self.moving)
         for part, plan in zip(parts, plans, strict=True):
             if plan is None:
                 writer.ops += part
@@ -239,13 +283,15 @@ class _Run:
         return writer.finish()
 
     def _note(self, sink: Sink) -> None:
-        shape = " x ".join(map(str, shape_of(sink.op.inputs[0].type)))
+        shape = " x ".join(
+            map(str, shape_of((sink.op.results[0] if sink.stages else tile_of(sink.op)).type))
+        )
         message = f"{sink.op.mnemonic} of {shape} elements is a loop along dimension {sink.dim}"
         self.remarks.append(remark("TIR0751", message, sink.op.location))
 
 
 def _kept(op: Op, apart: bool) -> Diagnostic:
-    message = f"{op.mnemonic} of {op.inputs[0].type} stays whole: it needs many registers"
+    message = f"{op.mnemonic} of {tile_of(op).type} stays whole: it needs many registers"
     if apart:
         message += "; if parameters were noalias, it would be cut"
     return remark("TIR0752", message, op.location)

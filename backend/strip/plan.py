@@ -12,14 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from tileir import records
-from tileir.backend.strip.chain import ATOMICS, Chain, Need, along, chain_of, once
+from tileir.backend.strip.addresses import distinct, root
+from tileir.backend.strip.chain import ATOMICS, Chain, Need, along, chain_of, dimension, once
 from tileir.backend.strip.limits import is_large, words
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.types import shape_of
+from tileir.types import Tile, shape_of
 from tileir.values import Operand, Value
 
+_PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 _ORDERED = Effects.WRITE | Effects.SYNC
 _FENCES = Effects.SYNC | Effects.OUTSIDE | Effects.CONTROL
 _ROUNDS = 64
@@ -37,9 +39,13 @@ class Sink:
     level: int = 0
 
     @property
+    def tile(self) -> Operand:
+        """What its pieces are pieces of."""
+        return self.op.results[0] if self.stages else tile_of(self.op)
+
+    @property
     def extent(self) -> int:
-        tile = self.op.results[0] if self.stages else self.op.inputs[0]
-        return shape_of(tile.type)[self.dim]
+        return shape_of(self.tile.type)[self.dim]
 
     @property
     def needs(self) -> list[Need]:
@@ -67,10 +73,27 @@ class Plan:
         """Ops of which pieces are computed once, for loops that come later."""
         return [op for op, sink in self.sinks.items() if sink.stages]
 
+    def cuts(self, op: Op) -> bool:
+        """Whether pieces of `op` are all that is left of it."""
+        return op not in self.kept
+
     @property
     def levels(self) -> range:
         highest = max([*self.kept.values(), *(s.level for s in self.sinks.values())], default=0)
         return range(highest + 1)
+
+
+def tile_of(op: Op) -> Operand:
+    """The operand whose elements a sink goes through."""
+    return op.inputs[2] if op.mnemonic == "gpu.private_store" else op.inputs[0]
+
+
+def is_plain(op: Op, limit: int) -> bool:
+    """Whether ops around `op` may be moved past it, as far as values and memory allow."""
+    if op.mnemonic in ATOMICS or op.mnemonic == "gpu.private_store":
+        return is_large(op, limit)
+    writes = op.effects & Effects.WRITE and op.mnemonic != "store"
+    return not op.effects & _FENCES and not writes
 
 
 def stretches(ops: Sequence[Op], limit: int) -> Iterator[tuple[Op, ...]]:
@@ -78,9 +101,7 @@ def stretches(ops: Sequence[Op], limit: int) -> Iterator[tuple[Op, ...]]:
     except for atomic accesses to tiles of more than `limit` words."""
     part: list[Op] = []
     for op in ops:
-        plain = op.mnemonic in ("load", "store") or not op.effects & Effects.WRITE
-        cuts = op.mnemonic in ATOMICS and is_large(op, limit)
-        if not cuts and (op.effects & _FENCES or not plain):
+        if not is_plain(op, limit):
             if part:
                 yield tuple(part)
             yield (op,)
@@ -189,7 +210,8 @@ class Planner:
             chain = chain_of(along(op, dim), self.definitions, here, staged)
             if chain is None:
                 continue
-            again = op.mnemonic == "store" and not staged and not chain.staged
+            moved = any(load.mnemonic == "gpu.private_load" for load in chain.loads)
+            again = op.mnemonic == "store" and not (staged or chain.staged or moved)
             fits = again or chain.largest <= self.limit
             if fits:
                 waits = len(late.intersection(chain.whole))
@@ -254,21 +276,16 @@ class Planner:
 
     def _apart(self, a: Op, b: Op) -> bool:
         """Whether two accesses certainly touch different memory."""
+        private = [op.inputs[0] for op in (a, b) if op.mnemonic in _PRIVATE]
+        if private:
+            return len(private) == 1 or private[0] is not private[1]
         if (a.effects | b.effects) & Effects.SYNC:
             return False
-        first, second = self._root(a.inputs[0]), self._root(b.inputs[0])
+        first, second = (root(x.inputs[0], self.definitions) for x in (a, b))
         promised = {p.value for p in self.function.parameters if p.attributes.noalias}
         parameters = {p.value for p in self.function.parameters}
         known = first in parameters and second in parameters and first is not second
         return known and (self.apart or bool(promised & {first, second}))
-
-    def _root(self, pointer: Operand) -> Operand:
-        """What `pointer` is an offset from, as far as ops say."""
-        while type(pointer) is Value and (op := self.definitions.get(pointer)) is not None:
-            if op.effects or not op.inputs or op.mnemonic in ("select", "psi", "inttoptr"):
-                break
-            pointer = op.inputs[0]
-        return pointer
 
     def _same_place(self, before: Op, after: Op, plan: Plan) -> bool:
         """Whether `after` stores exactly where `before` reads the same piece, and no two elements
@@ -277,31 +294,10 @@ class Planner:
         if sink is None or before not in sink.chain.loads or before in plan.kept:
             return False
         pointer = after.inputs[0]
+        if after.mnemonic in _PRIVATE:
+            return before.inputs[0] is pointer  # pieces are the same ones everywhere
         alone = all(n == 1 for d, n in enumerate(shape_of(pointer.type)) if d != sink.dim)
-        return before.inputs[0] is pointer and alone and _distinct(pointer, self.definitions)
-
-
-def _distinct(operand: Operand, definitions: Mapping[Value, Op]) -> bool:
-    """Whether the elements of a tile are certainly different numbers: a range, moved by what is
-    the same for all of them. That sums wrap does not make two of them equal."""
-    op = definitions.get(operand) if type(operand) is Value else None
-    if op is None or op.predicate is not None:
-        return False
-    if op.mnemonic == "make_range":
-        return True
-    if op.mnemonic in ("reshape", "expand_dims", "trans", "sext", "zext"):
-        return _distinct(op.inputs[0], definitions)
-    if op.mnemonic in ("add", "getelementptr"):
-        a, b = op.inputs
-        for moved, by in ((a, b), (b, a)):
-            if _uniform(by, definitions):
-                return _distinct(moved, definitions)
-    return False
-
-
-def _uniform(operand: Operand, definitions: Mapping[Value, Op]) -> bool:
-    op = definitions.get(operand) if type(operand) is Value else None
-    return type(operand) is not Value or (op is not None and op.mnemonic == "splat")
+        return before.inputs[0] is pointer and alone and distinct(pointer, self.definitions)
 
 
 def _stage_for(before: Op, after: Op, plan: Plan, definitions: Mapping[Value, Op]) -> Op | None:
@@ -368,6 +364,8 @@ def _times(plan: Plan, op: Op) -> list[int]:
 
 def _dimensions(op: Op) -> list[int]:
     """Dimensions along which `op` may be a sink."""
+    if op.mnemonic == "gpu.private_store":
+        return [dimension(cast(Tile, tile_of(op).type))]
     shape = shape_of(op.inputs[0].type)
     if op.mnemonic == "reduce":
         # Nothing is known that changes nothing under a function, where a lane takes no part.

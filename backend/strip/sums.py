@@ -12,6 +12,7 @@ from tileir.backend.strip.plan import Sink
 from tileir.op import Op, lookup
 from tileir.ops.arith import Add
 from tileir.ops.compare import Select
+from tileir.ops.private import PrivateStore
 from tileir.ops.reduce import Combiner, Reduce
 from tileir.ops.shape import Broadcast, ExpandDims, Join, Splat
 from tileir.types import Element, Tile, Type, element_of, shape_of
@@ -153,6 +154,16 @@ class Prefixed(Sum):
         return Tile(kind.element, shape) if shape else kind.element
 
 
+class Moved(Sum):
+    """A value that goes through memory, by its pieces."""
+
+    def add(self, cutter: Cutter, before: Carried | None) -> Carried:
+        value = cutter.piece(self.op.value, self.sink.dim)
+        place = cutter.pieces[self.op.buffer].at(cutter)
+        cutter.add(PrivateStore(*place, value, location=self.op.location))
+        return ()
+
+
 def sum_of(sink: Sink) -> Sum:
     """What goes from piece to piece of `sink`."""
     op = cast(Any, sink.op)
@@ -160,6 +171,8 @@ def sum_of(sink: Sink) -> Sum:
         return Prefixed(sink)
     if sink.stages:
         return Kept(sink)
+    if op.mnemonic == "gpu.private_store":
+        return Moved(sink)
     if op.mnemonic == "histogram":
         return Counted(sink)
     if op.mnemonic == "reduce":

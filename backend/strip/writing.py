@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tileir import records
 from tileir.backend.strip.chain import Cutter, index
+from tileir.backend.strip.crossing import Moving
 from tileir.backend.strip.keep import Keeper, keepers, read_later
 from tileir.backend.strip.plan import Plan, Planner, Sink
 from tileir.backend.strip.staging import Stages
@@ -30,6 +31,7 @@ class Writer:
     words: int
     keep: int
     labels: set[str]
+    moving: Moving
     ops: list[Op] = records.field(init=False, factory=list)
     done: list[Block] = records.field(init=False, factory=list)
     loops: int = records.field(init=False, default=0)
@@ -53,6 +55,7 @@ class Writer:
         for sink in plan.sinks.values():
             size = piece_size(sink.extent, sink.chain.largest, self.words)
             sizes[sink.extent] = min(size, sizes.get(sink.extent, size))
+        sizes = {extent: self.moving.sizes.get(extent, size) for extent, size in sizes.items()}
         kept = keepers(plan, sizes, self.keep)
         stages = Stages(plan, kept, self.ops)
         for level in plan.levels:
@@ -90,7 +93,10 @@ class Writer:
             one.finish(self.ops, total, end)
 
     def _cutter(self, start: Operand, size: int, again: frozenset[Op], stages: Stages) -> Cutter:
-        return Cutter(self.planner.definitions, start, size, self.ops, again, stages.buffers)
+        pieces = self.moving.pieces
+        return Cutter(
+            self.planner.definitions, start, size, self.ops, again, pieces, stages.buffers
+        )
 
     def _loop(
         self, sums: list[Sum], span: range, starts: Sequence[Carried | None],
