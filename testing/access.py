@@ -39,7 +39,7 @@ def load_input(writer: Writer, base: Base, shape: tuple[int, ...], offset: int) 
 def store_scratch(writer: Writer, base: Base, back: int, slot: int, mask: int) -> None:
     """A live tile of the scratch buffer's element kept in a slot, masked for an odd digit."""
     element = element_of(base.pointer.type.pointee)  # type: ignore[union-attr]
-    value = writer.pick(back, lambda t: element_of(t) is element)
+    value = writer.pick(back, lambda t: element_of(t) is element and size_of(t) <= LARGEST)
     if value is None:
         return
     where = address(writer, base, REGION, slot % SLOTS * LARGEST, shape_of(value.type))
