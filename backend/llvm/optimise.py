@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from tileir.backend.allocator import keep_freed_memory
 from tileir.backend.llvm.workarounds import negations_kept
@@ -20,6 +21,13 @@ _LONG = 1 << 17
 _PRODUCT, _OWN_FACTORS = "wgmma.mma_async", ".reg .b32 f<"
 """What assembly says of products by warpgroups, and of those whose first factors threads bring in
 registers (`tileir.backend.llvm.hopper`)."""
+
+_BESIDE = ("ld.global", "st.global", "red.global", "nvvm.cluster_dim")
+"""What the text has where threads do more beside such products than begin copies: tensors that they
+access, work shared with other blocks."""
+
+_JOIN = " = phi "
+"""What a value begins with that several blocks bring, or a loop carries."""
 
 _SELECTION = 2
 """Highest level of the code generator. Level 3 numbers values once more, which finds nothing
@@ -44,10 +52,7 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
         raise CompileError(Diagnostic("TIR0703", message)) from error
     level = optimize if len(text) < _LARGE else min(optimize, 1)
     machine = _machines.of(llvm, target, min(level, _SELECTION))
-    if level and (_is_plain_product(text) or len(text) >= _LARGE):
-        _optimize_functions(llvm, module, machine, level)
-    else:
-        _optimize(llvm, module, machine, level)
+    _pipeline_for(text, level)(llvm, module, machine, level)
     return _entered(negations_kept(machine.emit_assembly(module))), str(module)
 
 
@@ -60,10 +65,21 @@ def _entered(ptx: str) -> str:
     return with_entrances(ptx)
 
 
-def _is_plain_product(text: str) -> bool:
-    """Whether a kernel has products by warpgroups, all with factors that lie in shared memory: what
-    its threads do beside them is little, in which the pipeline of a module finds no more."""
-    return _PRODUCT in text and _OWN_FACTORS not in text
+_Pipeline: TypeAlias = Callable[[Any, Any, Any, int], None]
+
+
+def _pipeline_for(text: str, level: int) -> _Pipeline:
+    """The least that makes as good code of `text` as LLVM's whole pipeline, as instructions of the
+    assembler, those in loops and registers tell (docs/performance.md)."""
+    if not level:
+        return _optimize
+    if len(text) >= _LARGE:
+        return _optimize_functions
+    if "mma.sync" in text or _OWN_FACTORS in text:
+        return _optimize
+    if _PRODUCT in text:
+        return _optimize_functions if any(word in text for word in _BESIDE) else _combine
+    return _optimize_functions if _JOIN in text else _optimize_straight
 
 
 def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
@@ -77,12 +93,38 @@ def _optimize_functions(llvm: Any, module: Any, machine: Any, level: int) -> Non
     """As `_optimize`, but each function is gone through once, where a module's pipeline comes back
     to it after what vectors and unrolled loops might have left."""
     tuning = _tuning(llvm, 0)
+    builder = _inlined(llvm, module, machine, tuning)
+    tuning.speed_level = level
+    _each_function(module, builder.getFunctionPassManager(), builder)
+
+
+def _optimize_straight(llvm: Any, module: Any, machine: Any, level: int) -> None:
+    """As `_optimize_functions`, less what is for values that meet or are carried by loops."""
+    _optimize_functions(llvm, module, machine, min(level, 1))
+
+
+def _combine(llvm: Any, module: Any, machine: Any, level: int) -> None:
+    """Control flow and instructions made simple, once: roles compute at their entry what loops need
+    (`tileir.backend.llvm.roles`), loops have the form that the program gave them, and the rest is
+    the assembler's."""
+    builder = _inlined(llvm, module, machine, _tuning(llvm, 0))
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    _each_function(module, passes, builder)
+
+
+def _inlined(llvm: Any, module: Any, machine: Any, tuning: Any) -> Any:
+    """A builder of passes for `module`, in which functions have been inlined and it is said which
+    threads there are."""
     builder = llvm.create_pass_builder(machine, tuning)
-    always = builder.getModulePassManager()  # inlines, and says which threads there are
+    always = builder.getModulePassManager()
     always.add_post_order_function_attributes_pass()
     always.run(module, builder)
-    tuning.speed_level = level
-    passes = builder.getFunctionPassManager()
+    return builder
+
+
+def _each_function(module: Any, passes: Any, builder: Any) -> None:
     for function in module.functions:
         if not function.is_declaration:
             passes.run(function, builder)

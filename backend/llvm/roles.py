@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -18,6 +19,9 @@ _GROUP = 4
 Warps of a warpgroup."""
 
 
+_DIVISION = re.compile(r"[usf](div|rem) ")
+
+
 class LlvmKernel(LlvmThread):
     """A thread of a kernel with roles. `threads`: of a block; `limit`: the most registers it may
     use, None where that is left to the assembler."""
@@ -28,7 +32,8 @@ class LlvmKernel(LlvmThread):
         self.threads = threads
 
     def role(self, lowering: Any, op: Any) -> None:
-        from tileir.backend.lower.roles import (  # which know this file's users
+        from tileir.backend.lower.lowering import RECOMPUTING  # which know this file's users
+        from tileir.backend.lower.roles import (
             group_barriers,
             number_of,
             within,
@@ -38,6 +43,7 @@ class LlvmKernel(LlvmThread):
         self._check_pool(lowering, op)
         inside = _RoleThread(self, number, op.first, op.warps, group_barriers(lowering, op))
         made = within(lowering, op, inside)
+        inside.hoists = RECOMPUTING not in made.function.attributes
         made.leaving = f"{inside.labels}end"
         made.body()
         self.declarations.update(inside.declarations)
@@ -98,10 +104,32 @@ class _RoleThread(LlvmThread):
         self.table, self.place, self.cluster = kernel.table, kernel.place, kernel.cluster
         self.number, self.first, self.warps, self.near = number, first, warps, near
         self._met = True
+        self.hoists = False
+        """Whether what stays the same in loops is computed before them: not where registers are
+        short (`tileir.backend.lower.lowering.RECOMPUTING`)."""
+        self._mine = re.compile(rf"%{self._prefix}\d+")
+        """Names of the role's own values; those of the kernel are there before it begins."""
+        self._fixed: set[Handle] = set()
+        """Those that are computed at the role's entry."""
 
     def taken(self, handle: Handle) -> Handle:
         """A value of the kernel's threads."""
         return handle
+
+    def is_fixed(self, text: str) -> bool:
+        """What needs only what is there at the role's entry is computed there, once, and not in its
+        loops; divisions stay, which stand where it is known that they divide by something."""
+        if not self.hoists or self._outer is not None:
+            return False
+        if _DIVISION.match(text) or " #" in text:
+            return False
+        return all(name in self._fixed for name in self._mine.findall(text))
+
+    def emit(self, text: str) -> Handle:
+        name = super().emit(text)
+        if self._entry_only and self._outer is None:
+            self._fixed.add(name)
+        return name
 
     def thread(self) -> Handle:
         return self.once("thread", self._relative)

@@ -130,9 +130,16 @@ class Body:
         if found is None and not self._entry_only:
             found = self._written.get(text)
         if found is None:
+            early = self._entry_only or self.is_fixed(text)
+            outer, self._entry_only = self._entry_only, early
             found = self.emit(text)
-            (self._written_at_entry if self._entry_only else self._written)[text] = found
+            self._entry_only = outer
+            (self._written_at_entry if early else self._written)[text] = found
         return found
+
+    def is_fixed(self, text: str) -> bool:
+        """Whether `pure` computes `text` at the function's entry, where its operands are."""
+        return False
 
     def line(self, text: str) -> None:
         """Append an instruction that defines nothing."""

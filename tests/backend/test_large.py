@@ -2,12 +2,13 @@
 the same."""
 
 import re
+from typing import Any
 
 import pytest
 
 from tileir.backend import compile as compile_kernel
 from tileir.backend.llvm import optimise
-from tileir.builder import F16, F32, Builder, pointer
+from tileir.builder import F16, F32, I32, Builder, pointer
 from tileir.ir import Module
 from tileir.testing.kernels import attention, matmul
 
@@ -21,6 +22,15 @@ def kernel() -> Module:
         with b.for_(0, 8):
             total.set(total * 0.5 + (x + place + 128).load())
         (y + place).store(total + total.get().reduce(0, lambda p, q: p + q * 0.5))
+    return b.module()
+
+
+def straight() -> Module:
+    """A masked addition."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
+        place = b.program_id(axis=0) * 256 + b.arange(256)
+        (y + place).store((x + place).load(place < n) + 1.0, place < n)
     return b.module()
 
 
@@ -41,26 +51,53 @@ def test_large_kernels_have_the_same_instructions(monkeypatch, optimize):
         assert kinds(large.ptx).get(name) == kinds(usual).get(name)
 
 
+PIPELINES = ("_optimize", "_optimize_functions", "_optimize_straight", "_combine")
+
+
+def whole(module: Module, options: dict[str, Any]) -> str:
+    """PTX by LLVM's whole pipeline."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optimise, "_pipeline_for", lambda text, level: optimise._optimize)
+        return compile_kernel(module, "sm_90a", options).ptx
+
+
 @pytest.mark.parametrize("result", [F16, F32])
-def test_plain_products_have_the_same_instructions(monkeypatch, result):
-    plain = compile_kernel(matmul(128, 128, 64, result=result), "sm_90a", {"roles": True}).ptx
-    monkeypatch.setattr(optimise, "_is_plain_product", lambda text: False)
-    whole = compile_kernel(matmul(128, 128, 64, result=result), "sm_90a", {"roles": True}).ptx
-    assert kinds(plain) == kinds(whole)
+def test_plain_products_do_what_they_do_by_the_whole_pipeline(result):
+    """Only additions and the like may be others."""
+    module = matmul(128, 128, 64, result=result)
+    plain = kinds(compile_kernel(module, "sm_90a", {"roles": True}).ptx)
+    found = kinds(whole(module, {"roles": True}))
+    for name in ("bar", "st", "stmatrix", "wgmma", "cp", "mbarrier", "fence", "cvt"):
+        assert plain.get(name) == found.get(name)
+    assert sum(plain.values()) <= sum(found.values()) + 8
 
 
-def test_plain_products_alone_are_optimised_by_functions(monkeypatch):
+def test_kernels_without_products_have_the_same_instructions():
+    assert compile_kernel(kernel(), "sm_90a").ptx == whole(kernel(), {})
+    assert compile_kernel(straight(), "sm_90a").ptx == whole(straight(), {})
+
+
+def test_how_much_of_llvm_a_kernel_needs(monkeypatch):
     done: list[str] = []
-    for name in ("_optimize", "_optimize_functions"):
+    for name in PIPELINES:
         usual = getattr(optimise, name)
         monkeypatch.setattr(
             optimise, name, lambda *given, n=name, f=usual: (done.append(n), f(*given))
         )
-    roles = {"roles": True}
-    compile_kernel(matmul(128, 128, 64), "sm_90a", roles)
-    compile_kernel(attention(64, 64, 64), "sm_90a", roles)  # whose weights are in registers
-    compile_kernel(kernel(), "sm_90a")
-    assert done == ["_optimize_functions", "_optimize", "_optimize"]
+
+    def used(module: Module, **options: Any) -> str:
+        done.clear()
+        compile_kernel(module, "sm_90a", options)
+        return done[0]
+
+    assert used(matmul(128, 128, 64), roles=True) == "_combine"
+    assert used(matmul(128, 128, 64), roles=True, unmapped=(2, 2, 2)) == "_optimize_functions"
+    assert used(matmul(128, 128, 64), roles=True, split=2) == "_optimize_functions"
+    assert used(attention(64, 64, 64), roles=True) == "_optimize"  # weights in registers
+    assert used(matmul(128, 128, 64), roles=False) == "_optimize"
+    assert used(kernel()) == "_optimize_functions"
+    assert used(straight()) == "_optimize_straight"
+    assert used(straight(), optimize=0) == "_optimize"
 
 
 def test_plain_products_without_optimisation_compile():

@@ -6,12 +6,14 @@ import re
 
 import pytest
 
+from tileir.backend import compile as compile_kernel
 from tileir.backend.layouts.mma import Mma
 from tileir.backend.layouts.warpgroups import Warpgroup
 from tileir.backend.llvm.roles import LlvmKernel, _RoleThread
 from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.lower.beside import Product
 from tileir.backend.lower.thread import Access
+from tileir.testing.kernels import matmul
 from tileir.types import F16, F32, I8, I32
 
 STEPS = [Product(0, 0, 0, True), Product(0, 32, 32, False), Product(4, 64, 0, True)]
@@ -89,3 +91,31 @@ def test_masked_loads_of_roles_are_filled_with_zeros() -> None:
         thread.load_global(F32, 1, "%p", "%mask", None, Access())
         (line,) = (x for x in thread.lines if "ld.global" in x)
         assert ("mov.b32 $0" in line) == filled
+
+
+def test_roles_compute_at_their_entry_what_needs_nothing_else() -> None:
+    """Of what only reads the kernel's values and those of a role's entry, no loop has anything."""
+    text = compile_kernel(matmul(128, 128, 64), "sm_90a", {"roles": True}).llvm
+    pure = re.compile(r"(?:add|sub|mul|shl|lshr|and|or|xor|icmp|select|getelementptr|[sz]ext) ")
+    early = 0
+    for number in (1, 2):
+        entry, _, body = text.partition(f"r{number}.entry:")[2].partition(f"%r{number}.bb0\n")
+        name = re.compile(rf"%r{number}t\d+")
+        fixed = set(re.findall(rf"  ({name.pattern}) = ", entry))
+        early += sum(bool(pure.match(line.partition(" = ")[2])) for line in entry.splitlines())
+        for line in body.partition(f"r{number}.after:")[0].splitlines():
+            _, _, made = line.partition(" = ")
+            assert not pure.match(made) or not fixed.issuperset(name.findall(made)), line
+    assert early > 20
+
+
+def test_divisions_stay_where_they_are() -> None:
+    role = _RoleThread(LlvmKernel(256, None), 1, 4, 4, {})
+    role.hoists = True
+    lane, given = role.lane(), role.binary("add", I32, "%a0", "1")
+    role.start("next")
+    role.binary("udiv", I32, lane, given)
+    role.binary("mul", I32, lane, given)
+    role.line("after")
+    assert [line.split()[2] for line in role.lines[1:-1]] == ["udiv"]
+    assert [line.split()[2] for line in role.at_entry][-2:] == ["add", "mul"]
