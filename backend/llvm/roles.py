@@ -109,8 +109,6 @@ class _RoleThread(LlvmThread):
         short (`tileir.backend.lower.lowering.RECOMPUTING`)."""
         self._mine = re.compile(rf"%{self._prefix}\d+")
         """Names of the role's own values; those of the kernel are there before it begins."""
-        self._fixed: set[Handle] = set()
-        """Those that are computed at the role's entry."""
 
     def taken(self, handle: Handle) -> Handle:
         """A value of the kernel's threads."""
@@ -121,15 +119,8 @@ class _RoleThread(LlvmThread):
         loops; divisions stay, which stand where it is known that they divide by something."""
         if not self.hoists or self._outer is not None:
             return False
-        if _DIVISION.match(text) or " #" in text:
-            return False
-        return all(name in self._fixed for name in self._mine.findall(text))
-
-    def emit(self, text: str) -> Handle:
-        name = super().emit(text)
-        if self._entry_only and self._outer is None:
-            self._fixed.add(name)
-        return name
+        known = self._fixed.issuperset(self._mine.findall(text))
+        return known and not _DIVISION.match(text) and " #" not in text
 
     def thread(self) -> Handle:
         return self.once("thread", self._relative)

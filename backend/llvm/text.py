@@ -76,8 +76,8 @@ def _widened(element: Scalar, bits: int) -> int:
     return int.from_bytes(struct.pack(">d", float(decode(element, bits))), "big")
 
 
-_Known: TypeAlias = tuple[list[str], dict[str, str], dict[str, str]]
-"""Where `once` computes: the lines, values by key, and values by text."""
+_Known: TypeAlias = tuple[list[str], dict[str, str], dict[str, str], set[str]]
+"""Where `once` computes: the lines, values by key, values by text, and all values."""
 
 
 class Body:
@@ -102,6 +102,8 @@ class Body:
         self._entry_only = False
         self._written: dict[str, str] = {}
         self._written_at_entry: dict[str, str] = {}
+        self._fixed: set[str] = set()
+        """What is computed at the entry."""
         self._outer: _Known | None = None
         """While `once` does not compute at the function's entry: where it did."""
 
@@ -119,8 +121,11 @@ class Body:
         """Append an instruction that defines a new value."""
         self._count += 1
         name = f"%{self._prefix}{self._count}"
-        lines = self.at_entry if self._entry_only else self.lines
-        lines.append(f"  {name} = {text}{self.place}")
+        if self._entry_only:
+            self.at_entry.append(f"  {name} = {text}{self.place}")
+            self._fixed.add(name)
+        else:
+            self.lines.append(f"  {name} = {text}{self.place}")
         return name
 
     def pure(self, text: str) -> str:
@@ -172,7 +177,7 @@ class Body:
     @contextmanager
     def recomputing(self) -> Generator[None, None, None]:
         """What `once` computes within is computed here, and forgotten behind."""
-        place, here = len(self.lines), ([], {}, {})
+        place, here = len(self.lines), ([], {}, {}, set[str]())
         self._written.clear()
         self.lines.append("")
         with self._computing(here):
@@ -188,11 +193,12 @@ class Body:
     @contextmanager
     def _computing(self, where: _Known) -> Generator[None, None, None]:
         """Let `once` compute in `where`."""
-        before, outer = (self.at_entry, self._known, self._written_at_entry), self._outer
-        self.at_entry, self._known, self._written_at_entry = where
+        outer = self._outer
+        before = (self.at_entry, self._known, self._written_at_entry, self._fixed)
+        self.at_entry, self._known, self._written_at_entry, self._fixed = where
         self._outer = None if outer else before
         yield
-        self.at_entry, self._known, self._written_at_entry = before
+        self.at_entry, self._known, self._written_at_entry, self._fixed = before
         self._outer = outer
 
     def constant(self, element: Element, bits: int) -> str:
