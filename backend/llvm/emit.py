@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tileir import records
 from tileir.analysis.aliases import unwritten
 from tileir.analysis.clusters import ranks
+from tileir.analysis.effects import effects
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.lines import LineTable, together
 from tileir.backend.llvm.text import global_name, kernel_name, literal, llvm_type, memory_type
@@ -193,12 +194,23 @@ def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
     promises = parameter.attributes
     words = [llvm_type(kind)]
     if isinstance(kind, Pointer):
-        alone = promises.noalias or parameter.value in unwritten(lowering.function)
-        words += ["noalias"] * alone + ["readonly"] * promises.readonly
+        words += ["noalias"] * _is_alone(lowering.function, parameter)
+        words += ["readonly"] * promises.readonly
         words += ["writeonly"] * promises.writeonly
         if promises.aligned and promises.aligned & (promises.aligned - 1) == 0:
             words.append(f"align {promises.aligned}")
     return " ".join((*words, name))
+
+
+def _is_alone(function: Function, parameter: Parameter) -> bool:
+    """Whether LLVM may take it that nothing else reaches what `parameter` points to. It knows one
+    thread: of what is written, other threads may read behind a barrier what this one stored."""
+    value = parameter.value
+    if value in unwritten(function):
+        return True
+    access = effects(function).parameters.get(value)
+    changes = access is not None and (access.written or access.escapes)
+    return parameter.attributes.noalias and not changes
 
 
 def _shared(memory: Plan, scope: str) -> Iterator[str]:

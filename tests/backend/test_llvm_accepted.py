@@ -1,5 +1,7 @@
 """Code of one thread that LLVM takes, and what it says of a kernel's parameters and names."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -125,3 +127,28 @@ def test_options_out_of_range(options, what):
 def test_options_at_the_ends_of_their_range(options):
     module = textual.parse(KERNEL.format(name="k", aligned=4))
     assert compile_kernel(module, "sm_90", options).ptx
+
+
+@pytest.mark.parametrize(
+    ("access", "said"), [("%v = load f32<32> %p", True), ("store %p, 1.0", False)]
+)
+def test_what_is_written_is_not_alone_for_one_thread(access, said):
+    """Others may read it behind a barrier."""
+    text = f"""tir 1.0
+
+define kernel void @k(f32* noalias %x) {{
+entry:
+  %i = make_range i32<32>
+  %xs = splat f32*<32> %x
+  %p = getelementptr f32*<32> %xs, %i
+  {access}
+  ret
+}}
+"""
+    assert ("noalias %a0" in compile_kernel(textual.parse(text), "sm_80").llvm) == said
+
+
+def test_what_is_stored_for_other_threads_is_stored():
+    path = Path("tests/corpus/found/stored_for_other_threads.tir")
+    ptx = compile_kernel(textual.parse(path.read_text()), "sm_90", {"num_warps": 8}).ptx
+    assert ptx.count("st.global") == 2
