@@ -164,7 +164,8 @@ def test_what_the_target_lacks_is_refused(options, target, code):
 
 
 def test_a_tile_too_large_for_shared_memory_is_refused():
-    cell = Cell("x", (tile(F32, (512, 256)),), lambda b, x: b.scan(x, axis=0, combiner="fadd"))
+    wide = (tile(F32, (1 << 17,)), tile(I32, (1 << 17,)))
+    cell = Cell("x", wide, lambda b, x, i: b.gather(x, i % 64, axis=0))
     with pytest.raises(tileir.TileirError) as caught:
         compile_kernel(cell.module(), "sm_90")
     assert caught.value.code == "TIR0708"

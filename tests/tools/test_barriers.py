@@ -15,7 +15,10 @@ FILES = [
 ]
 
 
-NEEDLESS = {"relu": 1, "warps_as_repetitions": 1, "copies_and_loads": 2, "copies_and_stores": 2}
+NEEDLESS = {
+    "relu": 1, "warps_as_repetitions": 1, "copies_and_loads": 2, "copies_and_stores": 2,
+    "strip_read_after_in_place": 1,
+}  # fmt: skip
 """By file, barriers that are proven needless on its small numbers: threads find what they wrote
 themselves."""
 

@@ -127,4 +127,4 @@ def test_sums_in_another_order_are_right_unless_bits_are_asked_for(tmp_path, cap
     assert main(command) == 1
     assert "TIR0609" in capsys.readouterr().err
     assert main([*command, "--within", "0"]) == 0
-    assert capsys.readouterr().out.startswith("strip-mine{limit=8} on @f changes the result")
+    assert capsys.readouterr().out.startswith("strip-mine{limit=8} changes the result")
