@@ -104,8 +104,8 @@ def test_a_store_where_the_value_was_read_needs_no_promise():
 
 def test_a_value_that_is_stored_over_is_not_read_again():
     module = parse((FOUND / "strip_read_after_in_place.tir").read_text())
-    equal(module, 1, [np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32)], loops=2)
-    equal(module, 1, [np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32)], keep=3)
+    equal(module, 1, [np.arange(1100, dtype=np.float64), np.zeros(1100)], loops=2)
+    equal(module, 1, [np.arange(1100, dtype=np.float64), np.zeros(1100)], keep=3)
 
 
 def test_a_load_behind_a_store_reads_what_was_stored():
