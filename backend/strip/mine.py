@@ -283,9 +283,7 @@ class _Run:
         return writer.finish()
 
     def _note(self, sink: Sink) -> None:
-        shape = " x ".join(
-            map(str, shape_of((sink.op.results[0] if sink.stages else tile_of(sink.op)).type))
-        )
+        shape = " x ".join(map(str, shape_of(sink.tile.type)))
         message = f"{sink.op.mnemonic} of {shape} elements is a loop along dimension {sink.dim}"
         self.remarks.append(remark("TIR0751", message, sink.op.location))
 
