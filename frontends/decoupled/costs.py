@@ -263,14 +263,15 @@ class _Model:
         """How far warpgroups drift apart, so that one multiplies while another writes: those of a
         block as far as there are factors of instances to come, from 0 for those of one to 1. Those
         in turns hold each other up where they take turns for every step."""
-        products = [u for u in self.work.once() if is_dot(u.node)]
-        span, step = self.work.depth(products[0]) if len(products) == 1 else (2, 1)
+        depths = [self.work.depth(u) for u in self.work.once() if is_dot(u.node)]
         if self.work.schedule.persistent == "turns":
-            return 1.0 if span > step else _HELD_UP
+            held_up = len(depths) == 1 and depths[0][0] <= depths[0][1]
+            return _HELD_UP if held_up else 1.0
         if self.at_once >= 2:
             return 1.0
-        if len(products) != 1 or self.work.warps < 8:
+        if len(depths) != 1 or self.work.warps < 8:
             return 0.0
+        ((span, step),) = depths
         ahead = (self.work.slots() - 1) * step / span
         return min(1.0, max(0.0, ahead - 1) / 1.5)
 
