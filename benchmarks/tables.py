@@ -1,0 +1,169 @@
+"""Tables of docs/performance.md from what was measured: `benchmarks/results/*.json`.
+
+    python benchmarks/tables.py [products attention ...]        all, where none is named
+
+Each stands between marks that name it. `chosen` of products asks the cost model about every problem
+anew, which takes a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs" / "performance.md"
+LENGTHS = (512, 2048, 8192, 16384)
+END = "<!-- end of table -->"
+
+Lines = Iterable[tuple[str, ...]]
+
+
+def markdown(lines: Lines) -> str:
+    """A table whose first line has the headings."""
+    heading, *rest = lines
+    every = [heading, ("---",) * len(heading), *rest]
+    return "\n".join(f"| {' | '.join(cell or ' ' for cell in line)} |" for line in every)
+
+
+def replaced(text: str, begin: str, end: str, table: str) -> str:
+    """`text` with `table` between two marks. Raises ValueError where they are not there."""
+    before, first, rest = text.partition(begin)
+    _, last, after = rest.partition(end)
+    if not first or not last:
+        raise ValueError(f"there is no {begin if not first else end}")
+    return f"{before}{begin}\n{table}\n\n{end}{after}"
+
+
+def rows(file: str) -> list[dict[str, Any]]:
+    """The rows of a file of results."""
+    found = json.loads((HERE / "results" / file).read_text())
+    return found["rows"] if "rows" in found else found["lines"]
+
+
+# Products -----------------------------------------------------------------------------------------
+
+
+def products() -> Iterator[tuple[str, ...]]:
+    """A line for each size: cuBLAS' time, our ratio, tile, and that of the tile chosen unmeasured,
+    for both orders of the second factor."""
+    from product_tiles import favourite
+
+    ways = ("f16 NN", "f16 NT")
+    headings = ("ratio", "tile", "chosen")
+    yield ("m x n x k", *(t for way in ways for t in (f"{way}: cuBLAS, us", *headings)))
+    known = {(row["problem"], tuple(row["size"])): row for row in rows("products.json")}
+    for size in dict.fromkeys(size for _, size in known):
+        cells: list[str] = []
+        for way in ways:
+            if row := known.get((way, size)):
+                chosen = row["ratio"] / favourite(row).regret
+                cells += [f"{row['us']['cublas']:.1f}", f"{row['ratio']:.3f}"]
+                cells += [short(row["best"]), f"{chosen:.3f}"]
+            else:
+                cells += [""] * 4
+        yield (extents(size), *cells)
+
+
+def extents(size: tuple[int, ...]) -> str:
+    """`512³` for a cube, else factors."""
+    return f"{size[0]}³" if len(set(size)) == 1 else "x".join(map(str, size))
+
+
+def short(tile: str) -> str:
+    """A tile's name without what is the compiler's own choice: `w0 s2` are two slots."""
+    words = [word for word in tile.split() if word != "s0" and word[0] != "w"]
+    return " ".join(f"{w[1:]} slots" if w[0] == "s" and w[1:].isdigit() else w for w in words)
+
+
+# Attention ----------------------------------------------------------------------------------------
+
+
+def attention(file: str = "attention.json") -> Iterator[tuple[str, ...]]:
+    """TFLOP/s of the better peer and our ratio, by size of heads and length."""
+    yield ("d", f"t {LENGTHS[0]}", *map(str, LENGTHS[1:]))
+    yield from by_length(rows(file), lambda row: f"{rate(row):.0f}, {row['ratio']:.3f}")
+
+
+def rate(row: dict[str, Any]) -> float:
+    """TFLOP/s of the better peer: 4 d t² for each of 16384 / t batches of 2048 / d heads, half of
+    them where causal."""
+    columns = 2048 // row["d"] * row["d"]
+    flops = 4 * 16384 * columns * row["t"] / (2 if row["causal"] else 1)
+    times = [row["us"][peer] for peer in ("cudnn", "flash") if peer in row["us"]]
+    return flops / min(times) / 1e6
+
+
+def gradients() -> Iterator[tuple[str, ...]]:
+    """Our ratio, and whether one kernel finds all gradients."""
+    yield ("d", f"t {LENGTHS[0]}", *map(str, LENGTHS[1:]))
+
+    def cell(row: dict[str, Any]) -> str:
+        fused = row["us"].get("fused", float("inf")) < row["us"]["apart"]
+        return f"{row['ratio']:.3f}{' fused' if fused else ''}"
+
+    yield from by_length(rows("attention_backward.json"), cell)
+
+
+def by_length(
+    found: list[dict[str, Any]], cell: Callable[[dict[str, Any]], str]
+) -> Iterator[tuple[str, ...]]:
+    """A line for each size of heads, full and causal, a column for each length."""
+    known = {(row["d"], row["causal"], row["t"]): row for row in found}
+    for d, causal in dict.fromkeys((d, causal) for d, causal, _ in known):
+        cells = (known.get((d, causal, t)) for t in LENGTHS)
+        name = f"{d} {'causal' if causal else 'full'}"
+        yield (name, *(cell(row) if row else "" for row in cells))
+
+
+# Convolutions, rows -------------------------------------------------------------------------------
+
+
+def convolutions() -> Iterator[tuple[str, ...]]:
+    """Ratios of the paper's tasks, in three layouts and types."""
+    groups = ("nhwc", "nchw", "single")
+    yield ("task", "channels last", "channels first", "f32")
+    found = (row for group in groups for row in rows(f"workloads_{group}.json"))
+    known = {row["name"]: row["ratio"] for row in found}
+    tasks = dict.fromkeys(name.split(" ", 1)[1] for name in known)
+    for task in tasks:
+        yield (task, *(f"{known[n]:.3f}" if (n := f"{g} {task}") in known else "" for g in groups))
+
+
+def memory() -> Iterator[tuple[str, ...]]:
+    """What moves memory, as `memory.py` measures it."""
+    yield ("kernel", "shape", "type", "us", "TB/s", "of copy", "/peer", "best")
+    for row in rows("memory.json"):
+        short_type = {"float32": "f32", "bfloat16": "bf16"}[row["dtype"]]
+        figures = (row["terabytes_per_second"], row["of_copy"])
+        yield (
+            row["name"], "x".join(map(str, row["shape"])), short_type,
+            f"{row['microseconds']['tileir']:.2f}", *(f"{f:.2f}" for f in figures),
+            f"{row['ratio']:.3f}", f"{row['ratio_best']:.3f}",
+        )  # fmt: skip
+
+
+TABLES: dict[str, Callable[[], Lines]] = {
+    "products": products, "attention": attention,
+    "attention_f8": lambda: attention("attention_f8.json"), "gradients": gradients,
+    "convolutions": convolutions, "memory": memory,
+}  # fmt: skip
+
+
+def main() -> int:
+    """Write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", help=", ".join(TABLES))
+    text = DOCS.read_text()
+    for name in parser.parse_args().tables or TABLES:
+        text = replaced(text, f"<!-- table: {name} -->", END, markdown(TABLES[name]()))
+    DOCS.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Results of benchmarks: merged row by row, and in the documentation as they are in the files."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder():
+    sys.path.append(str(BENCHMARKS))
+    yield
+    sys.path.remove(str(BENCHMARKS))
+
+
+@pytest.fixture(scope="module")
+def tables(folder):
+    return importlib.import_module("tables")
+
+
+@pytest.fixture(scope="module")
+def merge(folder):
+    return importlib.import_module("merge")
+
+
+QUICK = ("attention", "attention_f8", "gradients", "convolutions", "memory")
+"""Tables that ask no cost model."""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_documentation_has_what_was_measured(tables, name):
+    assert tables.markdown(tables.TABLES[name]()) in tables.DOCS.read_text()
+
+
+def test_marks_that_are_missing_are_an_error(tables):
+    with pytest.raises(ValueError, match="there is no begin"):
+        tables.replaced("text end", "begin", "end", "table")
+    with pytest.raises(ValueError, match="there is no end"):
+        tables.replaced("text begin", "begin", "end", "table")
+
+
+def test_a_table_takes_the_place_of_the_one_before(tables):
+    once = tables.replaced("a\nbegin\nold\nend\nz", "begin", "end", "| 1 |")
+    assert once == "a\nbegin\n| 1 |\n\nend\nz"
+    assert tables.replaced(once, "begin", "end", "| 1 |") == once
+
+
+@pytest.mark.parametrize(
+    ("tile", "name"),
+    [
+        ("64x32x128 w0 s0 once flat", "64x32x128 once flat"),
+        ("64x16x128 w0 s4 once by 4", "64x16x128 4 slots once by 4"),
+        ("256x128x64 w8 s0", "256x128x64"),
+    ],
+)
+def test_tiles_have_short_names(tables, tile, name):
+    assert tables.short(tile) == name
+
+
+def test_rows_take_the_place_of_those_of_the_same_problem(merge):
+    known = {"commit": "old", "rows": [{"name": "a", "us": 1}, {"name": "b", "us": 2}]}
+    new = {"gpu": "H200", "rows": [{"name": "b", "us": 3}, {"name": "c", "us": 4}]}
+    assert merge.merged(known, new, "new") == {
+        "gpu": "H200",
+        "commit": "new",
+        "rows": [
+            {"name": "a", "us": 1, "commit": "old"},
+            {"name": "b", "us": 3, "commit": "new"},
+            {"name": "c", "us": 4, "commit": "new"},
+        ],
+    }
