@@ -6,6 +6,9 @@ from tileir import records
 from tileir.errors import CompileError, Diagnostic
 from tileir.types import BF16, F16, F32, Element
 
+VECTOR_BYTES = 16
+"""The widest access of one thread that every target has (PTX ISA, ld: .v4.b32)."""
+
 
 @records.frozen
 class Target:

@@ -8,6 +8,7 @@ from math import prod
 from tileir import records
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.layouts.nesting import Nesting, nesting_of
+from tileir.backend.target import VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.layout import Layout, Vector
@@ -15,8 +16,6 @@ from tileir.layout_tilings import blocked, nested
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, Tile, shape_of
 
-_VECTOR_BYTES = 16
-"""The widest access of one thread (PTX ISA, ld: .v4.b32)."""
 _LANES = 32
 _STAGED = "gpu.local_load"
 _REMOTE, _SCATTER = "gpu.remote_load", "gpu.remote_scatter"
@@ -122,7 +121,7 @@ def _slices(function: Function) -> Iterator[Op]:
 def _wide(kind: object) -> tuple[Vector, Vector, int]:
     """What reading a tile from shared memory wishes: few accesses."""
     assert isinstance(kind, Tile) and isinstance(kind.element, Scalar)
-    return kind.shape, row_major(len(kind.shape)), max(1, _VECTOR_BYTES // kind.element.bytes)
+    return kind.shape, row_major(len(kind.shape)), max(1, VECTOR_BYTES // kind.element.bytes)
 
 
 def accesses(function: Function) -> Iterator[Op]:
@@ -181,4 +180,4 @@ def run(layout: Layout, dim: int) -> int:
 
 def _per_access(type: object) -> int:
     assert isinstance(type, Tile) and isinstance(type.element, Pointer)
-    return max(1, _VECTOR_BYTES // type.element.pointee.bytes)
+    return max(1, VECTOR_BYTES // type.element.pointee.bytes)

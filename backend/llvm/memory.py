@@ -13,6 +13,7 @@ from tileir.backend.llvm.operators import hinted, operators, pointer_class
 from tileir.backend.llvm.text import llvm_type, memory_type
 from tileir.backend.llvm.words import LlvmWords
 from tileir.backend.lower.thread import Access, Order
+from tileir.backend.target import VECTOR_BYTES
 from tileir.types import I8, I16, I32, I64, Element
 
 Handle = str
@@ -21,9 +22,6 @@ _CLASSES = {"i1": "b", "i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h
             "float": "f", "double": "d"}  # fmt: skip
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
 _SCOPES = {"cta": ' syncscope("block")', "gpu": ' syncscope("device")', "sys": ""}
-
-_VECTOR_BYTES = 16
-"""The widest access (PTX ISA, ld: .v4.b32)."""
 
 _UNSET = 16
 """Registers that masked loads may leave as they are, at the start of a kernel."""
@@ -194,7 +192,7 @@ class LlvmMemory(LlvmWords):
     def allot_private(self, element: Element, count: int) -> Handle:
         place = self.fresh()
         kind = f"[{count} x {memory_type(element)}]"
-        self.at_entry.append(f"  {place} = alloca {kind}, align {_VECTOR_BYTES}")
+        self.at_entry.append(f"  {place} = alloca {kind}, align {VECTOR_BYTES}")
         self.private_bytes += count * element.bytes
         return place
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.target import VECTOR_BYTES
 from tileir.types import I32, Buffer, Element
-
-_VECTOR_BYTES = 16
-"""The widest access of one thread (PTX ISA, ld: .v4.b32)."""
 
 
 def _alloc(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -44,7 +42,7 @@ def _place(lowering: Lowering, op: Any) -> tuple[Any, Element, int]:
         raise lowering.refuse(op, "the buffer must be the result of gpu.private_alloc")
     tile = cast(Buffer, op.buffer.type).tile
     count, element, width = registers(tile), scalar_of(tile), 1
-    while count % (2 * width) == 0 and 2 * width * element.bytes <= _VECTOR_BYTES:
+    while count % (2 * width) == 0 and 2 * width * element.bytes <= VECTOR_BYTES:
         width *= 2
     return lowering.scalar(op.buffer), element, width
 

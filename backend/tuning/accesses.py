@@ -9,12 +9,10 @@ from tileir import records
 from tileir.analysis.loops import loops
 from tileir.backend.layouts.anchors import fastest, is_access, run
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.target import VECTOR_BYTES
 from tileir.ir import Function
 from tileir.layout import Layout
 from tileir.types import Tile
-
-_WIDEST = 16
-"""Bytes of the widest access of one thread (PTX ISA, ld: .v4.b32)."""
 
 
 @records.frozen
@@ -44,7 +42,8 @@ def accesses(function: Function, ops: Iterable[Any]) -> Iterator[Access]:
             if isinstance(layout, Layout):
                 size = kind.element.pointee.bytes
                 dim = fastest(op, contiguity)
-                width = min(run(layout, dim), contiguity.width(op, dim), max(1, _WIDEST // size))
+                widest = max(1, VECTOR_BYTES // size)
+                width = min(run(layout, dim), contiguity.width(op, dim), widest)
                 apart = max(contiguity.runs(op.inputs[0])) == 1
                 yield Access(layout.size("register"), size, width, apart)
 
