@@ -12,6 +12,7 @@ from tileir.backend.concerned import (
     planned,
     recompute,
     register_limit,
+    rotated,
     staged_windows,
     strip_mine,
     strips,
@@ -139,7 +140,7 @@ def _through_stages(
     laid_out = laid_out.evolve(attributes={**laid_out.attributes, "num_warps": num_warps})
     arranged = vectorized.laid_out()
     allocated, placed = arranged.allotted(laid_out, machine)
-    waiting, ordered = synchronised(allocated), placed.synchronised()
+    waiting, ordered = rotated(synchronised(allocated)), placed.synchronised()
     stages = {
         "input": module,
         "prepared": prepared,

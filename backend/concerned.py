@@ -17,6 +17,10 @@ from tileir.values import Operand, Value
 
 _PRODUCTS = frozenset({"dot", "dot_scaled"})
 
+_LOOPS = 256
+"""Loops of a kernel from which on LLVM gets them rotated: where it rotates one itself, it goes
+through all that this dominates, every loop behind it."""
+
 _PLANNED = frozenset({"gpu.tensor_map", "gpu.role"})
 """Kernels have a host plan for their tensor maps, and for what their roles access by threads."""
 
@@ -48,6 +52,16 @@ def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
     from tileir.backend.roles.front import with_roles
 
     return with_roles(module, name, wanted)
+
+
+def rotated(function: Function) -> Function:
+    """`rotate`, where there are very many loops."""
+    if len(function.blocks) < 2 * _LOOPS:
+        return function
+    from tileir.analysis.loops import loops
+    from tileir.passes.rotate import rotate
+
+    return rotate(function) if len(loops(function).by_header) >= _LOOPS else function
 
 
 def own_rows(function: Function) -> Function:

@@ -66,6 +66,9 @@ _POLICIES: dict[str, Policy] = {
         {"loop": 24, "close": 8, "call": 2, "escape": 8}, _UNDEF, numbers=_BOTH, idempotent=True
     ),
     "lower-predicates": Policy({"predicated": 24}, _UNDEF, numbers=_BOTH, idempotent=True),
+    "rotate": Policy(
+        {"loop": 24, "close": 8, "choice": 8, "escape": 12}, _UNDEF, numbers=_BOTH, idempotent=True
+    ),
     "simplify-cfg": Policy(
         {"loop": 10, "choice": 16, "escape": 12, "close": 12}, _UNDEF, idempotent=True
     ),

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from tileir.analysis.loops import loops as loops_of
+from tileir.backend import compile as compile_kernel, concerned
 from tileir.backend.compile import Options, staged
 from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.errors import CompileError
-from tileir.ir import Module
+from tileir.ir import Function, Module
 
 
 def accesses(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
@@ -90,9 +92,47 @@ def calls(part: Part, count: int) -> int:
         (reductions, 40, 8),
     ],
 )
-def test_lowering_is_linear(part: Part, small: int, times: int) -> None:
+def test_lowering_is_linear(
+    part: Part, small: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concerned, "_LOOPS", 1)
     calls(part, 4)
     assert calls(part, small * times) <= 9 / 8 * times * calls(part, small)
+
+
+def left_first(function: Function) -> int:
+    """Loops that their header may leave, and not their last block: LLVM rotates them."""
+    found = loops_of(function).by_header.values()
+    leaving = ({label for label, _ in loop.exits} for loop in found)
+    return sum(
+        loop.header in labels and loop.latch not in labels
+        for loop, labels in zip(found, leaving, strict=True)
+    )
+
+
+@pytest.mark.parametrize(("count", "left"), [(20, 20), (256, 0)])
+def test_many_loops_test_at_their_end(count: int, left: int) -> None:
+    """So that LLVM, which updates all dominators behind a loop that it rotates, has none to."""
+    done = staged(module(loops, count), target("sm_90"), Options(num_warps=4), None)
+    function = done.stages["barriers"].functions["k"]
+    assert len(loops_of(function).by_header) == count
+    assert left_first(function) == left
+
+
+def test_rotated_loops_become_the_code_that_llvm_makes_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = module(loops, 20)
+    usual = code(given)
+    monkeypatch.setattr(concerned, "_LOOPS", 1)
+    assert code(given) == usual
+
+
+def code(module: Module) -> list[str]:
+    """What the instructions do that a kernel is made of, moves between registers aside."""
+    ptx = compile_kernel(module, "sm_90", Options(num_warps=4)).ptx
+    ops = (line.split()[0] for line in ptx.splitlines() if line.startswith("\t"))
+    return sorted(op for op in ops if not op.startswith("mov."))
 
 
 def test_the_collector_of_cycles_runs_again_afterwards() -> None:

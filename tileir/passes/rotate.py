@@ -1,0 +1,198 @@
+"""Rotation of loops: the test behind the body in place of before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tileir import records
+from tileir.analysis.cfg import cfg
+from tileir.analysis.dominance import Dominance, dominance
+from tileir.analysis.loops import loops
+from tileir.analysis.uses import uses
+from tileir.effects import Effects
+from tileir.ir import Block, Function
+from tileir.op import Op, Successor
+from tileir.ops.control import Branch, CondBranch
+from tileir.passes.edges import copy_op, fresh, fresh_label, map_edges, with_arguments
+from tileir.passmanager.registry import pass_
+from tileir.types import Tile
+from tileir.values import Operand, Value
+
+_MOST = 8
+"""Ops of a test up to which it is copied."""
+
+
+@pass_("rotate")
+def rotate(function: Function) -> Function:
+    """Test at the end of every round whether a loop goes on, and once before its first.
+
+        SPLIT   an edge to or from the test gets a block where it is neither the only way out of
+                one block nor the only way into another
+        ROTATE  a header that computes a few scalars without effects and leaves the loop or enters
+                its body is copied to every jump to it, and goes
+
+    What the header defines is a parameter of the body and of the block behind the loop, where it
+    is read. Loops stay whose jumps say how to unroll or to pipeline them, whose last block decides
+    anything, or whose header is read where both ways meet; functions with blocks that nothing
+    reaches stay.
+
+    before:
+        define kernel void @f(i32* %p, i32 %n) {
+        entry:
+          br test
+        test:
+          %i = phi i32 [0, entry], [%j, body]
+          %more, _ = icmp (i1, i1) %i, %n {predicate = slt}
+          cond_br %more, body, exit
+        body:
+          %j = add i32 %i, 3
+          br test
+        exit:
+          store %p, %i
+          ret
+        }
+    after:
+        define kernel void @f(i32* %p, i32 %n) {
+        entry:
+          %more, _ = icmp (i1, i1) 0, %n {predicate = slt}
+          cond_br %more, body, exit
+        body:
+          %i = phi i32 [0, entry], [%j, body]
+          %j = add i32 %i, 3
+          %more.1, _ = icmp (i1, i1) %j, %n {predicate = slt}
+          cond_br %more.1, body, exit
+        exit:
+          %i.1 = phi i32 [0, entry], [%j, body]
+          store %p, %i.1
+          ret
+        }
+    """
+    headers = [label for label in loops(function).by_header if _tests(function, label)]
+    if not headers or len(cfg(function).order) < len(function.blocks):
+        return function
+    split = _split(function, frozenset(headers))
+    tests = _found(split, headers)
+    return _rotated(split, tests) if tests else function
+
+
+def _tests(function: Function, header: str) -> bool:
+    """Whether `header` decides by a few scalars without effects if its loop goes on."""
+    *ops, last = function.blocks[header].ops
+    loop = loops(function).by_header[header]
+    ways = {edge.label for edge in last.successors}
+    return (
+        isinstance(last, CondBranch)
+        and len(ways - loop.blocks) == len(ways & loop.blocks) == 1
+        and header not in ways
+        and len(ops) <= _MOST
+        and all(op.effects is Effects.PURE and _scalar(op) for op in ops)
+        and all(isinstance(function.blocks[latch].terminator, Branch) for latch in loop.latches)
+        and all(_plain(function.blocks[x].terminator) for x in (header, *loop.latches))
+        and all(_plain(function.blocks[x].terminator) for x in cfg(function).predecessors[header])
+    )
+
+
+def _plain(jump: Op) -> bool:
+    """Whether `jump` is a branch that asks for nothing."""
+    return isinstance(jump, (Branch, CondBranch)) and jump.stages is None and jump.unroll is None
+
+
+def _scalar(op: Op) -> bool:
+    return not any(isinstance(v.type, Tile) for v in (*op.operands, *op.results))
+
+
+def _split(function: Function, tests: frozenset[str]) -> Function:
+    """SPLIT: only jumps lead to `tests`, and only these to where they lead."""
+    before, taken = cfg(function).predecessors, set(function.blocks)
+    blocks: dict[str, Block] = {}
+    for label, block in function.blocks.items():
+        many, made = len(block.successors) > 1, list[Block]()
+        for edge in block.successors if many else ():
+            if edge.label in tests or (label in tests and len(before[edge.label]) > 1):
+                made.append(Block(fresh_label(f"{label}.{edge.label}", taken), (), (Branch(edge),)))
+                taken.add(made[-1].label)
+        blocks[label] = _led_through(block, made)
+        blocks.update((b.label, b) for b in made)
+    return function.with_blocks(blocks)
+
+
+def _led_through(block: Block, made: Sequence[Block]) -> Block:
+    """`block` with its edges leading to the blocks that were `made` for them."""
+    if not made:
+        return block
+    ways = {b.ops[0].successors[0].label: Successor(b.label, ()) for b in made}
+    last = map_edges(block.terminator, lambda edge: ways.get(edge.label, edge))
+    return records.evolve(block, ops=(*block.ops[:-1], last))
+
+
+@records.frozen(eq=False)
+class _Test:
+    """A `header` to be copied. `entered`: per block it leads to, the values of the header that are
+    read from there on, each with the parameter that takes its place. `read`: what takes whose
+    place, by the label of the block that reads it."""
+
+    header: Block
+    entered: Mapping[str, dict[Value, Value]]
+    read: Mapping[str, dict[Value, Operand]]
+
+
+def _found(function: Function, headers: Iterable[str]) -> dict[str, _Test]:
+    """Those of `headers` whose values are read in blocks that one of their ways dominates."""
+    readers, tree = _readers(function), dominance(function)
+    found = ((label, _test(function.blocks[label], tree, readers)) for label in headers)
+    return {label: test for label, test in found if test is not None}
+
+
+def _test(header: Block, tree: Dominance, readers: Mapping[Value, tuple[str, ...]]) -> _Test | None:
+    entered: dict[str, dict[Value, Value]] = {edge.label: {} for edge in header.successors}
+    read: dict[str, dict[Value, Operand]] = {}
+    for value in (*header.parameters, *(v for op in header.ops for v in op.results)):
+        for label in readers.get(value, ()):
+            if label == header.label:
+                continue
+            way = next((way for way in entered if tree.dominates(way, label)), None)
+            if way is None:
+                return None
+            read.setdefault(label, {})[value] = entered[way].setdefault(value, fresh(value))
+    return _Test(header, entered, read)
+
+
+def _readers(function: Function) -> dict[Value, tuple[str, ...]]:
+    """The labels of the blocks that read each value."""
+    home = {op: label for label, block in function.blocks.items() for op in block.ops}
+    return {
+        value: tuple(dict.fromkeys(home[op] for op in readers))
+        for value, readers in uses(function).items()
+    }
+
+
+def _rotated(function: Function, tests: Mapping[str, _Test]) -> Function:
+    """ROTATE: `function` with copies of `tests` in place of jumps to them."""
+    added = {way: values for test in tests.values() for way, values in test.entered.items()}
+    read: dict[str, dict[Value, Operand]] = {}
+    for test in tests.values():
+        for label, env in test.read.items():
+            read.setdefault(label, {}).update(env)
+    blocks: dict[str, Block] = {}
+    for label, block in function.blocks.items():
+        if label in tests:
+            continue
+        ops = [op.remap(read.get(label, {})) for op in block.ops]
+        target = ops[-1].successors[0] if len(ops[-1].successors) == 1 else None
+        if target is not None and target.label in tests:
+            ops[-1:] = _copied(tests[target.label], target, read.get(target.label, {}))
+        parameters = (*block.parameters, *added.get(label, {}).values())
+        blocks[label] = records.evolve(block, parameters=parameters, ops=ops)
+    return function.with_blocks(blocks)
+
+
+def _copied(test: _Test, jump: Successor, read: Mapping[Value, Operand]) -> Iterator[Op]:
+    """The ops of `test` as they are where `jump` leads to it; `read` are values it reads."""
+    env = {**read, **dict(zip(test.header.parameters, jump.arguments, strict=True))}
+    for op in test.header.ops[:-1]:
+        yield copy_op(op, env)
+
+    def passing(edge: Successor) -> Successor:
+        return with_arguments(edge, (env[value] for value in test.entered[edge.label]))
+
+    yield map_edges(test.header.terminator.remap(env), passing)
