@@ -30,6 +30,10 @@ attributes #5 = { convergent nounwind memory(none) }"""
 ROLE = "gpu.role"
 """Its function is lowered where it stands, not called."""
 
+_HALF = 256
+"""Threads above which a processor has registers for one block of roles: the assembler, told so,
+keeps in them what it would compute again."""
+
 _FIRST = 8
 """Number of the attributes of the first kernel; those of the others follow."""
 
@@ -93,7 +97,7 @@ def written(unit: Unit, target: Target, index: int) -> Written:
     bounds = f'"nvvm.reqntid"="{threads}"'
     if unit.registers is not None:
         bounds += f' "nvvm.maxnreg"="{unit.registers}"'
-    if any(op.mnemonic == ROLE and op.registers for op in function.ops):  # type: ignore[attr-defined]
+    if threads > _HALF and any(op.mnemonic == ROLE for op in function.ops):
         bounds += ' "nvvm.minctasm"="1"'
     if cluster > 1:
         bounds += f' "nvvm.cluster_dim"="{cluster}"'
