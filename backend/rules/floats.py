@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.lower.lowering import Rule, scalar_of
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
 from tileir.types import F32, F64, Element
@@ -31,9 +31,39 @@ def _rounded(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     return _ptx(t, name, op, element, a, b)
 
 
+_quotients = each(_rounded)
+
+
+def _quotient(lowering: Lowering, op: Any) -> list[Fragment]:
+    """What several numbers are divided by is inverted once, as `div.full.f32` does it each time:
+    scaled where it is so large or small that its inverse is none, and the numbers with it."""
+    element, divisors = _element(op), lowering.fragment(op.rhs)
+    if element is not F32 or op.ftz or op.fast.value not in ("approx", "fast"):
+        return _quotients(lowering, op)
+    if 2 * len(set(divisors)) > len(lowering.fragment(op.lhs)):
+        return _quotients(lowering, op)
+    return _by_inverses(lowering, op)
+
+
+def _by_inverse(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    size = t.intrinsic("fabs", F32, b)
+    large = t.compare("ogt", F32, size, t.constant(F32, _LARGE))
+    small = t.compare("olt", F32, size, t.constant(F32, _NORMAL))
+    scale = t.select(F32, large, t.constant(F32, _QUARTER), t.constant(F32, _ONE))
+    scale = t.select(F32, small, t.constant(F32, _UP), scale)
+    scaled = t.binary("fmul", F32, b, scale)
+    inverse = t.instruction("rcp.approx.ftz.f32 $0, $1;", F32, [(F32, scaled)])
+    return t.binary("fmul", F32, t.binary("fmul", F32, a, scale), inverse)
+
+
+_by_inverses = each(_by_inverse)
+_LARGE, _NORMAL, _QUARTER, _ONE, _UP = 0x7E800000, 0x00800000, 0x3E800000, 0x3F800000, 0x4B800000
+"""2 to the powers of 126, -126, -2, 0 and 24 as f32."""
+
+
 def _is_one(value: Any) -> bool:
     """Whether a float, or every element of a tile, is the number one."""
-    return isinstance(value, Constant) and value.bits == 0x3F800000
+    return isinstance(value, Constant) and value.bits == _ONE
 
 
 def _ptx(t: Thread, name: str, op: Any, element: Element, *operands: Handle) -> Handle:
@@ -100,7 +130,8 @@ def _element(op: Any) -> Element:
 
 
 RULES: dict[str, Rule] = {
-    **{name: each(_rounded) for name in ("fadd", "fsub", "fmul", "fdiv")},
+    **{name: each(_rounded) for name in ("fadd", "fsub", "fmul")},
+    "fdiv": _quotient,
     **{name: each(_extreme) for name in _EXTREMES},
     "fma": each(_fma),
     "frem": each(_remainder),

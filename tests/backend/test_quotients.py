@@ -1,0 +1,45 @@
+"""Approximate quotients whose divisor several elements share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tileir.backend import compile as compile_
+from tileir.backend.executor import SimtExecutor
+from tileir.builder import F32, Builder, arg, pointer
+from tileir.ir import Module
+
+
+def divided(block: int, shared: bool) -> Module:
+    """`divided(z, x, y)`: z [block] = x [block] / y, y being one number or as many."""
+    b = Builder()
+    data = arg(pointer(F32), aligned=16)
+    with b.kernel("divided", z=data, x=data, y=data) as (z, x, y):
+        at = b.arange(block)
+        divisor = b.splat(y.load(), to=(x + at).load().type) if shared else (y + at).load()
+        (z + at).store(b.fdiv((x + at).load(), divisor, fast="approx"))
+    return b.module()
+
+
+def test_a_shared_divisor_is_inverted_once() -> None:
+    shared, own = (
+        compile_(divided(512, each), "sm_90a", {"num_warps": 1}) for each in (True, False)
+    )
+    assert shared.ptx.count("rcp.approx.ftz.f32") == 1 and "div.full" not in shared.ptx
+    assert own.ptx.count("div.full.f32") == 16 and "rcp" not in own.ptx
+
+
+def test_quotients_of_all_sizes() -> None:
+    """Two units in the last place (PTX ISA, div.full), for subnormal and large divisors as well."""
+    numbers = np.random.default_rng(0)
+    sizes = 2.0 ** np.array([-149, -140, -127, -126, -60, 0, 60, 125, 126, 127])
+    for y in (*sizes, *(-1.99 * sizes), 0.0, np.inf, np.nan):
+        x = numbers.standard_normal(512) * min(abs(y), 2.0**100) if np.isfinite(y) else sizes
+        x = np.resize(x, 512).astype(np.float32)
+        z, divisor = np.zeros(512, np.float32), np.array([y], np.float32)
+        SimtExecutor().launch(divided(512, True), None, (1, 1, 1), [z, x, divisor], target="sm_90a")
+        with np.errstate(all="ignore"):
+            expected = x / divisor
+        np.testing.assert_array_max_ulp(
+            *(np.nan_to_num(each, nan=7.0, posinf=8.0, neginf=9.0) for each in (z, expected)), 2
+        )
