@@ -71,11 +71,9 @@ def _compiled(module: Module, machine: Target, options: Options, kernel: str | N
         options.lines,
     )  # fmt: skip
     text = emit(unit, machine)
-    ptx, optimized = to_ptx(text, machine, options.optimize)
+    ptx = to_ptx(text, machine, options.optimize)
     plan = metadata(done, machine)
-    return Compiled(
-        done.stages, text, optimized, ptx, plan, options.libraries, done.notes, limited, options
-    )
+    return Compiled(done.stages, text, ptx, plan, options.libraries, done.notes, limited, options)
 
 
 @records.frozen(eq=False)

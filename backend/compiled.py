@@ -28,13 +28,12 @@ STAGES = (
 
 @records.frozen(slots=False, eq=False)
 class Compiled:
-    """A kernel, compiled: LLVM IR as generated and `optimized`, PTX, and on demand the cubin.
+    """A kernel, compiled: LLVM IR as generated, PTX, and on demand the cubin.
 
     `tileir.backend.runtime.format` writes and reads it as bytes."""
 
     stages: Mapping[str, Module]
     llvm: str
-    optimized: str
     ptx: str
     plan: Metadata
     libraries: tuple[str, ...] = ()
@@ -49,6 +48,13 @@ class Compiled:
     """`remarks`, where they were made before."""
     without_maps: Compiled | None = None
     """`fallback`, where it was made before."""
+
+    @cached_property
+    def optimized(self) -> str:
+        """LLVM IR as PTX is generated from it, made when it is asked for, which needs llvmlite."""
+        from tileir.backend.llvm.optimise import optimised  # kernels that were loaded need no LLVM
+
+        return optimised(self.llvm, target_named(self.plan.target), self.options.optimize)
 
     @cached_property
     def host(self) -> HostPlan | None:

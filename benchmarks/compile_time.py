@@ -68,10 +68,10 @@ def once(
     last, limit = done.stages["barriers"], done.registers
     text = emit(Unit(last, done.kernel, done.memory, done.num_warps, limit), machine)
     times.append(seconds())
-    ptx, optimized = to_ptx(text, machine)
+    ptx = to_ptx(text, machine)
     times.append(seconds())
     plan, limited = metadata(done, machine), limit is not None
-    whole = Compiled(done.stages, text, optimized, ptx, plan, limited=limited)
+    whole = Compiled(done.stages, text, ptx, plan, limited=limited)
     assembled = whole.assembled
     times.append(seconds())
     parts = (1000 * (b - a) for a, b in itertools.pairwise(times))

@@ -83,9 +83,9 @@ def compiled(element: str, size: int, shape: tuple[int, int], machine: str) -> C
     function = synchronised(allotted(function, chosen.shared_bytes))
     memory, placed = Plan.of(function), module.evolve(functions={"turn": function})
     llvm = emit(Unit(placed, "turn", memory, WARPS), chosen)
-    ptx, optimized = to_ptx(llvm, chosen, 3)
+    ptx = to_ptx(llvm, chosen, 3)
     about = metadata_of(function, function, placed, machine, WARPS, memory.size, memory.dynamic)
-    return Compiled({"barriers": placed}, llvm, optimized, ptx, about)
+    return Compiled({"barriers": placed}, llvm, ptx, about)
 
 
 def plain(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:

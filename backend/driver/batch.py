@@ -57,7 +57,7 @@ def compile_batch(
             refused[name] = error
             continue
         plans[name] = metadata(done, machine)
-    ptx = to_ptx(assembled(parts), machine)[0] if parts else ""
+    ptx = to_ptx(assembled(parts), machine) if parts else ""
     return Batch(ptx, machine, plans, refused)
 
 

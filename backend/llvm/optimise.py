@@ -37,12 +37,23 @@ _ready = threading.Lock()
 _initialised: list[bool] = []
 
 
-def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
-    """PTX and optimised LLVM IR of the module `text`.
+def to_ptx(text: str, target: Target, optimize: int = 3) -> str:
+    """PTX of the module `text`.
 
     Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
     lowering rules and names LLVM's complaint.
     """
+    module, machine = _optimised(text, target, optimize)
+    return _entered(negations_kept(machine.emit_assembly(module)))
+
+
+def optimised(text: str, target: Target, optimize: int = 3) -> str:
+    """The LLVM IR that `to_ptx` generates code for. Raises `CompileError` as it does."""
+    return str(_optimised(text, target, optimize)[0])
+
+
+def _optimised(text: str, target: Target, optimize: int) -> tuple[Any, Any]:
+    """The module `text`, optimised, and the machine to generate code with."""
     llvm = loaded()
     try:
         module = llvm.parse_assembly(text)
@@ -53,7 +64,7 @@ def to_ptx(text: str, target: Target, optimize: int = 3) -> tuple[str, str]:
     level = optimize if len(text) < _LARGE else min(optimize, 1)
     machine = _machines.of(llvm, target, min(level, _SELECTION))
     _pipeline_for(text, level)(llvm, module, machine, level)
-    return _entered(negations_kept(machine.emit_assembly(module))), str(module)
+    return module, machine
 
 
 def _entered(ptx: str) -> str:

@@ -3,10 +3,11 @@
     data = dumps(compiled)
     loads(data).cubin
 
-Format 1: the line `tileir-kernel 1`, the SHA-256 of what follows in hex and a newline, a line of
+Format 2: the line `tileir-kernel 2`, the SHA-256 of what follows in hex and a newline, a line of
 JSON with sorted keys, and the sections that its `sections` names with their sizes, end to end:
-`cubin`, `ptx`, `llvm`, `optimized`, `library`s, a `stage/NAME` for each module, as text, and, where
-the kernel has a host plan, `fallback`, the kernel without one.
+`cubin`, `ptx`, `llvm`, `library`s, a `stage/NAME` for each module, as text, and, where
+the kernel has a host plan, `fallback`, the kernel without one. Format 1, which is read as well,
+has `optimized` besides.
 Nothing in it is run or unpickled by reading it.
 """
 
@@ -27,7 +28,8 @@ from tileir.errors import CompileError, Diagnostic, Location, Severity
 from tileir.ir import Module
 from tileir.textual import parse, print_module
 
-FORMAT = 1
+FORMAT = 2
+_READ = 1, FORMAT
 _MAGIC = b"tileir-kernel "
 
 
@@ -63,7 +65,6 @@ def dumps(compiled: Compiled, stages: Sequence[str] = STAGES) -> bytes:
     texts = {name: _text(compiled, name) for name in stages if name in compiled.stages}
     sections = [
         ("cubin", made.cubin), ("ptx", compiled.ptx.encode()), ("llvm", compiled.llvm.encode()),
-        ("optimized", compiled.optimized.encode()),
         *(("library", text.encode()) for text in compiled.libraries),
         *((f"stage/{name}", text.encode()) for name, text in texts.items()),
         *([("fallback", dumps(compiled.fallback, ()))] if compiled.fallback else ()),
@@ -100,7 +101,7 @@ def _checked(data: bytes) -> bytes:
     magic, _, rest = data.partition(b"\n")
     if not magic.startswith(_MAGIC):
         raise _refused(f"it does not begin with {_MAGIC.decode()!r}")
-    if magic != _MAGIC + str(FORMAT).encode():
+    if magic not in [_MAGIC + str(number).encode() for number in _READ]:
         raise _refused(f"its format is {magic[len(_MAGIC) :]!r}, and {FORMAT} is read")
     digest, _, body = rest.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
@@ -129,9 +130,9 @@ def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) 
     }  # fmt: skip
     libraries = tuple(data.decode() for name, data in sections if name == "library")
     options = Options.of({**header["options"], "libraries": libraries})
-    llvm, optimized, ptx = (by_name[name].decode() for name in ("llvm", "optimized", "ptx"))
+    llvm, ptx = (by_name[name].decode() for name in ("llvm", "ptx"))
     return Compiled(
-        Texts(stages), llvm, optimized, ptx,
+        Texts(stages), llvm, ptx,
         records.evolve(plan, registers=None, spills=None, stack=None), libraries,
         _read_notes(header["notes"]), header["limited"], options, made,
         None if header["remarks"] is None else _read_notes(header["remarks"]),

@@ -174,5 +174,5 @@ def test_kernels_of_one_module_have_tables_of_their_own() -> None:
         done = staged(module, target("sm_80"), Options(num_warps=4), None)
         unit = Unit(done.stages["barriers"], name, done.memory, 4, lines=True)
         parts.append(written(unit, target("sm_80"), index))
-    ptx, _ = to_ptx(assembled(parts), target("sm_80"))
+    ptx = to_ptx(assembled(parts), target("sm_80"))
     assert '"one.tir"' in ptx and '"two.tir"' in ptx

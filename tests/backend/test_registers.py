@@ -70,9 +70,7 @@ def test_a_limit_that_spills_goes():
     )
     tighter = found.ptx.replace(".maxnreg 167", ".maxnreg 128")
     assert tighter != found.ptx
-    changed = type(found)(
-        found.stages, found.llvm, found.optimized, tighter, found.plan, limited=True
-    )
+    changed = type(found)(found.stages, found.llvm, tighter, found.plan, limited=True)
     assert changed.metadata.registers > 128
     assert changed.metadata.spills == 0
 
