@@ -6,7 +6,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 from tileir.backend.expand.ops import expand, expand_role
+from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
+from tileir.op import Op
+from tileir.types import Tile
 
 
 def prepare(module: Module, kernel: str) -> Module:
@@ -22,10 +25,10 @@ def prepare(module: Module, kernel: str) -> Module:
 
 
 def whole(module: Module) -> Module:
-    """`module` with library functions linked in and calls inlined. Raises LinkError and
-    PassError."""
+    """`module` with library functions linked in, calls inlined, and combiners of scalars alone.
+    Raises LinkError, PassError and `CompileError`."""
     declared = any(function.is_declaration for function in module.functions.values())
-    return _inlined(_linked(module) if declared else module)
+    return _of_scalars(_inlined(_linked(module) if declared else module))
 
 
 def roles_of(kernel: Function) -> list[str]:
@@ -48,6 +51,33 @@ def _inlined(module: Module) -> Module:
     from tileir.passmanager import run
 
     return run(module, "inline", verify=False).module
+
+
+def _of_scalars(module: Module) -> Module:
+    """Combiners without the tiles that nobody reads: kernels make some to ask for a type."""
+    if len(module.functions) == 1:
+        return module
+    found: dict[str, Op] = {}
+    for op in (op for f in module.functions.values() for op in f.ops):
+        function = module.functions.get(getattr(op, "combiner", None) or "")
+        if function is not None and touches_tiles(function):
+            found[function.name] = op
+    if not found:
+        return module
+    from tileir.passes.dce import dce
+
+    swept = {name: dce(module.functions[name]) for name in found}
+    for name, op in found.items():
+        if touches_tiles(swept[name]):
+            message = f"@{name} combines elements, and cannot be compiled with tiles in it"
+            raise CompileError(Diagnostic("TIR0706", message, op.location))
+    return module.with_functions({**module.functions, **swept})
+
+
+def touches_tiles(function: Function) -> bool:
+    """Whether a parameter or a result of an op is a tile."""
+    results = (v.type for op in function.ops for v in op.results)
+    return any(isinstance(t, Tile) for t in (*(p.type for p in function.parameters), *results))
 
 
 def _unpredicated(module: Module) -> Module:

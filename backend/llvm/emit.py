@@ -14,12 +14,13 @@ from tileir.backend.llvm.text import global_name, kernel_name, literal, llvm_typ
 from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.lower.lowering import Lowering
 from tileir.backend.memory.scratch import Plan
+from tileir.backend.prepare import touches_tiles
 from tileir.backend.rules import rules
 from tileir.backend.target import Target
 from tileir.collector import collector_paused
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Global, Module, Parameter
-from tileir.types import Pointer, Scalar, Tile
+from tileir.types import Pointer, Scalar
 from tileir.values import Constant
 
 _ATTRIBUTES = """attributes #1 = { nounwind }
@@ -270,14 +271,9 @@ def reached(module: Module, kernel: Function) -> Iterator[Function]:
                 callee = module.functions.get(name) if isinstance(name, str) else None
                 if callee is None or callee.name in seen:
                     continue
-                if callee.is_declaration or _touches_tiles(callee):
+                if callee.is_declaration or touches_tiles(callee):
                     message = f"@{callee.name} cannot be compiled: it has no body, or has tiles"
                     raise CompileError(Diagnostic("TIR0706", message, op.location))
                 seen.add(callee.name)
                 waiting.append(callee)
                 yield callee
-
-
-def _touches_tiles(function: Function) -> bool:
-    results = (v.type for op in function.ops for v in op.results)
-    return any(isinstance(t, Tile) for t in (*(p.type for p in function.parameters), *results))

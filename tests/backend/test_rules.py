@@ -8,7 +8,7 @@ import tileir
 from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
-from tileir.errors import LaunchError
+from tileir.errors import CompileError, LaunchError
 
 
 def both(text, *arguments, rtol=0.0, **options):
@@ -229,3 +229,30 @@ def test_columns_are_stored_apart(cut):
     text = SHARED.format(x="f32", m=16, n=32, warps=1, ops=ops)
     x = np.arange(512, dtype=np.float32)
     both(text, x, np.zeros_like(x))
+
+
+TILES_INSIDE = """tir 1.0
+define f32 @odd(f32 %a, f32 %b) {
+entry:
+  %flat = splat f32<2> %a
+  %sum = reduce f32 %flat {combiner = fadd}
+  %r = fadd f32 %sum, %b
+  ret %r
+}
+define kernel void @k(f32* %x) {num_warps = 1} {
+entry:
+  %i = make_range i32<32>
+  %xs = splat f32*<32> %x
+  %p = getelementptr f32*<32> %xs, %i
+  %v = load f32<32> %p
+  %m = reduce f32 %v {combiner = @odd}
+  store %x, %m
+  ret
+}
+"""
+
+
+def test_a_combiner_that_computes_with_tiles_is_refused_at_the_reduction():
+    with pytest.raises(CompileError, match="@odd combines elements") as caught:
+        SimtExecutor().launch(textual.parse(TILES_INSIDE), None, 1, {"x": np.zeros(32, np.float32)})
+    assert caught.value.code == "TIR0706" and caught.value.line == 15
