@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+from tileir import records
+from tileir.analysis.alignment import alignment
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop
@@ -13,6 +15,7 @@ from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.arith import Xor
 from tileir.ops.memory import Load
+from tileir.ops.program import Hint
 from tileir.passes.edges import copy_op
 from tileir.types import I1
 from tileir.values import Operand, Value, constant
@@ -66,11 +69,18 @@ class Slice:
                     wanted.append(self._following(operand))
             elif op not in self.slice:
                 plain = isinstance(op, Load) and not op.volatile and op.predicate is None
-                if op.effects is not Effects.PURE and not (reads and plain):
+                known = isinstance(op, Hint) and self._says_nothing_new(op)
+                if op.effects is not Effects.PURE and not known and not (reads and plain):
                     return f"{op.mnemonic}, which the address depends on, has effects"
                 self.slice[op] = None
                 wanted.extend(op.operands)
         return None
+
+    def _says_nothing_new(self, hint: Hint) -> bool:
+        """Whether what it promises is known without it: `start = tl.multiple_of(start, 64)`."""
+        facts = alignment(self.function)
+        said, known = facts.of(hint.results[0]), facts.of(hint.value)
+        return records.evolve(said, hinted=()) == records.evolve(known, hinted=())
 
     def ordered(self) -> list[Op]:
         """The ops of the slice, each behind what it needs."""
@@ -87,7 +97,11 @@ class Slice:
     def computed(self, state: dict[Value, Operand], ops: list[Op]) -> dict[Value, Operand]:
         """What the values are in an iteration that starts with `state`; `ops` compute them."""
         env = dict(state)
-        ops.extend(copy_op(op, env) for op in self.ordered())
+        for op in self.ordered():
+            if isinstance(op, Hint):  # a promise for iterations that run, and this one may not
+                env[op.results[0]] = env.get(op.value, op.value)  # type: ignore[arg-type]
+            else:
+                ops.append(copy_op(op, env))
         return env
 
     def advanced(self, env: dict[Value, Operand]) -> dict[Value, Operand]:
