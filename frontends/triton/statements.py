@@ -18,6 +18,7 @@ from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language import control
 from tileir.frontends.triton.language.builtin import static
 from tileir.frontends.triton.language.debugging import device_assert, static_assert
+from tileir.frontends.triton.language.shaping import HINTS
 from tileir.frontends.triton.names import tensorised
 from tileir.frontends.triton.tensor import Tensor, described, of
 
@@ -81,7 +82,15 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
 
 
 def _expression(frame: Frame, node: ast.Expr) -> None:
-    evaluate(frame, node.value)
+    """A hint whose result nobody takes is about the name that it is given, as in Triton; in a
+    loop it is none about the rounds that loads run ahead of, and says nothing."""
+    value, call = evaluate(frame, node.value), node.value
+    if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Name):
+        return
+    name = call.args[0].id
+    if isinstance(value, Tensor) and evaluate(frame, call.func) in HINTS:
+        if name in frame.names.held and not frame.names.loops:
+            frame.names.set(name, value)
 
 
 # Branches -----------------------------------------------------------------------------------

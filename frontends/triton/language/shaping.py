@@ -331,6 +331,9 @@ multiple_of = builtin(_hint("multiple_of"))
 max_contiguous = builtin(_hint("contiguous"))
 max_constancy = builtin(_hint("constant_run"))
 
+HINTS = (multiple_of, max_contiguous, max_constancy)
+"""Functions that promise something of what they are given."""
+
 
 @builtin
 def assume(s: Scope, cond: Any) -> None:

@@ -133,3 +133,53 @@ def test_addresses_come_from_a_table() -> None:
     doubled_each[(1,)](table, np.array([5, 64, 33], np.int32), 3, LANES=64, on="cpu")
     for a in arrays:
         np.testing.assert_array_equal(a, 2 * np.arange(len(a)))
+
+
+@triton.jit
+def promised_by_statements(x, out, step, BLOCK: tl.constexpr):
+    places = x + step * 3 + tl.arange(0, BLOCK)
+    tl.multiple_of(places, 16)
+    for _ in range(2):
+        tl.multiple_of(places, 32)
+        tl.store(out + tl.arange(0, BLOCK), tl.load(places))
+        places += BLOCK
+
+
+def test_a_hint_that_nobody_takes_is_about_the_name_it_is_given() -> None:
+    signature = {"x": "*fp32", "out": "*fp32:16", "step": "i32"}
+    module = promised_by_statements.module(signature, {"BLOCK": 128}, num_warps=1)
+    promised = next(op for op in module.kernel().ops if op.mnemonic == "multiple_of").results[0]
+    blocks = module.kernel().blocks
+    assert any(promised in e.arguments for b in blocks.values() for e in b.terminator.successors)
+    x, out = np.arange(300, dtype=np.float32), np.zeros(128, np.float32)
+    promised_by_statements[(1,)](x, out, 4, BLOCK=128)
+    assert (out == x[140:268]).all()
+
+
+@triton.jit
+def is_floating(x):
+    return (x + tl.zeros((1,), tl.int1)).dtype.is_floating()
+
+
+@triton.jit
+def maximum(a, b):
+    mask = a > b
+    if is_floating(a):
+        mask |= a != a
+    return tl.where(mask, a, b)
+
+
+@triton.jit
+def largest_or_nan(x, out, BLOCK: tl.constexpr):
+    tl.store(out, tl.reduce(tl.load(x + tl.arange(0, BLOCK)), 0, maximum))
+
+
+@pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
+def test_a_combiner_may_make_a_tile_to_ask_for_its_type(on: str) -> None:
+    """As the kernels that PyTorch's compiler writes do."""
+    x, out = np.arange(64, dtype=np.float32), np.zeros(1, np.float32)
+    largest_or_nan.run(x, out, BLOCK=64, grid=(1,), on=on)
+    assert out[0] == 63
+    x[5] = np.nan
+    largest_or_nan.run(x, out, BLOCK=64, grid=(1,), on=on)
+    assert np.isnan(out[0])
