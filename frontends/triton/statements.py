@@ -88,9 +88,9 @@ def _expression(frame: Frame, node: ast.Expr) -> None:
     if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Name):
         return
     name = call.args[0].id
-    if isinstance(value, Tensor) and evaluate(frame, call.func) in HINTS:
-        if name in frame.names.held and not frame.names.loops:
-            frame.names.set(name, value)
+    held = name in frame.names.held and not frame.names.loops
+    if held and isinstance(value, Tensor) and evaluate(frame, call.func) in HINTS:
+        frame.names.set(name, value)
 
 
 # Branches -----------------------------------------------------------------------------------
