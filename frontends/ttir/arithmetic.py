@@ -1,0 +1,215 @@
+"""Ops on elements: `arith`, `math`, conversions, functions of libdevice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir import records
+from tileir.builder import Builder, Expr
+from tileir.frontends.triton import dtypes
+from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language import math as functions
+from tileir.frontends.triton.language.builtin import Builtin
+from tileir.frontends.triton.tensor import Tensor
+from tileir.frontends.ttir.errors import Refused
+from tileir.frontends.ttir.frame import RULES, Frame, rule
+from tileir.frontends.ttir.nodes import Statement
+from tileir.types import I1, Pointer, Scalar, Type, element_of, shape_of, tile
+from tileir.values import Constant
+
+_SAME = {
+    "arith.muli": "mul", "arith.divsi": "sdiv", "arith.divui": "udiv", "arith.remsi": "srem",
+    "arith.remui": "urem", "arith.andi": "and_", "arith.ori": "or_", "arith.xori": "xor",
+    "arith.shli": "shl", "arith.shrsi": "ashr", "arith.shrui": "lshr", "arith.addi": "add",
+    "arith.subi": "sub", "arith.minsi": "smin", "arith.maxsi": "smax", "arith.minui": "umin",
+    "arith.maxui": "umax", "arith.addf": "fadd", "arith.subf": "fsub", "arith.mulf": "fmul",
+    "arith.divf": "fdiv", "arith.remf": "frem", "arith.negf": "fneg",
+    "arith.minimumf": "fminimum", "arith.maximumf": "fmaximum", "arith.minnumf": "fminnum",
+    "arith.maxnumf": "fmaxnum", "tt.mulhiui": "umulhi", "tt.precise_divf": "fdiv",
+    "tt.precise_sqrt": "sqrt", "math.absf": "fabs", "math.absi": "iabs", "math.fma": "fma",
+    "math.roundeven": "frint", "math.round": "fround", "math.trunc": "ftrunc",
+    "math.powf": "pow", "math.ctpop": "ctpop", "math.ctlz": "clz", "math.copysign": "copysign",
+    **{f"math.{name}": name for name in (
+        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin",
+        "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
+        "sqrt", "rsqrt", "cbrt", "floor", "ceil",
+    )},
+}  # fmt: skip
+"""Ops that are an op of the IR on the same operands."""
+
+_ROUNDED = {
+    "arith.ceildivsi": ("sdiv", "ceil"), "arith.ceildivui": ("udiv", "ceil"),
+    "arith.floordivsi": ("sdiv", "floor"),
+}  # fmt: skip
+
+_CAST = {
+    "arith.extsi": "sext", "arith.extui": "zext", "arith.trunci": "trunc",
+    "arith.sitofp": "sitofp", "arith.uitofp": "uitofp", "arith.fptosi": "fptosi",
+    "arith.fptoui": "fptoui", "tt.int_to_ptr": "inttoptr", "tt.ptr_to_int": "ptrtoint",
+}  # fmt: skip
+
+_OVERFLOW = {("nsw",): "nsw", ("nuw",): "nuw", ("nsw", "nuw"): "nsw_nuw"}
+
+
+def _same(f: Frame, s: Statement) -> Expr:
+    options: dict[str, Any] = {}
+    if "overflow" in s.words:
+        options["overflow"] = _OVERFLOW[tuple(sorted(s.words[1:]))]
+    made = getattr(f.b, _SAME[s.name])(*f.operands(s), **options)
+    if made.type is not s.result:
+        raise Refused(f"{s.name} is of {made.type}, and stated to be of {s.result}")
+    return hinted(f, s, made)
+
+
+def _rounded(f: Frame, s: Statement) -> Expr:
+    name, rounding = _ROUNDED[s.name]
+    return getattr(f.b, name)(*f.operands(s), rounding=rounding)
+
+
+def _cast(f: Frame, s: Statement) -> Expr:
+    (x,) = f.operands(s)
+    return hinted(f, s, getattr(f.b, _CAST[s.name])(x, s.result))
+
+
+RULES.update(dict.fromkeys(_SAME, _same))
+RULES.update(dict.fromkeys(_ROUNDED, _rounded))
+RULES.update(dict.fromkeys(_CAST, _cast))
+
+_HINTS = {
+    "tt.contiguity": "contiguous", "tt.divisibility": "multiple_of", "tt.constancy": "constant_run",
+}  # fmt: skip
+
+
+def hinted(f: Frame, s: Statement, made: Expr) -> Expr:
+    """`made` with what the attributes of its statement promise of it."""
+    for name, op in _HINTS.items():
+        values = s.options.get(name)
+        if values:
+            made = getattr(f.b, op)(made, values=list(values))
+    return made
+
+
+@rule("arith.constant")
+def _constant(f: Frame, s: Statement) -> Expr:
+    written = [t for t in s.head if t.kind == "number" or t.text in ("true", "false")]
+    if len(written) != 1 or any(t.text == "[" for t in s.head):
+        raise Refused("a constant has one value, at every place of a tensor")
+    text = written[0].text
+    type = s.given[-1] if s.given else I1
+    return _literal(f.b, type, text)
+
+
+def _literal(b: Builder, type: Type, text: str) -> Expr:
+    element = element_of(type)
+    floating = isinstance(element, Scalar) and element.is_float
+    if text in ("true", "false"):
+        return b.constant(type, text == "true")
+    if floating and text.startswith("0x"):
+        return b.wrap(Constant(type, int(text, 16)))
+    if floating:
+        return b.constant(type, float(text))
+    return b.constant(type, int(text, 0))
+
+
+@rule("ub.poison")
+def _poison(f: Frame, s: Statement) -> Expr:
+    return f.b.undef(s.result)
+
+
+@rule("arith.cmpi")
+def _cmpi(f: Frame, s: Statement) -> Expr:
+    return f.b.icmp(*f.operands(s), predicate=s.words[0])[0]
+
+
+@rule("arith.cmpf")
+def _cmpf(f: Frame, s: Statement) -> Expr:
+    return f.b.fcmp(*f.operands(s), predicate=s.words[0])[0]
+
+
+@rule("arith.select")
+def _select(f: Frame, s: Statement) -> Expr:
+    condition, then, otherwise = f.operands(s)
+    shape = shape_of(then.type)
+    if shape and not shape_of(condition.type):
+        condition = f.b.splat(condition, tile(I1, shape))
+    return f.b.select(condition, then, otherwise)
+
+
+@rule("tt.clampf")
+def _clampf(f: Frame, s: Statement) -> Expr:
+    return f.b.clampf(*f.operands(s), nan=s.options.get("propagateNan", "none"))
+
+
+_MODES = {"rtne": "rn", "rtz": "rz", "to_nearest_even": "rn", "toward_zero": "rz"}
+
+
+@rule("arith.truncf", "arith.extf", "tt.fp_to_fp")
+def _float_cast(f: Frame, s: Statement) -> Expr:
+    (x,) = f.operands(s)
+    named = s.options.get("rounding") or next((w for w in s.words if w in _MODES), "rtne")
+    if named not in _MODES:
+        raise Refused(f"rounding {named} is not read here")
+    options = {} if _MODES[named] == "rn" else {"rounding": _MODES[named]}
+    return x.to(element_of(s.result), **options)
+
+
+@rule("tt.bitcast", "arith.bitcast")
+def _bitcast(f: Frame, s: Statement) -> Expr:
+    (x,) = f.operands(s)
+    return x if x.type is s.result else f.b.bitcast(x, s.result)
+
+
+# Functions of libdevice -----------------------------------------------------------------------
+
+
+@records.frozen
+class _Scope:
+    """What functions of `tl` are called with."""
+
+    b: Builder
+
+    def call(self, *_: Any) -> Any:
+        """None of these functions calls one of the user's."""
+        raise NotImplementedError
+
+
+@rule("tt.extern_elementwise")
+def _extern(f: Frame, s: Statement) -> Expr:
+    """A formula where the function has one, else the function by its symbol."""
+    symbol, values = str(s.options.get("symbol", "")), f.operands(s)
+    function = _formula(symbol)
+    if function is None:
+        pure = bool(s.options.get("pure", True))
+        return f.b.extern_elementwise(s.result, values, symbol=symbol, pure=pure)
+    try:
+        found = function.apply(_Scope(f.b), *(Tensor(x, _kind(x.type)) for x in values))
+    except KernelError as error:
+        raise Refused(error.message, error.code) from None
+    return found.expr.to(element_of(s.result))
+
+
+def _formula(symbol: str) -> Builtin | None:
+    """The function of `tl.extra.libdevice` for `__nv_tanhf`, `__nv_tanh` or `__nv_isnand`."""
+    name = symbol.removeprefix("__nv_")
+    for known in (name, name.removesuffix("f"), name.removesuffix("d")):
+        try:
+            return getattr(functions, known)
+        except AttributeError:
+            continue
+    return None
+
+
+_KINDS: dict[Scalar, Any] = {
+    k.element: k
+    for k in (
+        dtypes.int1, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float16,
+        dtypes.bfloat16, dtypes.float32, dtypes.float64,
+    )
+}  # fmt: skip
+
+
+def _kind(type: Type) -> Any:
+    element = element_of(type)
+    if isinstance(element, Pointer) or element not in _KINDS:
+        raise Refused(f"functions of libdevice are of numbers, not of {element}")
+    return _KINDS[element]

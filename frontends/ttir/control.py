@@ -1,0 +1,150 @@
+"""Loops, conditions, branches, calls; reductions and scans, whose regions are functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tileir.builder import Expr
+from tileir.frontends.ttir.errors import Refused
+from tileir.frontends.ttir.frame import Frame, rule
+from tileir.frontends.ttir.nodes import Region, Statement
+
+
+@rule("scf.for")
+def _for(f: Frame, s: Statement) -> list[Expr]:
+    b, names = f.b, s.operands
+    index, (low, high, step) = names[0], map(f.value, names[1:4])
+    carried, begun = names[4::2], [f.value(n) for n in names[5::2]]
+    loop = b.block("loop", low.type, *(x.type for x in begun))
+    body, done = b.block("body"), b.block("done")
+    b.br(loop(low, *begun))
+    b.enter(loop)
+    i, *held = loop.parameters
+    relation = "ult" if "unsigned" in s.words else "slt"
+    b.cond_br(b.icmp(i, high, predicate=relation)[0], body, done)
+    b.enter(body)
+    following = f.inside([index, *carried], [i, *held]).yielded(s.regions[0])
+    b.br(loop(b.add(i, step), *following), **_requests(s))
+    b.enter(done)
+    return held
+
+
+def _requests(s: Statement) -> dict[str, int]:
+    """What is asked of the compiler for a loop."""
+    found: dict[str, int] = {}
+    if "tt.num_stages" in s.options:
+        found["stages"] = max(s.integer("tt.num_stages"), 1)
+    if "tt.loop_unroll_factor" in s.options:
+        found["unroll"] = max(s.integer("tt.loop_unroll_factor"), 1)
+    return found
+
+
+@rule("scf.while")
+def _while(f: Frame, s: Statement) -> list[Expr]:
+    b, before, after = f.b, *s.regions
+    names, begun = s.operands[::2], [f.value(n) for n in s.operands[1::2]]
+    loop = b.block("loop", *(x.type for x in begun))
+    body, done = b.block("body"), b.block("done")
+    b.br(loop(*begun))
+    b.enter(loop)
+    going, *passed = f.inside(names, loop.parameters).yielded(before)
+    b.cond_br(going, body, done)
+    b.enter(body)
+    inner = f.inside([n for n, _ in after.parameters], passed)
+    b.br(loop(*inner.yielded(after)), **_requests(s))
+    b.enter(done)
+    return passed
+
+
+@rule("scf.if")
+def _if(f: Frame, s: Statement) -> list[Expr]:
+    b = f.b
+    (condition,) = f.operands(s)
+    join = b.block("join", *s.given)
+    then = b.block("then")
+    otherwise = b.block("else") if len(s.regions) > 1 else None
+    b.cond_br(condition, then, otherwise or join)
+    for block, region in zip((then, otherwise), s.regions, strict=False):
+        assert block is not None
+        b.enter(block)
+        b.br(join(*f.inside().yielded(region)))
+    b.enter(join)
+    return list(join.parameters)
+
+
+@rule("cf.br")
+def _br(f: Frame, s: Statement) -> None:
+    ((block, given),) = _successors(f, s)
+    f.b.br(block(*given))
+
+
+@rule("cf.cond_br")
+def _cond_br(f: Frame, s: Statement) -> None:
+    (then, first), (otherwise, second) = _successors(f, s)
+    condition = f.value(s.operands[0])
+    f.b.cond_br(condition, then(*first), otherwise(*second))
+
+
+def _successors(f: Frame, s: Statement) -> list[tuple[Any, list[Expr]]]:
+    """Blocks, each with the values behind it."""
+    found: list[tuple[Any, list[Expr]]] = []
+    for token in s.head:
+        if token.kind == "block":
+            if token.text not in f.blocks:
+                raise Refused(f"there is no block {token.text}", "TIR1002")
+            found.append((f.blocks[token.text], []))
+        elif token.kind == "value" and found:
+            found[-1][1].append(f.value(token.text))
+    return found
+
+
+@rule("tt.return")
+def _return(f: Frame, s: Statement) -> None:
+    f.b.ret(*f.operands(s))
+
+
+@rule("tt.call")
+def _call(f: Frame, s: Statement) -> Any:
+    return f.b.call(s.symbol, *f.operands(s))
+
+
+# Reductions and scans -------------------------------------------------------------------------
+
+_NAMED = {
+    "arith.addi": "add", "arith.muli": "mul", "arith.andi": "and", "arith.ori": "or",
+    "arith.xori": "xor", "arith.minsi": "smin", "arith.maxsi": "smax", "arith.minui": "umin",
+    "arith.maxui": "umax", "arith.addf": "fadd", "arith.mulf": "fmul",
+    "arith.minimumf": "fminimum", "arith.maximumf": "fmaximum", "arith.minnumf": "fminnum",
+    "arith.maxnumf": "fmaxnum",
+}  # fmt: skip
+"""Combiners that have a name, by the op that they are."""
+
+
+@rule("tt.reduce")
+def _reduce(f: Frame, s: Statement) -> Any:
+    values, axis = f.operands(s), s.integer("axis")
+    return f.b.reduce(values, axis=axis, combiner=_combiner(f, s.regions[0]))
+
+
+@rule("tt.scan")
+def _scan(f: Frame, s: Statement) -> Any:
+    reverse = bool(s.options.get("reverse", False))
+    return f.b.scan(
+        f.operands(s), axis=s.integer("axis"), combiner=_combiner(f, s.regions[0]), reverse=reverse
+    )
+
+
+def _combiner(f: Frame, region: Region) -> str | Callable[..., Any]:
+    """The name of what a region does with its two parameters, or the region as a function."""
+    names = [n for n, _ in region.parameters]
+    if len(region.statements) == 2:
+        op, last = region.statements
+        plain = last.operands == [n for n, _ in op.results]
+        if op.name in _NAMED and sorted(op.operands) == sorted(names) and plain:
+            return _NAMED[op.name]
+
+    def combine(*places: Expr) -> tuple[Expr, ...]:
+        return tuple(f.alone(names, places).yielded(region))
+
+    return combine

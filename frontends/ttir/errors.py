@@ -1,0 +1,24 @@
+"""Errors in a TTIR text, at its lines and columns."""
+
+from __future__ import annotations
+
+from tileir import Location
+from tileir.errors import BuildError, Diagnostic
+
+
+class CompilationError(BuildError):
+    """A text that is no TTIR, or of which something is not read; `line` and `column` are the
+    text's own."""
+
+
+class Refused(Exception):  # noqa: N818 - never seen outside
+    """What is wrong with a statement, before its place is known."""
+
+    def __init__(self, message: str, code: str = "TIR1003") -> None:
+        super().__init__(message)
+        self.message, self.code = message, code
+
+
+def wrong(message: str, place: Location | None, code: str = "TIR1001") -> CompilationError:
+    """An error at `place`."""
+    return CompilationError(Diagnostic(code, message, place))

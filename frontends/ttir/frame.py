@@ -1,0 +1,121 @@
+"""Where statements are carried out: the builder, the values by name, and the rule of each op."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from tileir import records
+from tileir.builder import Builder, Expr
+from tileir.errors import TileirError
+from tileir.frontends.ttir.errors import CompilationError, Refused, wrong
+from tileir.frontends.ttir.nodes import Region, Statement
+from tileir.values import Constant, Undef
+
+Rule: TypeAlias = Callable[["Frame", Statement], Any]
+"""Carries out a statement: its result, several, or None."""
+
+RULES: dict[str, Rule] = {}
+"""By the name of the op."""
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """The rule of the ops `names`."""
+
+    def kept(apply: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, apply))
+        return apply
+
+    return kept
+
+
+@records.define(eq=False)
+class Frame:
+    """A region being carried out."""
+
+    b: Builder
+    values: ChainMap[str, Expr]
+    blocks: Mapping[str, Any] = records.field(factory=dict[str, Any])
+    """Of a function whose body is several blocks, by label."""
+
+    def value(self, name: str) -> Expr:
+        """The value of that name. Raises Refused."""
+        try:
+            return self.values[name]
+        except KeyError:
+            raise Refused(f"{name} is defined nowhere before", "TIR1002") from None
+
+    def operands(self, s: Statement) -> list[Expr]:
+        """The values that a statement names, in order."""
+        return [self.value(name) for name in s.operands]
+
+    def inside(self, names: Sequence[str] = (), values: Sequence[Expr] = ()) -> Frame:
+        """The frame of a region whose parameters `names` have `values`. Raises Refused."""
+        if len(names) != len(values):
+            raise Refused(f"a region of {len(names)} parameters is given {len(values)}")
+        found: dict[str, Expr] = dict(zip(names, values, strict=True))
+        return Frame(self.b, self.values.new_child(found))
+
+    def alone(self, names: Sequence[str], values: Sequence[Expr]) -> Frame:
+        """The frame of a function of its own, to which of values around it only literals are
+        known."""
+        literals = {n: x for n, x in self.values.items() if isinstance(x.value, (Constant, Undef))}
+        return Frame(self.b, ChainMap(literals)).inside(names, values)
+
+    def run(self, statements: Sequence[Statement]) -> None:
+        """Carry out `statements`. Raises CompilationError."""
+        for s in statements:
+            with self._at(s):
+                self._bind(s, self._applied(s))
+
+    def yielded(self, region: Region) -> list[Expr]:
+        """Carry out all of a region but its last statement; what that names."""
+        *rest, last = region.statements or [None]
+        if last is None:
+            return []
+        if last.name.split(".")[-1] not in ("yield", "return", "condition"):
+            self.run([*rest, last])
+            return []
+        self.run(rest)
+        with self._at(last):
+            return self.operands(last)
+
+    def _applied(self, s: Statement) -> Any:
+        apply = RULES.get(s.name)
+        if apply is None:
+            raise Refused(f"op {s.name} is not read here", "TIR1001")
+        return apply(self, s)
+
+    def _bind(self, s: Statement, made: Any) -> None:
+        found = made if isinstance(made, (tuple, list)) else () if made is None else (made,)
+        names = [n if k == 1 else f"{n}#{i}" for n, k in s.results for i in range(k)]
+        if names and len(names) != len(found):
+            raise Refused(f"{s.name} has {len(found)} results, not {len(names)}")
+        if s.taken and len(s.given) == len(found):
+            _check_types(s, found)
+        self.values.update(zip(names, found, strict=False))
+
+    @contextmanager
+    def _at(self, s: Statement) -> Iterator[None]:
+        """Ops made inside stand where the user wrote them; errors stand in the text that is
+        read."""
+        try:
+            with self.b.located(s.source or s.place):
+                yield
+        except CompilationError:
+            raise
+        except Refused as refused:
+            raise wrong(refused.message, s.place, refused.code) from None
+        except TileirError as error:
+            first = error.diagnostics[0]
+            raise wrong(f"{s.name}: {first.message}", s.place, first.code) from None
+        except (ValueError, IndexError, KeyError):
+            raise wrong(f"{s.name} is not written as Triton writes it", s.place) from None
+
+
+def _check_types(s: Statement, found: Sequence[Expr]) -> None:
+    for x, stated in zip(found, s.given, strict=True):
+        if x.type is not stated:
+            raise Refused(f"the result of {s.name} is {x.type}, and stated to be {stated}")

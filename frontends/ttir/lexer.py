@@ -1,0 +1,53 @@
+"""Tokens of MLIR's text. Ends of lines are tokens, since Triton's printer ends statements there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tileir import Location, records
+from tileir.frontends.ttir.errors import wrong
+
+_PATTERN = re.compile(
+    r"""(?P<space>[ \t\r]+|//[^\n]*)
+      | (?P<end>\n)
+      | (?P<string>"(?:[^"\\\n]|\\.)*")
+      | (?P<value>%[-\w.$]+(?:\#\d+)?)
+      | (?P<symbol>@(?:[\w.$]+|"(?:[^"\\\n]|\\.)*"))
+      | (?P<block>\^[-\w.$]+)
+      | (?P<hash>\#[\w.$]+)
+      | (?P<kind>![\w.$]+)
+      | (?P<arrow>->)
+      | (?P<number>-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*(?:[eE][-+]?\d+)?)?))
+      | (?P<word>[A-Za-z_][\w.$]*)
+      | (?P<mark>[-=:,(){}<>\[\]*?+/|])""",
+    re.VERBOSE,
+)
+
+
+@records.frozen
+class Token:
+    """A piece of the text: what it is, its characters, and where it stands."""
+
+    kind: str
+    text: str
+    line: int
+    column: int
+
+
+def tokens(text: str, file: str) -> Iterator[Token]:
+    """The tokens of `text`, an `end` for each line, one of kind `eof` last. Raises
+    CompilationError at a character that none begins with."""
+    place, line, start = 0, 1, 0
+    while place < len(text):
+        found = _PATTERN.match(text, place)
+        if found is None:
+            at = Location(file, line, place - start + 1)
+            raise wrong(f"{text[place]!r} does not belong here", at)
+        kind = found.lastgroup or ""
+        if kind != "space":
+            yield Token(kind, found[0], line, place - start + 1)
+        place = found.end()
+        if kind == "end":
+            line, start = line + 1, place
+    yield Token("eof", "", line, place - start + 1)

@@ -1,0 +1,43 @@
+"""Places in the user's program: `loc(...)` and the table of `#loc` below the module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tileir import Location
+from tileir.frontends.ttir.lexer import Token
+
+_ENTRY = re.compile(r"^(#loc\w*) = loc\((.*)\)$", re.MULTILINE)
+_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+_NAME = re.compile(r"#loc\w*")
+_DEEP = 32
+"""Entries that an entry refers to, one through the other."""
+
+
+class Locations:
+    """The table of a text. What is inlined stands where it was written, not where it is called."""
+
+    def __init__(self, text: str) -> None:
+        self._table = dict(_ENTRY.findall(text))
+        self._known: dict[str, Location | None] = {}
+
+    def of(self, inside: Sequence[Token]) -> Location | None:
+        """The place that the tokens in the parentheses of `loc(...)` name."""
+        return self._found("".join(t.text for t in inside), _DEEP)
+
+    def _found(self, text: str, depth: int) -> Location | None:
+        if text not in self._known:
+            self._known[text] = self._solved(text, depth)
+        return self._known[text]
+
+    def _solved(self, text: str, depth: int) -> Location | None:
+        stated = _PLACE.search(text)
+        if stated:
+            # MLIR counts columns from 1, Triton gives some as 0.
+            return Location(stated[1], int(stated[2]), max(int(stated[3]), 1))
+        for name in _NAME.findall(text) if depth else ():
+            found = self._found(self._table.get(name, ""), depth - 1)
+            if found is not None:
+                return found
+        return None

@@ -1,0 +1,116 @@
+"""A TTIR text taken apart: statements with their regions, none of them understood yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir import Location, records
+from tileir.frontends.ttir.errors import Refused
+from tileir.frontends.ttir.lexer import Token
+from tileir.types import Type
+
+
+@records.define(eq=False)
+class Statement:
+    """`%a, %b = name HEAD {attributes} (regions) : TAIL`.
+
+    `head` are the tokens between the name and the types, `options` what it says as `word = word`
+    and in braces, `taken` and `given` the types before and after the arrow (`given` all types where
+    there is no arrow)."""
+
+    name: str
+    results: list[tuple[str, int]]
+    place: Location
+    source: Location | None = None
+    head: list[Token] = records.field(factory=list[Token])
+    options: dict[str, Any] = records.field(factory=dict[str, Any])
+    taken: list[Type] = records.field(factory=list[Type])
+    given: list[Type] = records.field(factory=list[Type])
+    regions: list[Region] = records.field(factory=list[Any])
+
+    @property
+    def operands(self) -> list[str]:
+        """Names of the values in the head, in order."""
+        return [t.text for t in self.head if t.kind == "value"]
+
+    @property
+    def words(self) -> list[str]:
+        """Bare words of the head."""
+        return [t.text for t in self.head if t.kind == "word"]
+
+    @property
+    def symbol(self) -> str:
+        """The function that the head names. Raises Refused."""
+        for token in self.head:
+            if token.kind == "symbol":
+                return token.text[1:].strip('"')
+        raise Refused(f"{self.name} names no function")
+
+    @property
+    def result(self) -> Type:
+        """The type of the result. Raises Refused."""
+        if not self.given:
+            raise Refused(f"{self.name} states no type")
+        return self.given[-1]
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """The attribute `name`. Raises Refused."""
+        found = self.options.get(name, default)
+        if not isinstance(found, int):
+            raise Refused(f"{self.name} needs an integer {name}")
+        return found
+
+    def groups(self) -> list[list[str]]:
+        """Values of the head by the brackets they stand in; those outside are groups of one."""
+        found: list[list[str]] = []
+        inside = False
+        for token in self.head:
+            if token.text == "[":
+                inside = True
+                found.append([])
+            elif token.text == "]":
+                inside = False
+            elif token.kind == "value":
+                found[-1].append(token.text) if inside else found.append([token.text])
+        return found
+
+
+@records.define(eq=False)
+class Section:
+    """A block: its label, parameters, statements."""
+
+    label: str
+    parameters: list[tuple[str, Type]]
+    statements: list[Statement] = records.field(factory=list[Statement])
+
+
+@records.define(eq=False)
+class Region:
+    """Blocks, the first of which is entered."""
+
+    sections: list[Section] = records.field(factory=list[Section])
+
+    @property
+    def statements(self) -> list[Statement]:
+        """Those of a region of one block. Raises Refused."""
+        if len(self.sections) != 1:
+            raise Refused("a region of several blocks is not read here")
+        return self.sections[0].statements
+
+    @property
+    def parameters(self) -> list[tuple[str, Type]]:
+        """Those of the first block."""
+        return self.sections[0].parameters
+
+
+@records.define(eq=False)
+class Function:
+    """A function: name, parameters with what is promised of them, types of results, body."""
+
+    name: str
+    public: bool
+    place: Location
+    source: Location | None = None
+    parameters: list[tuple[str, Type, dict[str, Any]]] = records.field(factory=list[Any])
+    results: list[Type] = records.field(factory=list[Type])
+    region: Region = records.field(factory=Region)

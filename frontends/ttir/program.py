@@ -1,0 +1,125 @@
+"""A TTIR text as a module."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from typing import Any
+
+from tileir import Location, Module
+from tileir.builder import Builder, Expr, arg
+from tileir.errors import TileirError
+from tileir.frontends.ttir import arithmetic, control, memory, shaping
+from tileir.frontends.ttir.errors import CompilationError, wrong
+from tileir.frontends.ttir.frame import Frame
+from tileir.frontends.ttir.lexer import tokens
+from tileir.frontends.ttir.locations import Locations
+from tileir.frontends.ttir.nodes import Function, Region, Statement
+from tileir.frontends.ttir.reading import Reader
+from tileir.types import Pointer, Type
+
+__all__ = ["read"]
+
+_FAMILIES = (arithmetic, control, memory, shaping)
+"""Modules whose rules are registered by loading them."""
+
+
+def read(text: str, file: str = "<ttir>", **options: int) -> Module:
+    """The module of a TTIR text, verified: its public functions as kernels, with their names.
+    `options` are settings of the kernels (`num_warps`), which TTIR does not state.
+
+    Raises CompilationError at the line and column of `file`.
+    """
+    functions = Reader(tokens(text, file), file, Locations(text)).module()
+    if not functions:
+        raise wrong("there is no tt.func in it", Location(file, 1, 1))
+    b = Builder()
+    known = {f.name: f for f in functions}
+    for function in _callees_first(functions, known):
+        _define(b, function, options)
+    try:
+        return b.module()
+    except TileirError as error:
+        raise CompilationError(*error.diagnostics) from None
+
+
+def _callees_first(functions: list[Function], known: dict[str, Function]) -> list[Function]:
+    """What kernels reach, each behind what it calls. Raises CompilationError for recursion."""
+    found: dict[str, Function] = {}
+    under_way: set[str] = set()
+
+    def visit(function: Function) -> None:
+        if function.name in found:
+            return
+        if function.name in under_way:
+            raise wrong(f"@{function.name} calls itself", function.place)
+        under_way.add(function.name)
+        for call in _calls(function.region):
+            if call.symbol in known:
+                visit(known[call.symbol])
+        found[function.name] = function
+
+    for function in functions:
+        if function.public:
+            visit(function)
+    return list(found.values())
+
+
+def _calls(region: Region) -> list[Statement]:
+    found: list[Statement] = []
+    for section in region.sections:
+        for s in section.statements:
+            if s.name == "tt.call":
+                found.append(s)
+            for inner in s.regions:
+                found += _calls(inner)
+    return found
+
+
+def _define(b: Builder, function: Function, options: dict[str, int]) -> None:
+    names = [_plain(name) for name, _, _ in function.parameters]
+    parameters = {
+        name: _parameter(kind, promises)
+        for name, (_, kind, promises) in zip(names, function.parameters, strict=True)
+    }
+    place = function.source or function.place
+    with b.located(place):
+        if function.public:
+            opened = b.kernel(function.name, **parameters)
+        else:
+            opened = b.function(function.name, function.results, **parameters)
+        try:
+            with opened as values:
+                if function.public and options:
+                    b.configure(**options)  # type: ignore[arg-type]
+                _body(b, function, values)
+        except CompilationError:
+            raise
+        except TileirError as error:
+            raise wrong(error.diagnostics[0].message, function.place, error.code) from None
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("%")
+
+
+def _parameter(kind: Type, promises: dict[str, Any]) -> Any:
+    divisor = promises.get("tt.divisibility", 1)
+    if not isinstance(divisor, int) or divisor <= 1:
+        return kind
+    return (
+        arg(kind, aligned=divisor) if isinstance(kind, Pointer) else arg(kind, multiple_of=divisor)
+    )
+
+
+def _body(b: Builder, function: Function, values: tuple[Expr, ...]) -> None:
+    given = {name: x for (name, _, _), x in zip(function.parameters, values, strict=True)}
+    first, *rest = function.region.sections
+    blocks = {s.label: b.block(s.label[1:], *(t for _, t in s.parameters)) for s in rest}
+    frame = Frame(b, ChainMap(given), blocks)
+    frame.run(first.statements)
+    for section in rest:
+        block = blocks[section.label]
+        b.enter(block)
+        names = (name for name, _ in section.parameters)
+        frame.values.update(zip(names, block.parameters, strict=True))
+        frame.run(section.statements)

@@ -1,0 +1,357 @@
+"""From tokens to statements: MLIR's syntax as far as all of Triton's ops share it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tileir import Location
+from tileir.frontends.ttir.errors import CompilationError, Refused, wrong
+from tileir.frontends.ttir.lexer import Token
+from tileir.frontends.ttir.locations import Locations
+from tileir.frontends.ttir.nodes import Function, Region, Section, Statement
+from tileir.frontends.ttir.types import described, typed
+from tileir.types import Type, shape_of
+
+_OPENING = {"(": ")", "[": "]", "<": ">", "{": "}"}
+_NESTED = 64
+"""Regions within regions; kernels have less than ten."""
+
+
+class Reader:
+    """Reads statements off tokens. Everything raises CompilationError at its place."""
+
+    def __init__(self, found: Iterable[Token], file: str, locations: Locations) -> None:
+        self.tokens, self.file, self.locations = list(found), file, locations
+        self.place, self.depth = 0, 0
+
+    # Tokens ---------------------------------------------------------------------------------
+
+    @property
+    def next(self) -> Token:
+        """The token that comes."""
+        return self.tokens[self.place]
+
+    def take(self) -> Token:
+        """The token that comes, passed."""
+        token = self.next
+        self.place += token.kind != "eof"
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Pass `text` if it comes."""
+        if self.next.text != text or self.next.kind == "string":
+            return False
+        self.take()
+        return True
+
+    def expect(self, text: str) -> Token:
+        """Pass `text`, which has to come."""
+        if self.next.text != text:
+            raise self.unexpected(f"{text!r} is expected")
+        return self.take()
+
+    def unexpected(self, why: str) -> CompilationError:
+        """The error that the token that comes does not belong there."""
+        shown = "the end" if self.next.kind == "eof" else repr(self.next.text)
+        return wrong(f"{shown} does not belong here: {why}", self.at(self.next))
+
+    def at(self, token: Token) -> Location:
+        """Where a token stands."""
+        return Location(self.file, token.line, token.column)
+
+    def skip_ends(self) -> None:
+        """Pass ends of lines."""
+        while self.next.kind == "end":
+            self.take()
+
+    def balanced(self) -> list[Token]:
+        """An opening bracket and all up to the one that closes it."""
+        first, found = self.next, []
+        waiting: list[str] = []
+        while True:
+            token = self.take()
+            if token.kind == "eof":
+                raise wrong(f"{first.text!r} is never closed", self.at(first))
+            found.append(token)
+            if token.kind == "mark" and token.text in _OPENING:
+                waiting.append(_OPENING[token.text])
+            elif waiting and token.text == waiting[-1]:
+                waiting.pop()
+            if not waiting:
+                return found
+
+    # Types and attributes -------------------------------------------------------------------
+
+    def type(self) -> Type:
+        """A type."""
+        first = self.next
+        text = self.take().text if first.kind in ("kind", "word") else ""
+        if self.next.text == "<":
+            text += "".join(t.text for t in self.balanced())
+        try:
+            tensor = text.startswith("<") and "x" in text
+            return described(text) if tensor else typed(text)
+        except Refused as refused:
+            raise wrong(refused.message, self.at(first), refused.code) from None
+
+    def types(self) -> list[Type]:
+        """Types with commas or stars between them, in parentheses or not."""
+        found: list[Type] = []
+        closed = self.accept("(")
+        while (closed and self.accept(")") is False) or not closed:
+            found.append(self.type())
+            if self.next.text in (",", "*") and self.next.kind == "mark":
+                self.take()
+            elif not closed:
+                break
+        return found
+
+    def attributes(self) -> dict[str, Any]:
+        """`{name = value, ...}`."""
+        self.expect("{")
+        found: dict[str, Any] = {}
+        self.skip_ends()
+        while not self.accept("}"):
+            if self.next.kind not in ("word", "string"):
+                raise self.unexpected("a name of an attribute is expected")
+            name = self.take().text.strip('"')
+            found[name] = self.attribute() if self.accept("=") else True
+            self.accept(",")
+            self.skip_ends()
+        return found
+
+    def attribute(self) -> Any:
+        """A number, string, truth value, list of numbers, or the text of anything else."""
+        token = self.next
+        if token.text in ("dense", "array"):
+            return self._numbers()
+        if token.text in ("{", "["):
+            return "".join(t.text for t in self.balanced())
+        self.take()
+        if token.kind == "hash":
+            return token.text + self._rest()
+        if self.accept(":"):
+            self.type()
+        return _known(token)
+
+    def _rest(self) -> str:
+        if self.next.text != "<":
+            return ""
+        return " ".join(t.text for t in self.balanced())
+
+    def _numbers(self) -> list[Any]:
+        """`dense<16> : tensor<1xi32>`, `dense<[16, 1]> : ...`, `array<i32: 1, 0>`."""
+        self.take()
+        inside = self.balanced()[1:-1]
+        found = [_known(t) for t in inside if t.kind == "number" or t.text in ("true", "false")]
+        shape = shape_of(self.type()) if self.accept(":") else ()
+        return found * shape[0] if len(found) == 1 and shape else found
+
+    # Statements -----------------------------------------------------------------------------
+
+    def region(self) -> Region:
+        """`{`, blocks, `}`."""
+        start = self.expect("{")
+        self.depth += 1
+        if self.depth > _NESTED:
+            raise wrong("nested too deeply", self.at(start))
+        found = Region([Section("", [])])
+        self.skip_ends()
+        while not self.accept("}"):
+            if self.next.kind == "block":
+                self._section(found)
+            else:
+                found.sections[-1].statements.append(self.statement())
+            self.skip_ends()
+        self.depth -= 1
+        return found
+
+    def _section(self, region: Region) -> None:
+        label, parameters = self.take().text, []
+        if self.next.text == "(":
+            parameters = self.parameters()
+        self.expect(":")
+        if not region.sections[0].label and not region.sections[0].statements:
+            region.sections.clear()
+        region.sections.append(Section(label, parameters))
+
+    def parameters(self) -> list[tuple[str, Type]]:
+        """`(%a: type loc(...), ...)`."""
+        self.expect("(")
+        found: list[tuple[str, Type]] = []
+        while not self.accept(")"):
+            name = self.take().text
+            self.expect(":")
+            found.append((name, self.type()))
+            self.location()
+            self.accept(",")
+            self.skip_ends()
+        return found
+
+    def location(self) -> Location | None:
+        """`loc(...)`, if it comes."""
+        if self.next.text != "loc":
+            return None
+        self.take()
+        return self.locations.of(self.balanced()[1:-1])
+
+    def statement(self) -> Statement:
+        """An op and its regions, up to the end of a line."""
+        results = self._results()
+        name = self.take()
+        if name.text == "tt.func":
+            raise wrong("a function within a function is not read here", self.at(name))
+        if name.kind not in ("word", "string"):
+            self.place -= 1
+            raise self.unexpected("a statement is expected")
+        made = Statement(name.text.strip('"'), results, self.at(name))
+        while self.next.kind not in ("end", "eof") and self.next.text not in ("}",):
+            self._part(made)
+        return made
+
+    def function(self) -> Function:
+        """`tt.func public @name(%a: type {promises} loc(...), ...) -> types attributes {...} {`."""
+        start = self.expect("tt.func")
+        public = self.next.text != "private"
+        while self.next.kind == "word":
+            self.take()
+        if self.next.kind != "symbol":
+            raise self.unexpected("the name of a function is expected")
+        made = Function(self.take().text[1:].strip('"'), public, self.at(start))
+        self._signature(made)
+        if self.next.kind == "arrow":
+            self.take()
+            made.results = self.types()
+        while self.accept("attributes"):
+            self.attributes()
+        made.region = self.region()
+        made.source = self.location()
+        return made
+
+    def _signature(self, made: Function) -> None:
+        self.expect("(")
+        while not self.accept(")"):
+            if self.next.kind != "value":
+                raise self.unexpected("a parameter is expected")
+            name = self.take().text
+            self.expect(":")
+            kind = self.type()
+            promises = self.attributes() if self.next.text == "{" else {}
+            self.location()
+            made.parameters.append((name, kind, promises))
+            self.accept(",")
+            self.skip_ends()
+
+    def module(self) -> list[Function]:
+        """`module {`, functions, `}`, with entries of tables of locations around it."""
+        found: list[Function] = []
+        open_ = 0
+        while self.next.kind != "eof" or open_:
+            if self.next.text == "tt.func":
+                found.append(self.function())
+            elif self.next.text in ("module", "builtin.module"):
+                self._module_header()
+                open_ += 1
+            elif open_ and self.accept("}"):
+                open_ -= 1
+                self.location()
+            elif self.next.kind == "hash":
+                self._entry()
+            elif self.next.kind == "end":
+                self.take()
+            else:
+                raise self.unexpected("a module or tt.func is expected")
+        return found
+
+    def _entry(self) -> None:
+        """An alias, `#loc1 = loc(...)`, up to the end of its line."""
+        while self.next.kind not in ("end", "eof"):
+            self.take()
+
+    def _module_header(self) -> None:
+        self.take()
+        if self.next.kind == "symbol":
+            self.take()
+        if self.accept("attributes"):
+            self.attributes()
+        self.expect("{")
+
+    def _results(self) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        while self.next.kind == "value":
+            name, count = self.take().text, 1
+            if self.accept(":"):
+                count = self._count()
+            found.append((name, count))
+            self.accept(",")
+        if found:
+            self.expect("=")
+        return found
+
+    def _count(self) -> int:
+        if not self.next.text.isdecimal() or len(self.next.text) > 4:
+            raise self.unexpected("a number of results is expected")
+        return int(self.take().text)
+
+    def _part(self, made: Statement) -> None:
+        """What comes next of a statement."""
+        token, following = self.next, self.tokens[self.place + 1]
+        if token.text == "loc" and following.text == "(":
+            made.source = self.location()
+        elif token.text == "{" and following.kind == "end":
+            made.regions.append(self.region())
+        elif token.text == "(" and following.text == "{":
+            self._regions(made)
+        elif token.text == "{" or (token.text == "<" and following.text == "{"):
+            self._braces(made)
+        elif token.text == ":" and following.kind == "value":
+            self.take()  # `tt.print "x: " {...} : %x : type`
+        elif token.text == ":" or token.kind == "arrow":
+            self._types(made)
+        elif token.text in ("attributes", "else", "do"):
+            self.take()
+        elif token.kind == "word" and following.text == "=":
+            self.take(), self.take()
+            made.options[token.text] = _known(self.take())
+        elif token.text == "dense" and following.text == "<":
+            made.head.append(token)
+            self.take()
+            made.head += self.balanced()
+        else:
+            made.head.append(self.take())
+
+    def _regions(self, made: Statement) -> None:
+        self.expect("(")
+        while not self.accept(")"):
+            made.regions.append(self.region())
+            self.accept(",")
+            self.skip_ends()
+
+    def _braces(self, made: Statement) -> None:
+        proper = self.accept("<")
+        made.options.update(self.attributes())
+        if proper:
+            self.expect(">")
+
+    def _types(self, made: Statement) -> None:
+        """`: taken -> given`, of which either may be missing, `to` for the arrow."""
+        if self.accept(":"):
+            made.given = self.types()
+        while self.next.kind == "arrow" or self.next.text == "to":
+            self.take()
+            made.taken = made.taken or made.given
+            made.given = self.types()
+
+
+def _known(token: Token) -> Any:
+    if token.kind == "string":
+        return token.text[1:-1]
+    if token.text in ("true", "false"):
+        return token.text == "true"
+    if token.kind == "number":
+        text = token.text
+        if "x" in text:
+            return int(text, 16)
+        return float(text) if "." in text or "e" in text.lower() else int(text)
+    return token.text

@@ -1,0 +1,52 @@
+"""Types of TTIR as types of the IR."""
+
+from __future__ import annotations
+
+import re
+
+from tileir import types
+from tileir.frontends.ttir.errors import Refused
+from tileir.types import Descriptor, Element, Pointer, Scalar, Tile, Type, pointer
+
+_SCALARS: dict[str, Element] = {
+    "i1": types.I1, "i8": types.I8, "i16": types.I16, "i32": types.I32, "i64": types.I64,
+    "f16": types.F16, "bf16": types.BF16, "f32": types.F32, "f64": types.F64,
+    "f8E4M3FN": types.F8E4M3, "f8E5M2": types.F8E5M2,
+}  # fmt: skip
+
+_TENSOR = re.compile(r"(?:tensor)?<((?:\d+x)+)(.*)>")
+
+
+def typed(text: str) -> Type:
+    """The type written as `text`, without spaces. Raises Refused."""
+    found = _TENSOR.fullmatch(text)
+    if found:
+        shape = tuple(int(n) for n in found[1][:-1].split("x"))
+        if 0 in shape:
+            raise Refused(f"{text} has no elements")
+        return Tile(_element(re.sub(r",#.*", "", found[2])), shape)
+    if text in _SCALARS:
+        return _SCALARS[text]
+    if text.startswith(("!tt.ptr<", "<")) and text.endswith(">"):
+        inside = text[text.index("<") + 1 : -1]
+        return pointer(_element(re.sub(r",\d+$", "", inside)))
+    if text.startswith("!tt.tensordesc<"):
+        return described(text.removeprefix("!tt.tensordesc"))
+    raise Refused(f"type {text} is not read here")
+
+
+def _element(text: str) -> Element:
+    found = typed(text)
+    if not isinstance(found, (Scalar, Pointer)):
+        raise Refused(f"elements are numbers or pointers, not {text}")
+    return found
+
+
+def described(text: str) -> Descriptor:
+    """The type of a descriptor of blocks `<16x32xf16>` or `<tensor<16x32xf16>>`. A sign of its
+    element is dropped. Raises Refused."""
+    inside = text[1:-1] if text.startswith("<tensor<") else text
+    block = typed(re.sub(r"x[su]i(\d+)", r"xi\1", inside))
+    if not isinstance(block, Tile):
+        raise Refused(f"a descriptor is of blocks, not of {text}")
+    return Descriptor(block)

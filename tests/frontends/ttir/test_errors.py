@@ -1,0 +1,76 @@
+"""What is no TTIR, or not read, is refused at its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tileir.frontends.ttir import CompilationError, read
+
+from ..budget import PART, SEEDS
+from ..malformed import mistaken, refused
+
+HERE = Path(__file__).parent
+TEXTS = [
+    (HERE / name).read_text()
+    for name in (
+        "versions/3.9.0/scanhist.ttir", "versions/3.9.0/desc.ttir", "versions/3.9.0/atomics.ttir",
+        "versions/3.0.0/softmax.ttir", "kernels/causal_convolution.ttir", "kernels/histogram.ttir",
+    )
+]  # fmt: skip
+FRAME = """module {{
+  tt.func public @f(%p: !tt.ptr<f32>, %n: i32) {{
+    {}
+    tt.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_malformed_texts_end_in_errors_with_a_place(seed: int) -> None:
+    found = [refused(read, source) for source in mistaken(TEXTS, PART, seed)]
+    assert any(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "column", "message"),
+    [
+        ("%a = tt.warp_specialize %p : i32", "TIR1001", 10, "op tt.warp_specialize is not read"),
+        ("%a = arith.addi %n, %m : i32", "TIR1002", 10, "%m is defined nowhere before"),
+        ("%a = arith.addi %n, %n : i64", "TIR1003", 10, "of i32, and stated to be of i64"),
+        ("%a = tt.splat %n : i32 -> tensor<8xf8E4M3FNUZ>", "TIR1003", 31, "is not read here"),
+        ("%a = arith.constant dense<[1, 2]> : tensor<2xi32>", "TIR1003", 10, "has one value"),
+        ("%a:2 = tt.load %p : !tt.ptr<f32>", "TIR1003", 12, "has 1 results, not 2"),
+        ("%a = arith.constant ; : i32", "TIR1001", 25, "';' does not belong here"),
+        ("tt.call @g(%n) : (i32) -> ()", "", 5, "@g"),
+        ("cf.br ^bb9", "TIR1002", 5, "there is no block ^bb9"),
+        ("scf.if %n {\n    }", "TIR0806", 5, "a branch needs a scalar i1, not i32"),
+    ],
+)
+def test_an_error_names_what_is_wrong(line: str, code: str, column: int, message: str) -> None:
+    with pytest.raises(CompilationError) as caught:
+        read(FRAME.format(line), "wrong.ttir")
+    found = caught.value
+    assert message in str(found)
+    assert code in ("", found.code)
+    assert (found.line, found.column) == (3, column)
+
+
+def test_functions_that_call_themselves_are_refused() -> None:
+    text = FRAME.format("tt.call @g() : () -> ()") + (
+        "tt.func private @g() {\n  tt.call @g() : () -> ()\n  tt.return\n}\n"
+    )
+    with pytest.raises(CompilationError, match="@g calls itself"):
+        read(text)
+
+
+def test_a_text_without_a_function_is_refused() -> None:
+    with pytest.raises(CompilationError, match=r"there is no tt\.func"):
+        read("module {\n}\n")
+
+
+def test_a_module_that_is_cut_off_is_refused() -> None:
+    with pytest.raises(CompilationError, match="the end does not belong here"):
+        read(FRAME.format("").rstrip("}\n") + "}\n")
