@@ -178,10 +178,11 @@ _CUTS: dict[str, Any] = {
 
 @records.frozen
 class Buffers:
-    """Private buffers, one per result of an op, for its pieces of `size` elements from number
-    `first` on."""
+    """Private buffers, one per result of an op, for its pieces of `size` elements along dimension
+    `dim` from number `first` on."""
 
     buffers: tuple[Value, ...]
+    dim: int
     size: int
     first: int
 
@@ -237,7 +238,7 @@ class Cutter:
         made = self.made.get((op, dim))
         if made is None:
             kept = self.staged.get(op)
-            made = self._cut(op, dim) if kept is None else self._read(kept)
+            made = self._cut(op, dim) if kept is None or kept.dim != dim else self._read(kept)
             self.made[op, dim] = made
         return made[op.results.index(operand)]
 

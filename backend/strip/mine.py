@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TypeAlias, cast
 
 from tileir import records
 from tileir.analysis.uses import definitions
@@ -17,7 +18,7 @@ from tileir.backend.strip.crossing import (
     without_whole,
 )
 from tileir.backend.strip.limits import is_large, largest, registers_of, warps_of
-from tileir.backend.strip.plan import Planner, Sink, stretches, tile_of
+from tileir.backend.strip.plan import Plan, Planner, Sink, stretches, tile_of
 from tileir.backend.strip.writing import Writer, piece_size
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
@@ -33,6 +34,9 @@ _UNROLLED = frozenset({"reduce", "scan", "histogram"})
 
 _NESTING = 5
 """Tiles have at most this many dimensions to cut one after the other."""
+
+Planned: TypeAlias = tuple[tuple[Op, ...], Plan | None]
+"""A stretch of a block, and how it is cut, if it is."""
 
 
 @pass_("strip-mine")
@@ -194,8 +198,8 @@ class _Run:
 
     @property
     def words(self) -> int:
-        """Words of a piece, over all threads."""
-        return self.threads * (self.piece or self.registers // 8)
+        """Words of a piece, over all threads; no more than a tile that is not cut has."""
+        return min(self.threads * (self.piece or self.registers // 8), self.large)
 
     def _should(self, op: Op) -> bool:
         """Whether code for `op` as it is would not stay small."""
@@ -235,14 +239,41 @@ class _Run:
         """The values in memory of which not all accesses would be cut."""
         function, owners = through.function, {b: v for v, b in through.buffers.items()}
         planner = Planner(function, definitions(function), self.large)
-        readers, found = _readers(function), set[Value]()
-        for block in function.blocks.values():
-            for part in stretches(block.ops, self.large):
-                moving = [op for op in part if op.inputs and op.inputs[0] in owners]
-                plan = planner.plan(part, _outside(part, readers)) if moving else None
-                for op in moving:
-                    if plan is None or not plan.cuts(op):
-                        found.add(owners[cast(Value, op.inputs[0])])
+        found = set[Value]()
+        for part, plan in chain.from_iterable(self._plans(planner).values()):
+            moving = [op for op in part if op.inputs and op.inputs[0] in owners]
+            for op in moving:
+                if plan is None or not plan.cuts(op):
+                    found.add(owners[cast(Value, op.inputs[0])])
+        return found
+
+    def _plans(self, planner: Planner) -> dict[str, list[Planned]]:
+        """The stretches of every block with their plans. What pieces need whole from elsewhere is
+        read outside of where it is computed, whether or not an op of the program reads it there."""
+        function = planner.function
+        readers = _readers(function)
+        parts = [
+            (block.label, part)
+            for block in function.blocks.values()
+            for part in stretches(block.ops, self.large)
+        ]
+        outside = [_outside(part, readers) for _, part in parts]
+        plans = [planner.plan(part, out) for (_, part), out in zip(parts, outside, strict=True)]
+        homes = {v: n for n, (_, part) in enumerate(parts) for op in part for v in op.results}
+        while True:
+            more = dict[int, set[Value]]()
+            for number, value in _needed(plans):
+                home = homes.get(value, number)
+                if home != number and value not in outside[home]:
+                    more.setdefault(home, set()).add(value)
+            if not more:
+                break
+            for home, values in more.items():
+                outside[home] |= values
+                plans[home] = planner.plan(parts[home][1], outside[home])
+        found: dict[str, list[Planned]] = {label: [] for label in function.blocks}
+        for (label, part), plan in zip(parts, plans, strict=True):
+            found[label].append((part, plan))
         return found
 
     def _size(self, extent: int, unit: int) -> int:
@@ -252,27 +283,21 @@ class _Run:
         if not any(is_large(op, self.large) for op in function.ops):
             return function
         planner = Planner(function, definitions(function), self.large)
+        plans = self._plans(planner)
         blocks: dict[str, Block] = {}
-        readers = _readers(function)
         for block in function.blocks.values():
-            for new in self._block(block, planner, readers, blocks):
+            for new in self._block(block, planner, plans[block.label], blocks):
                 blocks[new.label] = new
         return function.with_blocks(blocks)
 
     def _block(
-        self,
-        block: Block,
-        planner: Planner,
-        readers: dict[Value, set[Op]],
-        taken: dict[str, Block],
+        self, block: Block, planner: Planner, planned: list[Planned], taken: dict[str, Block]
     ) -> list[Block]:
-        parts = list(stretches(block.ops, self.large))
-        plans = [planner.plan(part, _outside(part, readers)) for part in parts]
-        if not any(plans):
+        if not any(plan for _, plan in planned):
             return [block]
         labels = {*planner.function.blocks, *taken}
         writer = Writer(block, planner, self.words, self.kept, labels, self.moving)
-        for part, plan in zip(parts, plans, strict=True):
+        for part, plan in planned:
             if plan is None:
                 writer.ops += part
             else:
@@ -293,6 +318,13 @@ def _kept(op: Op, apart: bool) -> Diagnostic:
     if apart:
         message += "; if parameters were noalias, it would be cut"
     return remark("TIR0752", message, op.location)
+
+
+def _needed(plans: Sequence[Plan | None]) -> Iterator[tuple[int, Value]]:
+    """What pieces need whole, with the number of the plan that cuts them."""
+    for number, plan in enumerate(plans):
+        for sink in plan.sinks.values() if plan else ():
+            yield from ((number, value) for value in sink.chain.whole)
 
 
 def _readers(function: Function) -> dict[Value, set[Op]]:

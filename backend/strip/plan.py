@@ -134,6 +134,7 @@ class Planner:
         """The plan in which loads that memory forbids to repeat are staged; with `results`, what
         is stored is, where that is what forbids it."""
         staged: dict[Op, None] = {}
+        made = {v: op for op in ops for v in op.results} if results else {}
         while True:
             found = self._choose(ops, outside, staged)
             if found is None or not found.sinks:
@@ -141,7 +142,7 @@ class Planner:
             culprit = self._order(ops, found)
             if culprit is True:
                 return found
-            op = culprit and _stage_for(*culprit, found, self.definitions if results else {})
+            op = culprit and _stage_for(*culprit, found, made)
             if not op:
                 return None
             staged[op] = None

@@ -57,7 +57,7 @@ class Stages:
             allotted = PrivateAlloc(Buffer(tile, count, "private"), location=sink.op.location)
             self.ops.append(allotted)
             made.append(allotted.result)
-        self.buffers[sink.op] = Buffers(tuple(made), keeper.size, first)
+        self.buffers[sink.op] = Buffers(tuple(made), sink.dim, keeper.size, first)
 
 
 def _is_read_later(sink: Sink, plan: Plan) -> bool:
