@@ -10,17 +10,32 @@ from pathlib import Path
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Module
 
+_MOST = 1 << 28
+"""Bytes that are read of a file: no program is as long, and some devices have no end."""
+
 
 def read_text(path: str) -> str:
-    """The text of `path`, or of standard input for `-`. Raises ToolError (TIR0904)."""
+    """The text of `path`, or of standard input for `-`, without a byte order mark. Raises ToolError
+    (TIR0904)."""
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return data.decode()
+        data = _read(path)
+        if len(data) > _MOST:
+            where = "standard input" if path == "-" else path
+            message = f"{where} is longer than {_MOST >> 20} MiB"
+            raise ToolError(Diagnostic("TIR0904", message))
+        return data.decode("utf-8-sig")
     except OSError as error:
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path}: {error.strerror}")) from None
     except UnicodeDecodeError as error:
         message = f"{path} is no UTF-8 text: byte {error.start} is {error.object[error.start]:#x}"
         raise ToolError(Diagnostic("TIR0904", message)) from None
+
+
+def _read(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read(_MOST + 1)
+    with Path(path).open("rb") as file:
+        return file.read(_MOST + 1)
 
 
 def read_module(path: str) -> Module:

@@ -13,12 +13,8 @@ path of a module; it is right when the command exits with 0.
 from __future__ import annotations
 
 import argparse
-import shlex
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from tileir.errors import InterpretError
@@ -26,6 +22,8 @@ from tileir.ir import Module
 from tileir.passmanager import bisect
 from tileir.textual import print_module
 from tileir.tools.files import read_module, write_file
+from tileir.tools.judging import by_command
+from tileir.tools.numbers import amount, natural
 from tileir.types import Pointer, Scalar
 
 
@@ -35,13 +33,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("file", help="a .tir file; - is standard input")
     parser.add_argument("-p", "--pipeline", default="default")
     parser.add_argument("--command", help="judges a module by its exit status; {} is its file")
-    parser.add_argument("--within", type=float, help="how far floats may be off; 0: not at all")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs")
+    parser.add_argument("--within", type=amount, help="how far floats may be off; 0: not at all")
+    parser.add_argument("--seed", type=natural, default=0, help="of the inputs")
     parser.add_argument("-o", "--output", help="where to write the module before the pass")
     options = parser.parse_args(arguments)
     module = read_module(options.file)
-    if options.command:
-        agrees = _by_command(options.command)
+    if options.command is not None:
+        agrees = by_command(options.command)
     else:
         agrees = _by_result(module, options.seed, options.within)
     culprit = bisect(module, options.pipeline, agrees)
@@ -49,17 +47,6 @@ def main(arguments: Sequence[str]) -> int:
     if options.output:
         write_file(options.output, print_module(culprit.step.before).encode())
     return 0
-
-
-def _by_command(command: str) -> Callable[[Module], bool]:
-    def agrees(module: Module) -> bool:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "module.tir")
-            path.write_text(print_module(module))
-            words = [word.replace("{}", str(path)) for word in shlex.split(command)]
-            return subprocess.run(words, check=False).returncode == 0
-
-    return agrees
 
 
 def _by_result(module: Module, seed: int, within: float | None) -> Callable[[Module], bool]:

@@ -13,10 +13,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import shlex
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +21,11 @@ from typing import TYPE_CHECKING
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Module
 from tileir.tools.files import read_module, write_file
+from tileir.tools.judging import Predicate, by_command
+from tileir.tools.numbers import amount, natural
 
 if TYPE_CHECKING:
     from tileir.testing.reduction import Progress
-
-Predicate = Callable[[Module], bool]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--predicate", metavar="CMD", help="exits with 0 where a module is still interesting")
     add("-o", "--output", default="-", metavar="OUT", help="where the result goes")
     add("--corpus", metavar="DIR", help="write the result into this folder, named by its text")
-    add("--timeout", type=float, default=60, help="seconds that CMD may take (default: 60)")
-    add("--seconds", type=float, help="stop after so long")
-    add("--tries", type=int, help="stop after so many candidates")
+    add("--timeout", type=amount, default=60, help="seconds that CMD may take (default: 60)")
+    add("--seconds", type=amount, help="stop after so long")
+    add("--tries", type=natural, help="stop after so many candidates")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -85,39 +82,10 @@ def _question(
     from tileir.passmanager.reproducer import reproducer_of
 
     if options.predicate:
-        return module, by_command(options.predicate, options.timeout), lambda found: found
+        holds = by_command(options.predicate, timeout=options.timeout, quiet=True)
+        return module, holds, lambda found: found
     found = reproducer_of(module)
     return found.module, found.fails, found.around
-
-
-def by_command(command: str, timeout: float = 60) -> Predicate:
-    """Whether `command`, given the path of a file with the module, exits with 0 in time."""
-    words = shlex.split(command)
-    if not any("{}" in word for word in words):
-        words.append("{}")
-
-    def interesting(module: Module) -> bool:
-        from tileir.textual import print_module
-
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "module.tir")
-            path.write_text(print_module(module))
-            given = [word.replace("{}", str(path)) for word in words]
-            return _exits_well(given, timeout)
-
-    return interesting
-
-
-def _exits_well(words: list[str], timeout: float) -> bool:
-    try:
-        quiet = subprocess.DEVNULL
-        done = subprocess.run(words, check=False, timeout=timeout, stdout=quiet, stderr=quiet)
-    except subprocess.TimeoutExpired:
-        return False
-    except OSError as error:
-        message = f"cannot run {words[0]}: {error.strerror}"
-        raise ToolError(Diagnostic("TIR0910", message)) from None
-    return done.returncode == 0
 
 
 def _show(progress: Progress) -> None:

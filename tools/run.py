@@ -17,6 +17,7 @@ from tileir.tools.check import Verdict, verdicts
 from tileir.tools.executors import choose
 from tileir.tools.files import read_module
 from tileir.tools.inputs import Recipe, draw, recipe
+from tileir.tools.numbers import natural
 from tileir.tools.ptx import write_ptx
 from tileir.tools.remarks import rendered
 from tileir.tools.report import HEADS, rows
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report", action="store_true", help="with --on simt: what each line does to memory"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
     parser.add_argument("--target", help="GPU architecture of the PTX (default: the GPU's, sm_80)")
     parser.add_argument("--ptx", metavar="PATH", help="where to write the PTX")
     parser.add_argument(

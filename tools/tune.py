@@ -30,6 +30,7 @@ from tileir.backend.tuning.report import duration, explained
 from tileir.errors import Diagnostic, ToolError
 from tileir.tools.executors import no_gpu
 from tileir.tools.files import write_file
+from tileir.tools.numbers import amount, natural, positive
 from tileir.tools.tuning.ahead import ranking
 from tileir.tools.tuning.plot import picture
 from tileir.tools.tuning.problems import SPACES, Wish, choices_in, problem_of
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--target", help="GPU architecture (default: the GPU's)")
     add("--arg", action="append", default=[], metavar="NAME=VALUE",
         help='an argument: m=4096, a="f16[m, k] normal", run.grid="cdiv(m, TM)"')  # fmt: skip
-    add("--seed", type=int, default=0, help="seed of arguments and search (default: 0)")
+    add("--seed", type=natural, default=0, help="seed of arguments and search (default: 0)")
     add("--check", default="auto", choices=("auto", "interpreter", "first"),
         help="who says what is right: expectations of the file, or the interpreter, or the first "
         "candidate (auto: as far as there are any, and it is small enough)")  # fmt: skip
@@ -62,7 +63,7 @@ def _add_space(group: Any) -> None:
         "declare), mapl19 (the paper's), joined by + (default: %(default)s)")  # fmt: skip
     add("--try", dest="tried", action="append", default=[], metavar="NAME=V,V",
         help="choices of a parameter, in place of its own")  # fmt: skip
-    add("--slower", type=float, default=3.0, metavar="N",
+    add("--slower", type=amount, default=3.0, metavar="N",
         help="leave out what the model expects to take N times as long as the best; 0 for "
         "nothing (default: %(default)s)")  # fmt: skip
     add("--dry-run", action="store_true", help="rank candidates by the model, and measure none")
@@ -71,13 +72,15 @@ def _add_space(group: Any) -> None:
 def _add_search(group: Any) -> None:
     add = group.add_argument
     add("--search", default="exhaustive", choices=tuple(SEARCHES), help="default: %(default)s")
-    add("--launches", type=int, help="launches that the best are measured by")
-    add("--processes", type=int, metavar="N", help="that compile (default: one per processor)")
+    add("--launches", type=positive, help="launches that the best are measured by")
+    add("--processes", type=positive, metavar="N", help="that compile (default: one per processor)")
     add("--dask", metavar="ADDRESS", help="compile on a Dask cluster; `local` starts one here")
-    add("--seconds", type=float, help="stop after so many")
-    add("--trials", type=int, help="stop after so many candidates")
-    add("--patience", type=int, help="stop after so many candidates that were no quicker")
-    add("--compile-limit", type=float, default=120.0, help="seconds for one (default: %(default)s)")
+    add("--seconds", type=amount, help="stop after so many")
+    add("--trials", type=positive, help="stop after so many candidates")
+    add("--patience", type=positive, help="stop after so many candidates that were no quicker")
+    add(
+        "--compile-limit", type=amount, default=120.0, help="seconds for one (default: %(default)s)"
+    )
 
 
 def _add_output(group: Any) -> None:

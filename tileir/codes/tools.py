@@ -45,9 +45,10 @@ CODES: dict[str, tuple[str, str]] = {
         "counts: `--on simt --report`.",
     ),
     "TIR0910": (
-        "nothing to reduce by",
+        "nothing to judge a module by",
         "`tileir reduce` needs a predicate that holds on the module given: a command that exits "
-        "with 0 on it, or, for a crash reproducer, a pipeline that still fails on it as recorded.",
+        "with 0 on it, or, for a crash reproducer, a pipeline that still fails on it as recorded. "
+        "`tileir-opt bisect` compares results unless --command names one that can be run.",
     ),
     "TIR0911": (
         "no such kernel",

@@ -9,6 +9,7 @@ from typing import Protocol, cast
 
 from tileir.passmanager import run
 from tileir.tools.files import read_module, write_file
+from tileir.tools.numbers import natural, positive
 from tileir.tools.view.subject import Subject
 
 PICTURES = {
@@ -41,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", help="kernel to show (default: the only one)")
     parser.add_argument("--value", type=_value, help="what to show: ops that define or read it")
     parser.add_argument("--target", default="sm_90", help="GPU architecture (default: sm_90)")
-    parser.add_argument("--num-warps", type=int, metavar="N", help="default: chosen by the tiles")
+    parser.add_argument(
+        "--num-warps", type=positive, metavar="N", help="default: chosen by the tiles"
+    )
     parser.add_argument(
         "--pipeline", metavar="PASSES", help="as for tileir-opt -p: what is drawn, or runs before"
     )
@@ -81,7 +84,7 @@ def _value(text: str) -> str:
 
 def _program(text: str) -> tuple[int, ...]:
     """One to three indices."""
-    found = tuple(int(word) for word in text.split(","))
+    found = tuple(natural(word) for word in text.split(","))
     if not 1 <= len(found) <= 3:
         raise argparse.ArgumentTypeError(f"one to three indices, not {text}")
     return found
