@@ -10,7 +10,6 @@ import sys
 from collections.abc import Generator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 from tileir.backend.tuning import (
@@ -29,7 +28,7 @@ from tileir.backend.tuning.meter import Meter
 from tileir.backend.tuning.report import duration, explained
 from tileir.errors import Diagnostic, ToolError
 from tileir.tools.executors import no_gpu
-from tileir.tools.files import write_file
+from tileir.tools.files import read_text, write_file
 from tileir.tools.numbers import amount, natural, positive
 from tileir.tools.tuning.ahead import ranking
 from tileir.tools.tuning.plot import picture
@@ -211,9 +210,10 @@ def _executor(options: argparse.Namespace) -> Generator[Executor]:
 
 
 def _merge(database: Database, path: str) -> None:
+    text = read_text(path)
     try:
-        exported = json.loads(Path(path).read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        exported = json.loads(text)
+    except ValueError as error:
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path}: {error}")) from None
     sys.stdout.write(f"{path}: {database.merge(exported)} measurements\n")
 

@@ -61,3 +61,9 @@ def test_a_byte_order_mark_is_no_text(tmp_path, capsys):
     file.write_text("tir 1.0\n", "utf-8-sig")
     assert opt.main([str(file)]) == 0
     assert capsys.readouterr().out == "tir 1.0\n"
+
+
+def test_choices_of_what_has_none_are_refused(capsys):
+    words = ["tune", SOFTMAX, "--on", "cpu", "--database", ":memory:", "--try", "rows=1,2"]
+    assert tool.main(words) == 1
+    assert "TIR0915" in capsys.readouterr().err

@@ -67,7 +67,10 @@ class _Tir:
     text: str
     file: str
 
-    def __call__(self) -> Module:
+    def __call__(self, **choices: Any) -> Module:
+        for name in choices:
+            message = f"{self.file} has no parameter {name!r} to choose: a .tir file is one program"
+            raise ToolError(Diagnostic("TIR0915", message))
         return _parsed(self.text, self.file)
 
 
