@@ -108,7 +108,7 @@ def is_once(op: Op, dim: int) -> bool:
         return True
     said = cast(Any, op)
     along = op.mnemonic == "scan" and said.axis == dim and op.predicate is None
-    return along and not said.reverse and isinstance(said.combiner, Combiner)
+    return along and isinstance(said.combiner, Combiner)
 
 
 def once(op: Op, dim: int) -> list[Need] | None:

@@ -58,7 +58,8 @@ def strip_mine(
         FOLD    a reduction by a function begins with the first piece; a histogram is the sum of
                 those of its pieces
         ONCE    a scan along the dimension that is cut takes along what it has come to, and atomic
-                accesses happen once: their pieces are computed in order by one loop
+                accesses happen once: their pieces are computed in order by one loop, which begins
+                with the last one where the scan does
         MOVE    a value that crosses blocks, or that a loop carries, goes through private buffers,
                 where all ops that read or write it can be cut
         FUSE    loops that need nothing of each other are one loop

@@ -48,8 +48,19 @@ class Sink:
         return shape_of(self.tile.type)[self.dim]
 
     @property
+    def backward(self) -> bool:
+        """Whether the last piece comes first."""
+        said = cast(Any, self.op)
+        return self.op.mnemonic == "scan" and said.axis == self.dim and bool(said.reverse)
+
+    @property
     def needs(self) -> list[Need]:
         return along(self.op, self.dim)
+
+    def behind(self, other: Sink) -> int:
+        """The first level at which pieces may follow those of `other`, in the same loop if both
+        go the same way."""
+        return other.level + (self.backward != other.backward)
 
 
 @records.define
@@ -62,10 +73,10 @@ class Plan:
 
     def loops(self, level: int) -> list[list[Sink]]:
         """The sinks of `level`, by loop, in program order."""
-        found: dict[int, list[Sink]] = {}
+        found: dict[tuple[int, bool], list[Sink]] = {}
         for sink in self.sinks.values():
             if sink.level == level:
-                found.setdefault(sink.extent, []).append(sink)
+                found.setdefault((sink.extent, sink.backward), []).append(sink)
         return list(found.values())
 
     @property
@@ -246,7 +257,7 @@ class Planner:
             if op in plan.sinks:
                 sink = plan.sinks[op]
                 needs = (ready.get(v, 0) for v in sink.chain.whole)
-                made = (plan.sinks[o].level for o in sink.chain.staged)
+                made = (sink.behind(plan.sinks[o]) for o in sink.chain.staged)
                 sink.level = max([sink.level, *needs, *made])
                 ready.update(dict.fromkeys(op.results, sink.level + 1))
             elif op in plan.kept:
@@ -345,7 +356,7 @@ def _join(plan: Plan, before: Op, after: Op) -> bool:
     """Move the store `after` into the last of the loops that need the load `before`, if it comes
     earlier."""
     sink = plan.sinks[after]
-    last = max(s.level for s in plan.sinks.values() if before in s.chain.loads)
+    last = max(sink.behind(s) for s in plan.sinks.values() if before in s.chain.loads)
     changed, sink.level = sink.level < last, max(sink.level, last)
     return changed
 

@@ -70,6 +70,9 @@ class Writer:
         extent, size = sinks[0].extent, keeper.size
         whole, rest = extent // size * size, extent % size
         sums = [sum_of(sink) for sink in sinks]
+        if sinks[0].backward:
+            self._cut_backward(sums, size, extent, later, stages)
+            return
         totals = [s.start(size) for s in sums]
         alone = whole == size or any(carried is None for carried in totals)
         done = max(keeper.count, 1 if alone else 0)
@@ -92,6 +95,22 @@ class Writer:
             assert total is not None
             one.finish(self.ops, total, end)
 
+    def _cut_backward(
+        self, sums: list[Sum], size: int, extent: int, later: frozenset[Op], stages: Stages
+    ) -> None:
+        """Scans from the end: the rest, then the others from the last one on."""
+        whole, rest = extent // size * size, extent % size
+        totals = [s.start(size) for s in sums]
+        if rest:
+            cutter = self._cutter(index(whole), rest, later, stages)
+            stages.give_rest(cutter)
+            totals = _piece(sums, cutter, totals)
+            stages.take_rest(cutter)
+        if whole == size:
+            _piece(sums, self._cutter(index(0), size, later, stages), totals)
+        elif whole:
+            self._loop(sums, range(whole - size, -size, -size), totals, later, stages)
+
     def _cutter(self, start: Operand, size: int, again: frozenset[Op], stages: Stages) -> Cutter:
         pieces = self.moving.pieces
         return Cutter(
@@ -111,9 +130,10 @@ class Writer:
         given = [x for carried in starts for x in carried or ()]
         self._close(Branch(Successor(head, (index(span.start), *given))))
         self._label, self._parameters = head, (start, *(x for held in inside for x in held))
-        found = _piece(sums, self._cutter(start, span.step, later, stages), inside)
+        found = _piece(sums, self._cutter(start, abs(span.step), later, stages), inside)
         following = Add(start, index(span.step), results=(Value(I32, "next"),))
-        more = ICmp(following.result, index(span.stop), predicate_=IntegerPredicate.SLT)
+        end = IntegerPredicate.SLT if span.step > 0 else IntegerPredicate.SGT
+        more = ICmp(following.result, index(span.stop), predicate_=end)
         self.ops += [following, more]
         again = Successor(head, (following.result, *(x for carried in found for x in carried)))
         self._close(CondBranch(more.results[0], again, Successor(after)))

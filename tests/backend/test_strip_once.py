@@ -61,11 +61,45 @@ def test_what_follows_a_scan_reads_it_in_any_loop():
     equal(b.module(), 1, [x, np.zeros_like(x)])
 
 
-def test_a_scan_from_the_end_stays_whole():
+@pytest.mark.parametrize("promised", [False, True])
+@pytest.mark.parametrize("count", [33, 40, 64, 96, 100])
+@pytest.mark.parametrize("combiner", ["fadd", "smax"])
+def test_a_scan_from_the_end_begins_with_the_last_piece(combiner, count, promised):
+    b, element = Builder(), NAMED[combiner]
+    with kernel(b, "x", "y", element=element, promised=promised) as (x, y):
+        place = b.arange(count)
+        value = (x + place).load()
+        (y + place).store(b.scan(value, combiner=combiner, reverse=True))
+    kind = np.float32 if element is F32 else np.int32
+    new = equal(b.module(), 1, [numbers(count, kind), np.zeros(count, kind)])
+    assert f"scan {element}<{count}>" not in print_module(new)
+
+
+@pytest.mark.parametrize("shape", [(3, 40), (40, 3), (5, 33)], ids=str)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("first", [False, True])
+def test_scans_there_and_back_are_loops_of_their_own(shape, axis, first):
+    """Each reads what the other left, and the store to where the value was read follows both."""
+    rows, columns = shape
+    b = Builder()
+    with kernel(b, "x", "y") as (x, y):
+        place = b.arange(rows)[:, None] * columns + b.arange(columns)[None, :]
+        value = (x + place).load()
+        there = b.scan(value, axis=axis, combiner="fadd", reverse=first)
+        back = b.scan(there + value, axis=axis, combiner="fmaxnum", reverse=not first)
+        (x + place).store(back - there)
+        (y + place).store(back + value)
+    x = numbers(rows * columns)
+    new = equal(b.module(), 1, [x, np.zeros_like(x)])
+    assert f"scan f32<{rows}, {columns}>" not in print_module(new)
+
+
+def test_a_scan_by_a_function_stays_whole():
     b = Builder()
     with kernel(b, "x", "y", promised=True) as (x, y):
         place = b.arange(100)
-        (y + place).store(b.scan((x + place).load(), combiner="fadd", reverse=True))
+        found = b.scan((x + place).load(), axis=0, combiner=lambda a, c: a + c)
+        (y + place).store(found)
     result = run(b.module(), SMALL.format(keep=0))
     assert {d.code for d in result.remarks} == {"TIR0752"}
 
