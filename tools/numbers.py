@@ -16,14 +16,18 @@ def positive(text: str) -> int:
     return _whole(text, 1)
 
 
+_MOST = 1e9
+"""Of seconds, thirty years: more than the functions that wait take."""
+
+
 def amount(text: str) -> float:
-    """A finite number from 0 on."""
+    """A number from 0 to 1e9."""
     try:
         found = float(text)
     except ValueError:
         found = math.nan
-    if not 0 <= found < math.inf:
-        raise argparse.ArgumentTypeError(f"a finite number from 0 on, not {text!r}")
+    if not 0 <= found <= _MOST:
+        raise argparse.ArgumentTypeError(f"a number from 0 to {_MOST:.0e}, not {text!r}")
     return found
 
 
