@@ -20,6 +20,7 @@ from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.errors import CompileError
 from tileir.ir import Function, Module
+from tileir.testing.checking import case, check
 
 
 def accesses(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
@@ -126,6 +127,15 @@ def test_rotated_loops_become_the_code_that_llvm_makes_of_others(
     usual = code(given)
     monkeypatch.setattr(concerned, "_LOOPS", 1)
     assert code(given) == usual
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("name", ["simt-1", "simt-4"])
+def test_programs_with_rotated_loops_mean_the_same(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concerned, "_LOOPS", 1)
+    assert check(case(name, seed)).failure is None
 
 
 def code(module: Module) -> list[str]:

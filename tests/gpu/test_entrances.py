@@ -1,11 +1,12 @@
-"""Kernels with entrances on the GPU, against the interpreter."""
+"""Kernels compiled as long ones are, with entrances and rotated loops, on the GPU, against the
+interpreter."""
 
 import numpy as np
 import pytest
 
 import tileir
 from tests.backend.test_scaling import accesses, arithmetic, branches, loops, module, reductions
-from tileir.backend import compile as compile_kernel, executor
+from tileir.backend import compile as compile_kernel, concerned, executor
 from tileir.backend.executor import GpuExecutor
 from tileir.backend.llvm import entrances, optimise
 from tileir.testing.checking import case, check
@@ -27,6 +28,7 @@ def entered(monkeypatch):
     monkeypatch.setattr(optimise, "_LONG", 0)
     monkeypatch.setattr(entrances, "_MANY", 0)
     monkeypatch.setattr(entrances, "_APART", 2)
+    monkeypatch.setattr(concerned, "_LOOPS", 1)
     monkeypatch.setattr(executor.Cache, "usual", staticmethod(lambda: Anew))
     return found
 
