@@ -51,7 +51,7 @@ class GpuExecutor:
         Raises `CompileError` and `LaunchError`.
         """
         chosen = options.pop("target", None) or gpu_target()
-        compiled = Cache.usual().compile(module, chosen, Options(**options), kernel)
+        compiled = Cache.usual().compile(module, chosen, Options.of(options), kernel)
         values = ordered(module, compiled.plan.kernel, arguments)
         cuda = driver()
         cuda.context()
@@ -180,7 +180,7 @@ class SimtExecutor:
 
 
 def _staged(module: Module, machine: Target, kernel: str | None, options: dict[str, Any]) -> Staged:
-    return staged(module, machine, Options(**options), kernel)
+    return staged(module, machine, Options.of(options), kernel)
 
 
 def _ranks(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from tileir import records
 from tileir.errors import CompileError, Diagnostic
@@ -59,21 +59,74 @@ class Options:
     permit: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for names, fits, what in _KINDS:
+            for name in names:
+                value = getattr(self, name)
+                if not fits(value) and not (value is None and name in _CHOSEN):
+                    raise _mistake(f"{name} is {what}, not {value!r}")
+
     @staticmethod
     def of(given: Options | Mapping[str, Any] | None) -> Options:
-        """Options from a mapping too. Raises `CompileError` (TIR0716) for one that there is not."""
+        """Options from a mapping too. Raises `CompileError` (TIR0716) for one that there is not,
+        as the constructor does for a value that cannot be."""
         if isinstance(given, Options):
             return given
         known = {field.name for field in records.fields(Options)}
         for name in given or ():
             if name not in known:
                 message = f"no option {name}; there are {', '.join(sorted(known))}"
-                raise CompileError(Diagnostic("TIR0716", message))
+                raise _mistake(message)
         return Options(**{k: _hashable(v) for k, v in (given or {}).items()})
 
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold."""
         return records.asdict(self)
+
+
+def _is_natural(value: Any) -> bool:
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    return whole and int(value) >= 0
+
+
+def _is_truth(value: Any) -> bool:
+    return value in (True, False)
+
+
+def _is_level(value: Any) -> bool:
+    return value in range(4)
+
+
+def _are_natural(value: Any) -> bool:
+    return isinstance(value, tuple) and all(map(_is_natural, cast(tuple[Any, ...], value)))
+
+
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(v, str) for v in cast(tuple[Any, ...], value)
+    )
+
+
+_CHOSEN = frozenset({
+    "num_warps", "stages", "prefetch", "registers", "roles", "persistent", "pingpong", "turns",
+    "split", "multicast",
+})  # fmt: skip
+"""Options that the compiler chooses where they are None."""
+
+_KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
+    (("num_warps", "stages", "registers", "split", "multicast"), _is_natural,
+     "a whole number from 0 on"),
+    (("prefetch", "windows", "roles", "persistent", "pingpong", "turns", "watch_waits", "lines"),
+     _is_truth, "true or false"),
+    (("optimize",), _is_level, "0 to 3"),
+    (("unmapped",), _are_natural, "a tuple of whole numbers"),
+    (("permit", "libraries"), _are_strings, "a tuple of strings"),
+)  # fmt: skip
+"""What values of options are: names, the test, and what it asks for."""
+
+
+def _mistake(message: str) -> CompileError:
+    return CompileError(Diagnostic("TIR0716", message))
 
 
 def _hashable(value: Any) -> Any:

@@ -104,6 +104,19 @@ def test_errors_say_what_would_help(softmax):
         compile(module, "sm_90a", {"num_wraps": 4})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_warps", 2.5), ("num_warps", "4"), ("num_warps", True), ("num_warps", -1),
+        ("stages", -1), ("registers", [32]), ("lines", "no"), ("windows", None), ("optimize", 9),
+        ("split", 1.0), ("unmapped", (1, "x")), ("permit", "asm"), ("libraries", (1,)),
+    ],
+)  # fmt: skip
+def test_values_that_options_do_not_have_are_refused(softmax, name, value):
+    with pytest.raises(CompileError, match="TIR0716"):
+        compile(softmax.tir_at("input"), "sm_90a", {name: value})
+
+
 def test_what_must_not_happen_is_a_defect():
     with pytest.raises(DefectError, match=r"TIR0714.*IndexError: nothing there"), typed():
         raise IndexError("nothing there")

@@ -74,7 +74,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0716": (
         "options of the compiler",
-        "There is no option of that name: `tileir.backend.Options` has them all.",
+        "There is no option of that name, or none of that value: `tileir.backend.Options` has them "
+        "all.",
     ),
     "TIR0717": (
         "the cache",
