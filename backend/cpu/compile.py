@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -89,10 +90,10 @@ class CpuKernel:
         are the first byte of the arrays of arguments and the one behind the last; what is not
         there may be anywhere.
 
-        Raises `LaunchError`: TIR0713 where an assertion failed, TIR0501 where an access would be
-        outside of its array.
+        Raises `LaunchError`: TIR0710 where grid or arguments do not fit, TIR0713 where an assertion
+        failed, TIR0501 where an access would be outside of its array.
         """
-        extents = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
+        extents = _extents(grid)
         given = [*self._encoded(arguments), *self._limits(ends or {})]
         calls, total, workers = Calls(), prod(extents), threads or os.cpu_count() or 1
         host = _HOST(lambda site, address: self.sites[site].serve(calls, address))
@@ -122,8 +123,27 @@ class CpuKernel:
         for parameter, value in zip(function.parameters, arguments, strict=True):
             kind: Any = parameter.type
             pointer = isinstance(kind, (Pointer, Descriptor))
-            found.append(int(value) if pointer else encode(kind, value))
+            try:
+                found.append(int(value) if pointer else encode(kind, value))
+            except (TypeError, ValueError, OverflowError) as error:
+                raise _unfit(f"{parameter.name} is {kind}: {error}") from None
         return found
+
+
+def _extents(grid: int | Sequence[int]) -> tuple[int, int, int]:
+    """The three extents of `grid`."""
+    try:
+        given = [operator.index(n) for n in ((grid,) if isinstance(grid, int) else grid)]
+    except TypeError:
+        given = []
+    if not 1 <= len(given) <= 3 or min(given) < 0:
+        raise _unfit(f"a grid is one to three extents, not {grid!r}")
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z
+
+
+def _unfit(message: str) -> LaunchError:
+    return LaunchError(Diagnostic("TIR0710", message))
 
 
 def _spread(part: Callable[[int, int], None], total: int, workers: int) -> None:

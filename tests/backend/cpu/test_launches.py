@@ -1,0 +1,30 @@
+"""What cannot be launched on the CPU is an error that says so."""
+
+import numpy as np
+import pytest
+
+from tileir.builder import F32, I64, Builder, pointer
+from tileir.errors import LaunchError
+from tileir.executor import executor
+
+
+def launch(grid, **changes):
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), n=I64) as (x, n):
+        x.store(n.to(F32))
+    arguments = {"x": np.zeros(1, np.float32), "n": 1} | changes
+    executor("cpu").launch(b.module(), "k", grid, arguments)
+
+
+@pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (-1,), None, ("a",), (1.5,)], ids=str)
+def test_grids_that_are_none(grid):
+    with pytest.raises(LaunchError, match="TIR0710"):
+        launch(grid)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"n": 1 << 64}, {"n": 1.5}, {"x": None}, {"x": [1.0]}, {"x": "a"}], ids=str
+)
+def test_arguments_that_do_not_fit(changes):
+    with pytest.raises(LaunchError, match="TIR0710"):
+        launch((1,), **changes)
