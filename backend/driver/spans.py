@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from tileir import records
+from tileir.errors import Diagnostic, LaunchError
 
 
 @records.frozen(eq=False)
@@ -58,8 +59,13 @@ class Span:
         return np.ndarray(shape, dtype, self.data.data, self.offset, strides)
 
     def write_back(self) -> None:
-        """Copy every element into `array`."""
-        self.array[...] = self.elements
+        """Copy every element into `array`. Raises LaunchError (TIR0710) for one that is read-only
+        and was written."""
+        if self.array.flags.writeable:
+            self.array[...] = self.elements
+        elif self.array.tobytes() != self.elements.tobytes():
+            message = "the kernel writes to an array that is read-only"
+            raise LaunchError(Diagnostic("TIR0710", message))
 
 
 _ALIGNED = 16

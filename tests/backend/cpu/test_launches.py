@@ -28,3 +28,17 @@ def test_grids_that_are_none(grid):
 def test_arguments_that_do_not_fit(changes):
     with pytest.raises(LaunchError, match="TIR0710"):
         launch((1,), **changes)
+
+
+@pytest.mark.parametrize("on", ["cpu", "simt"])
+def test_arrays_that_are_read_only_are_read(on):
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
+        y.store(x.load())
+    fixed, out = np.ones(1, np.float32), np.zeros(1, np.float32)
+    fixed.flags.writeable = False
+    executor(on).launch(b.module(), "k", (1,), {"x": fixed, "y": out})
+    assert out[0] == 1
+    out[0] = 2
+    with pytest.raises(LaunchError, match="read-only"):
+        executor(on).launch(b.module(), "k", (1,), {"x": out, "y": fixed})
