@@ -16,6 +16,7 @@ from tileir.backend.roles.fetching import hinted
 from tileir.backend.roles.loading import loading
 from tileir.backend.roles.multiplying import multiplying
 from tileir.backend.roles.parts import LOADING, RingParts, alike, parts_of
+from tileir.backend.roles.registers import registers_of
 from tileir.backend.roles.rings import Rings, Staged, rings, staged_by
 from tileir.backend.roles.sizes import counted, warpgroups
 from tileir.backend.roles.storing import Outlet, fits, outlet_bytes, outlets_of, storing
@@ -37,7 +38,6 @@ from tileir.ops.descriptor import (
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import TensorMap
-from tileir.ops.memory import Load
 from tileir.ops.program import Assume
 from tileir.ops.roles import Join, Role
 from tileir.passes.dce import dce
@@ -50,21 +50,6 @@ SHARED = 227 * 1024
 
 _SLACK = 2048
 """Bytes for barriers, and for rooms to begin where swizzling needs them to."""
-_REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
-_FETCHING = {1: (0, 0), 2: (104, 200), 3: (80, 144)}
-_WRITING = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
-"""Registers of a thread that loads and of one that multiplies, by warpgroups that multiply; where
-threads load blocks; where those that multiply hold large factors beside their sums, and write them.
-"""
-_AS_LAUNCHED = 0, 0
-_SMALL, _MOST = 64, 2
-"""Registers of a thread's sums, and warpgroups that multiply, up to which roles that load by tensor
-maps keep the 168 that each thread is launched with: ptxas takes a tenth less without `setmaxnreg`.
-"""
-_LARGE = 64
-"""Elements of a factor that a thread holds."""
-_FEW = 4
-"""Elements that a thread loads beside its products and needs hardly any registers for."""
 _SHARED_BY_ALL = frozenset(
     {"gpu.shared_alloc", "gpu.mbarrier_alloc", "gpu.cluster_arrive", "gpu.cluster_wait"}
 )
@@ -363,29 +348,12 @@ class _Making:
         )  # fmt: skip
         return copied(made)
 
-    def _registers(self) -> tuple[int, int]:
-        """Of a thread that loads, and of one that multiplies; 0 for those it is launched with."""
-        if any(x.unit for ring in self.found.rings for x in ring.loads):
-            return _FETCHING[self.groups]
-        held = (prod(x.buffer.shape) // (128 * self.groups) for x in self.factors.values())
-        if max(held, default=0) >= _LARGE:
-            return _WRITING[self.groups]
-        few = self.groups <= _MOST and self._sums() <= _SMALL
-        return _AS_LAUNCHED if few and not self._gathers() else _REGISTERS[self.groups]
-
-    def _gathers(self) -> bool:
-        """Whether threads that multiply load more than a few elements from anywhere."""
-        loads = (op for op in self.function.ops if isinstance(op, Load))
-        return any(prod(shape_of(op.result.type)) > _FEW * 128 * self.groups for op in loads)
-
-    def _sums(self) -> int:
-        """Registers of a thread for the sums of all products."""
-        products = (op for op in self.function.ops if isinstance(op, Dot))
-        return sum(prod(shape_of(op.result.type)) for op in products) // (128 * self.groups)
-
     def _kernel(self, shared: Sequence[Op], captured: Sequence[Value]) -> Function:
         entry = self.function.entry
-        registers, given = self._registers(), tuple(captured)
+        held = (prod(x.buffer.shape) // (128 * self.groups) for x in self.factors.values())
+        fetched = any(x.unit for ring in self.found.rings for x in ring.loads)
+        registers = registers_of(self.function, self.groups, fetched, max(held, default=0))
+        given = tuple(captured)
         name, warps = self.function.name, 4 * self.groups
         waits = [op for op in shared if isinstance(op, ClusterWait)]
         ops = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from tileir import records
 from tileir.builder import Builder, Expr
@@ -14,7 +14,7 @@ from tileir.frontends.triton.tensor import Tensor
 from tileir.frontends.ttir.errors import Refused
 from tileir.frontends.ttir.frame import RULES, Frame, rule
 from tileir.frontends.ttir.nodes import Statement
-from tileir.types import I1, Pointer, Scalar, Type, element_of, shape_of, tile
+from tileir.types import I1, Element, Pointer, Scalar, Type, element_of, shape_of, tile
 from tileir.values import Constant
 
 _SAME = {
@@ -48,7 +48,9 @@ _CAST = {
     "arith.fptoui": "fptoui", "tt.int_to_ptr": "inttoptr", "tt.ptr_to_int": "ptrtoint",
 }  # fmt: skip
 
-_OVERFLOW = {("nsw",): "nsw", ("nuw",): "nuw", ("nsw", "nuw"): "nsw_nuw"}
+_OVERFLOW: dict[tuple[str, ...], str] = {
+    ("nsw",): "nsw", ("nuw",): "nuw", ("nsw", "nuw"): "nsw_nuw",
+}  # fmt: skip
 
 
 def _same(f: Frame, s: Statement) -> Expr:
@@ -149,8 +151,8 @@ def _float_cast(f: Frame, s: Statement) -> Expr:
     named = s.options.get("rounding") or next((w for w in s.words if w in _MODES), "rtne")
     if named not in _MODES:
         raise Refused(f"rounding {named} is not read here")
-    options = {} if _MODES[named] == "rn" else {"rounding": _MODES[named]}
-    return x.to(element_of(s.result), **options)
+    options: dict[str, Any] = {} if _MODES[named] == "rn" else {"rounding": _MODES[named]}
+    return x.to(cast(Element, element_of(s.result)), **options)
 
 
 @rule("tt.bitcast", "arith.bitcast")

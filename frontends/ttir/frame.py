@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -72,9 +72,9 @@ class Frame:
 
     def yielded(self, region: Region) -> list[Expr]:
         """Carry out all of a region but its last statement; what that names."""
-        *rest, last = region.statements or [None]
-        if last is None:
+        if not region.statements:
             return []
+        *rest, last = region.statements
         if last.name.split(".")[-1] not in ("yield", "return", "condition"):
             self.run([*rest, last])
             return []
@@ -98,7 +98,7 @@ class Frame:
         self.values.update(zip(names, found, strict=False))
 
     @contextmanager
-    def _at(self, s: Statement) -> Iterator[None]:
+    def _at(self, s: Statement) -> Generator[None, None, None]:
         """Ops made inside stand where the user wrote them; errors stand in the text that is
         read."""
         try:

@@ -220,8 +220,7 @@ class Reader:
             raise self.unexpected("the name of a function is expected")
         made = Function(self.take().text[1:].strip('"'), public, self.at(start))
         self._signature(made)
-        if self.next.kind == "arrow":
-            self.take()
+        if self.accept("->"):
             made.results = self.types()
         while self.accept("attributes"):
             self.attributes()
@@ -312,7 +311,8 @@ class Reader:
         elif token.text in ("attributes", "else", "do"):
             self.take()
         elif token.kind == "word" and following.text == "=":
-            self.take(), self.take()
+            self.take()
+            self.take()
             made.options[token.text] = _known(self.take())
         elif token.text == "dense" and following.text == "<":
             made.head.append(token)

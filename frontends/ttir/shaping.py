@@ -132,7 +132,8 @@ def _dot_scaled(f: Frame, s: Statement) -> Expr:
 
 
 def _format(s: Statement, side: str) -> str:
-    return {"fp16": "f16"}.get(s.options[side], s.options[side])
+    name: str = s.options[side]
+    return {"fp16": "f16"}.get(name, name)
 
 
 def _scale(f: Frame, x: Expr | None) -> Expr | None:
