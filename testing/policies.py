@@ -29,8 +29,8 @@ class Policy:
     favoured: Mapping[str, float] = records.field(factory=dict, hash=False)
     undef: float = 0.0
     exact: bool = False
-    """Whether only ops whose results have one value take part: for executors that compute
-    functions and sums in their own way."""
+    """Whether only ops whose results have one value take part: for what computes functions in its
+    own way, or sums in another order."""
     length: int = 20
     pipeline: str = ""
     before: str = ""
@@ -85,7 +85,9 @@ _POLICIES: dict[str, Policy] = {
     ),
     "uniform-steps": Policy({"walk": 24, "product-loop": 8, "count": 1}, _UNDEF, idempotent=True),
     "recompute": Policy({"product-loop": 32, "range": 8, "store": 8}, idempotent=True),
-    "strip-mine": Policy({"wide": 32, "walk": 8}, pipeline="strip-mine{warps=1,limit=2,piece=1}"),
+    "strip-mine": Policy(
+        {"wide": 32, "walk": 8}, exact=True, pipeline="strip-mine{warps=1,limit=2,piece=1}"
+    ),
     "coalesce": Policy({"call": 0}, _UNDEF, stage="layouts"),
     "remove-conversions": Policy(
         {"call": 0}, _UNDEF, stage="layouts", before="coalesce", detours=True, idempotent=True

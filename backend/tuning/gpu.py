@@ -94,7 +94,7 @@ class GpuMeter:
         made = make(module, self.target, Options.of(job.options), job.kernel)
         plan, machine_code = made.metadata, made.assembled
         bare = records.evolve(
-            made, stages={"input": module}, llvm="", optimized="", ptx="", plan=plan, notes=(),
+            made, stages={"input": module}, llvm="", ptx="", plan=plan, notes=(),
             code=machine_code, remarked=(),
         )  # fmt: skip
         digest = hashlib.sha256(machine_code.cubin).hexdigest()[:20]

@@ -62,7 +62,7 @@ def roles_in(m: int, n: int, k: int, options: dict[str, Any] | None = None, **ti
 def test_copies_ask_for_lines() -> None:
     """A step of 128x128x64 copies 128 rows of a line, and 64 rows of two."""
     plain = roles_in(4096, 4096, 4096)
-    assert plain == Roles(256.0, 6, 2, limit=40, divisions=plain.divisions, alone=True)
+    assert plain == Roles(256.0, 6, 2, limit=255, divisions=plain.divisions, alone=True)
     assert roles_in(4096, 4096, 4096, bn=256).requests == 128 + 64 * 4
     assert roles_in(4096, 4096, 4096, transposed=True, bn=256).requests == 128 + 256
 
