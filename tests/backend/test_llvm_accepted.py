@@ -113,14 +113,16 @@ def test_what_is_counted_is_in_the_global():
 
 
 @pytest.mark.parametrize(
-    ("options", "what"),
-    [({"num_warps": 33}, "must be in 1 to 32, not 33"), ({"num_warps": -1}, "not -1"),
-     ({"registers": 31}, "must be in 32 to 255, not 31"), ({"registers": 256}, "not 256")],
+    ("options", "what", "code"),
+    [({"num_warps": 33}, "must be in 1 to 32, not 33", "TIR0708"),
+     ({"num_warps": -1}, "not -1", "TIR0716"),
+     ({"registers": 31}, "must be in 32 to 255, not 31", "TIR0708"),
+     ({"registers": 256}, "not 256", "TIR0708")],
 )  # fmt: skip
-def test_options_out_of_range(options, what):
+def test_options_out_of_range(options, what, code):
     with pytest.raises(CompileError, match=what) as caught:
         compile_kernel(textual.parse(KERNEL.format(name="k", aligned=4)), "sm_90", options)
-    assert caught.value.code == "TIR0708"
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize("options", [{"num_warps": 32}, {"registers": 32}, {"registers": 255}])
