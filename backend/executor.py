@@ -19,10 +19,11 @@ from tileir.backend.driver.gpu import gpu, gpu_target
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.prelude import arranged, as_number
 from tileir.backend.driver.spans import Span
+from tileir.backend.grids import refused
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.calls import Calls
 from tileir.backend.target import Target, target
-from tileir.errors import Diagnostic, LaunchError, TileirError
+from tileir.errors import LaunchError, TileirError
 from tileir.executor import Call, Dispatch, Done
 from tileir.ir import Function, Module
 from tileir.measuring import Candidate
@@ -226,8 +227,7 @@ def ordered(module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str,
         return list(arguments)
     names = [p.name or str(i) for i, p in enumerate(module.functions[kernel].parameters)]
     if set(names) != set(arguments):
-        message = f"@{kernel} takes {', '.join(names)}, not {', '.join(arguments)}"
-        raise LaunchError(Diagnostic("TIR0710", message))
+        raise refused(f"@{kernel} takes {', '.join(names)}, not {', '.join(arguments)}")
     return [arguments[name] for name in names]
 
 

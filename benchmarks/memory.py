@@ -26,6 +26,7 @@ from typing import Any
 
 import memory_kernels as ours
 import memory_peers as peers
+import merge
 import timing
 import torch
 import triton
@@ -362,10 +363,10 @@ def key(name: str, shape: Sequence[int]) -> str:
 
 
 def write(path: Path, where: dict[str, Any], lines: list[dict[str, Any]]) -> None:
-    """`lines` to `path`, in the order of the table among those it has from before."""
-    old = json.loads(path.read_text())["lines"] if path.exists() else []
-    every = {(key(x["name"], x["shape"]), x["dtype"]): x for x in (*old, *lines)}
-    path.write_text(json.dumps({**where, "lines": [*every.values()]}, indent=1) + "\n")
+    """`lines` to `path`, beside those it has from before."""
+    known = json.loads(path.read_text()) if path.exists() else {"lines": []}
+    found = merge.merged(known, {**where, "lines": lines}, where["commit"])
+    path.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def main() -> int:

@@ -34,13 +34,13 @@ sys.path.append(str(Path(__file__).parent))  # the folder, also under `python -P
 
 import measured
 import ncu
+import tables
 from limiters import Facts, facts, limiter, stall
 
 EMPTY = "spin_kernel"
 """In the name of the empty kernel before each of the two calls."""
 MARKED = "profiled "
 """What the line begins with in which a row's process says what it called."""
-DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
 BEGIN, END = "<!-- profiles: python benchmarks/profiles.py --docs -->", "<!-- end of profiles -->"
 HEADINGS = (
     "row", "ratio, target", "", "us", "grid", "waves", "registers", "tensor", "DRAM", "L2", "issue",
@@ -193,16 +193,12 @@ def _figure(value: float | None, unit: str = "", form: str = "{:.0f}") -> str:
 
 def markdown(rows: list[dict[str, Any]]) -> str:
     """The table of docs/performance.md."""
-    every = [HEADINGS, ("---",) * len(HEADINGS), *(line for each in rows for line in lines(each))]
-    return "\n".join(f"| {' | '.join(cell or ' ' for cell in line)} |" for line in every)
+    return tables.markdown([HEADINGS, *(line for each in rows for line in lines(each))])
 
 
 def documented(text: str, rows: list[dict[str, Any]]) -> str:
     """`text` with the table of `rows` between its marks; nothing there where there are none."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    table = f"\n{markdown(rows)}\n\n" if rows else "\n"
-    return f"{before}{BEGIN}\n{table}{END}{after}"
+    return tables.replaced(text, BEGIN, END, markdown(rows) if rows else "")
 
 
 def show(found: dict[str, Any]) -> None:
@@ -266,7 +262,7 @@ def main() -> int:
         for each in rows if options.show else ():
             show(each)
         if options.docs:
-            DOCS.write_text(documented(DOCS.read_text(), rows))
+            tables.DOCS.write_text(documented(tables.DOCS.read_text(), rows))
         return 0
     names = chosen(options)
     if options.list:

@@ -31,12 +31,13 @@ def markdown(lines: Lines) -> str:
 
 
 def replaced(text: str, begin: str, end: str, table: str) -> str:
-    """`text` with `table` between two marks. Raises ValueError where they are not there."""
+    """`text` with `table`, if any, between two marks. Raises ValueError where one is missing."""
     before, first, rest = text.partition(begin)
     _, last, after = rest.partition(end)
     if not first or not last:
         raise ValueError(f"there is no {begin if not first else end}")
-    return f"{before}{begin}\n{table}\n\n{end}{after}"
+    between = f"\n\n{table}\n\n" if table else "\n\n"
+    return f"{before}{begin}{between}{end}{after}"
 
 
 def rows(file: str) -> list[dict[str, Any]]:

@@ -1,12 +1,18 @@
-"""What every test shares: the budget of hypothesis, and where GPU tests can run."""
+"""What every test shares: the budget of hypothesis, where GPU tests can run, the benchmarks."""
 
 import ctypes
+import importlib
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.load_profile("ci")
+
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 def pytest_addoption(parser):
@@ -28,3 +34,11 @@ def _driver() -> bool:
     except OSError:
         return False
     return True
+
+
+@pytest.fixture(scope="module")
+def benchmarks():
+    """What imports a module of `benchmarks/` by its name."""
+    sys.path.append(str(BENCHMARKS))
+    yield importlib.import_module
+    sys.path.remove(str(BENCHMARKS))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from tileir.backend.cpu.emit import emit
 from tileir.backend.cpu.host import Calls, Site
 from tileir.backend.cpu.jit import Code, load
 from tileir.backend.cpu.private import Room
+from tileir.backend.grids import extents as extents_of, refused
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
@@ -93,7 +93,7 @@ class CpuKernel:
         Raises `LaunchError`: TIR0710 where grid or arguments do not fit, TIR0713 where an assertion
         failed, TIR0501 where an access would be outside of its array.
         """
-        extents = _extents(grid)
+        extents = extents_of(grid)
         given = [*self._encoded(arguments), *self._limits(ends or {})]
         calls, total, workers = Calls(), prod(extents), threads or os.cpu_count() or 1
         host = _HOST(lambda site, address: self.sites[site].serve(calls, address))
@@ -126,24 +126,8 @@ class CpuKernel:
             try:
                 found.append(int(value) if pointer else encode(kind, value))
             except (TypeError, ValueError, OverflowError) as error:
-                raise _unfit(f"{parameter.name} is {kind}: {error}") from None
+                raise refused(f"{parameter.name} is {kind}: {error}") from None
         return found
-
-
-def _extents(grid: int | Sequence[int]) -> tuple[int, int, int]:
-    """The three extents of `grid`."""
-    try:
-        given = [operator.index(n) for n in ((grid,) if isinstance(grid, int) else grid)]
-    except TypeError:
-        given = []
-    if not 1 <= len(given) <= 3 or min(given) < 0:
-        raise _unfit(f"a grid is one to three extents, not {grid!r}")
-    x, y, z = (*given, 1, 1)[:3]
-    return x, y, z
-
-
-def _unfit(message: str) -> LaunchError:
-    return LaunchError(Diagnostic("TIR0710", message))
 
 
 def _spread(part: Callable[[int, int], None], total: int, workers: int) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from tileir import records
 from tileir.backend.driver.device import Driver
+from tileir.backend.grids import refused
 from tileir.backend.llvm.text import global_name
-from tileir.errors import Diagnostic, LaunchError
 
 
 @records.frozen(eq=False)
@@ -53,6 +53,5 @@ def _fill(cuda: Driver, module: Any, name: str, values: Any) -> None:
     status, address, size = cuda.cuda.cuModuleGetGlobal(module, global_name(name).encode())
     cuda.check((status,), "cuModuleGetGlobal")
     if size != values.nbytes:
-        message = f"global {name} has {size} bytes, and is to hold {values.nbytes}"
-        raise LaunchError(Diagnostic("TIR0710", message))
+        raise refused(f"global {name} has {size} bytes, and is to hold {values.nbytes}")
     cuda.to_device(int(address), values.ctypes.data, values.nbytes)

@@ -21,12 +21,12 @@ from tileir.backend.driver.filled import Filled
 from tileir.backend.driver.gpu import gpu
 from tileir.backend.driver.prelude import arranged, as_number
 from tileir.backend.driver.tensor_maps import encoded
+from tileir.backend.grids import refused
 from tileir.backend.metadata import Argument
 from tileir.backend.runtime.dispatch import Bound, Dispatcher
 from tileir.backend.runtime.packing import Policy, passed
 from tileir.backend.runtime.reading import Tensor
 from tileir.backend.tma.plan import MapValues
-from tileir.errors import Diagnostic, LaunchError
 
 __all__ = ["Kernel", "Tensor", "pack"]
 
@@ -60,7 +60,7 @@ class Kernel:
         order, and `stream`. Keep it where the same grid is launched again."""
         extents = (grid,) if isinstance(grid, int) else tuple(grid)
         if not 1 <= len(extents) <= 3 or any(n < 1 for n in extents):
-            raise _error(f"a grid has 1 to 3 positive extents, not {extents}")
+            raise refused(f"a grid has 1 to 3 positive extents, not {extents}")
         return partial((self._dispatcher or self._dispatching()).call, extents)
 
     def fill(self, name: str, values: Any) -> None:
@@ -70,7 +70,7 @@ class Kernel:
         plan = self.compiled.plan
         if name not in plan.globals:
             known = ", ".join(plan.globals) or "none"
-            raise _error(f"@{plan.kernel} has no global {name}; there are: {known}")
+            raise refused(f"@{plan.kernel} has no global {name}; there are: {known}")
         self._filled.note(name, values)
         with self._lock:
             for context, function in self._functions.items():
@@ -107,7 +107,7 @@ class Kernel:
         where the program is made of them."""
         found = self.compiled.fallback
         if found is None:
-            raise _error("the arguments do not fit the kernel's tensor maps")
+            raise refused("the arguments do not fit the kernel's tensor maps")
         return Kernel(found)
 
     def suited(self, units: tuple[int, ...] | None) -> Kernel:
@@ -216,13 +216,9 @@ class Kernel:
 def pack(parameters: Sequence[Argument], arguments: Sequence[Any]) -> list[Any]:
     """Each argument as the C values that the kernel takes. Raises `LaunchError` (TIR0710)."""
     if len(parameters) != len(arguments):
-        raise _error(f"the kernel takes {len(parameters)} arguments, not {len(arguments)}")
+        raise refused(f"the kernel takes {len(parameters)} arguments, not {len(arguments)}")
     found: list[Any] = []
     for parameter, argument in zip(parameters, arguments, strict=True):
         words = passed(parameter, argument, 0, Policy()).words
         found += c_values(parameter.words, words)
     return found
-
-
-def _error(message: str) -> LaunchError:
-    return LaunchError(Diagnostic("TIR0710", message))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from tileir import records
-from tileir.errors import Diagnostic, LaunchError
+from tileir.backend.grids import refused
 
 
 @records.frozen(eq=False)
@@ -64,8 +64,7 @@ class Span:
         if self.array.flags.writeable:
             self.array[...] = self.elements
         elif self.array.tobytes() != self.elements.tobytes():
-            message = "the kernel writes to an array that is read-only"
-            raise LaunchError(Diagnostic("TIR0710", message))
+            raise refused("the kernel writes to an array that is read-only")
 
 
 _ALIGNED = 16

@@ -12,16 +12,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import index
 from typing import Any, Protocol
 
 from tileir import records
+from tileir.backend.grids import extents as extents_of, refused
 from tileir.backend.metadata import Argument, Metadata
 from tileir.backend.runtime import native
 from tileir.backend.runtime.again import Again, Remembered, key_of
 from tileir.backend.runtime.native import Arg, Entry, Kind
 from tileir.backend.runtime.packing import Passed, Policy, passed
-from tileir.backend.runtime.reading import refused
 from tileir.executor import Done
 
 STREAM = "stream"
@@ -117,7 +116,7 @@ class Dispatcher:
         if isinstance(found, Done):
             return found.result
         call = _Call(self.machine, found, named.get(STREAM))
-        extents = extents_of(grid, found.meta)
+        extents = extents_of(grid(dict(found.meta)) if callable(grid) else grid)
         if 0 in extents:
             return found.result
         handle = call.launch(extents)
@@ -256,18 +255,3 @@ def handle_of(stream: Any) -> int:
     if not isinstance(value, int):
         raise refused(f"a stream is its handle, or an object that has one, not {stream!r}")
     return value
-
-
-def extents_of(grid: Any, meta: Mapping[str, Any]) -> tuple[int, ...]:
-    """The three extents of a grid: a number, a sequence, or a function of the arguments by name.
-    Raises LaunchError."""
-    found = grid(dict(meta)) if callable(grid) else grid
-    extents: tuple[Any, ...] = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    if not 1 <= len(extents) <= 3 or not all(_extent(n) for n in extents):
-        raise refused(f"a grid is 1 to 3 numbers that are not negative, not {found!r}")
-    x, y, z = (*(index(n) for n in extents), 1, 1)[:3]
-    return x, y, z
-
-
-def _extent(number: Any) -> bool:
-    return not isinstance(number, (bool, float)) and hasattr(number, "__index__") and number >= 0

@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any
 
 from tileir.backend.compiled import Compiled
+from tileir.backend.grids import refused
 from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.dispatch import Bound, Dispatcher, Machine
-from tileir.backend.runtime.reading import array, is_array, refused
+from tileir.backend.runtime.reading import array, is_array
 from tileir.backend.runtime.specialise import Fact, fact_of, specialised
 from tileir.ir import Module, Parameter
 

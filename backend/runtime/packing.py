@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tileir import records
+from tileir.backend.grids import refused
 from tileir.backend.metadata import Argument
 from tileir.backend.runtime.native import (
     INTEGERS_TOO,
@@ -18,7 +19,7 @@ from tileir.backend.runtime.native import (
     Arg,
     Kind,
 )
-from tileir.backend.runtime.reading import Array, Tensor, array, bounds, is_array, refused
+from tileir.backend.runtime.reading import Array, Tensor, array, bounds, is_array
 from tileir.types import SCALARS
 from tileir.values import encode
 

@@ -13,9 +13,9 @@ from math import prod
 from typing import Any
 
 from tileir import records
+from tileir.backend.grids import refused
 from tileir.backend.runtime.dlpack import exported
 from tileir.backend.runtime.native import MOST, Arg, Kind
-from tileir.errors import Diagnostic, LaunchError
 
 
 @records.frozen
@@ -87,11 +87,6 @@ def array(value: Any, name: str, devices: int = 1) -> Array:
     raise refused(
         f"argument {name} must be an array of a GPU or an address, not {type(value).__name__}"
     )
-
-
-def refused(message: str) -> LaunchError:
-    """Arguments that do not fit (TIR0710)."""
-    return LaunchError(Diagnostic("TIR0710", message))
 
 
 def _torch(value: Any, name: str, devices: int) -> Array:

@@ -1,42 +1,31 @@
 """What `benchmarks/profiles.py` makes of what Nsight Compute prints, and of what was measured."""
 
-import importlib
 import json
 import os
 import stat
 import sys
-from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
-
-@pytest.fixture(scope="module", autouse=True)
-def folder():
-    sys.path.append(str(BENCHMARKS))
-    yield
-    sys.path.remove(str(BENCHMARKS))
+@pytest.fixture(scope="module")
+def ncu(benchmarks):
+    return benchmarks("ncu")
 
 
 @pytest.fixture(scope="module")
-def ncu(folder):
-    return importlib.import_module("ncu")
+def limiters(benchmarks):
+    return benchmarks("limiters")
 
 
 @pytest.fixture(scope="module")
-def limiters(folder):
-    return importlib.import_module("limiters")
+def measured(benchmarks):
+    return benchmarks("measured")
 
 
 @pytest.fixture(scope="module")
-def measured(folder):
-    return importlib.import_module("measured")
-
-
-@pytest.fixture(scope="module")
-def profiles(folder):
-    return importlib.import_module("profiles")
+def profiles(benchmarks):
+    return benchmarks("profiles")
 
 
 FIXED = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream",'
@@ -299,7 +288,7 @@ def test_a_missing_profiler_is_an_error_of_the_row(ncu, tmp_path):
 
 
 def test_the_documentation_has_what_was_profiled(profiles, measured):
-    text, path = profiles.DOCS.read_text(), measured.RESULTS / "profiles.json"
+    text, path = profiles.tables.DOCS.read_text(), measured.RESULTS / "profiles.json"
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     assert profiles.BEGIN in text and profiles.END in text
     assert profiles.documented(text, rows) == text, "run: python benchmarks/profiles.py --docs"

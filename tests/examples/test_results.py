@@ -1,29 +1,16 @@
 """Results of benchmarks: merged row by row, and in the documentation as they are in the files."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
-
-@pytest.fixture(scope="module", autouse=True)
-def folder():
-    sys.path.append(str(BENCHMARKS))
-    yield
-    sys.path.remove(str(BENCHMARKS))
+@pytest.fixture(scope="module")
+def tables(benchmarks):
+    return benchmarks("tables")
 
 
 @pytest.fixture(scope="module")
-def tables(folder):
-    return importlib.import_module("tables")
-
-
-@pytest.fixture(scope="module")
-def merge(folder):
-    return importlib.import_module("merge")
+def merge(benchmarks):
+    return benchmarks("merge")
 
 
 QUICK = ("attention", "attention_f8", "gradients", "convolutions", "memory")
@@ -44,7 +31,7 @@ def test_marks_that_are_missing_are_an_error(tables):
 
 def test_a_table_takes_the_place_of_the_one_before(tables):
     once = tables.replaced("a\nbegin\nold\nend\nz", "begin", "end", "| 1 |")
-    assert once == "a\nbegin\n| 1 |\n\nend\nz"
+    assert once == "a\nbegin\n\n| 1 |\n\nend\nz"
     assert tables.replaced(once, "begin", "end", "| 1 |") == once
 
 

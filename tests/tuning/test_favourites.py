@@ -1,8 +1,6 @@
 """What the cost model likes best of what was measured, on results that are committed."""
 
-import importlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,10 +9,8 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def products():
-    sys.path.append(str(BENCHMARKS))
-    yield importlib.import_module("product_tiles")
-    sys.path.remove(str(BENCHMARKS))
+def products(benchmarks):
+    return benchmarks("product_tiles")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,28 @@
+"""What a launch is given, where it does not fit: TIR0710."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from tileir.errors import Diagnostic, LaunchError
+
+
+def extents(grid: Any) -> tuple[int, int, int]:
+    """The three extents of `grid`: a number, or a sequence of one to three, the others 1.
+
+    Raises `LaunchError` (TIR0710)."""
+    given: tuple[Any, ...] = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    if not 1 <= len(given) <= 3 or not all(_extent(n) for n in given):
+        raise refused(f"a grid is 1 to 3 numbers that are not negative, not {grid!r}")
+    x, y, z = (*map(index, given), 1, 1)[:3]
+    return x, y, z
+
+
+def refused(message: str) -> LaunchError:
+    """A grid or arguments that do not fit (TIR0710)."""
+    return LaunchError(Diagnostic("TIR0710", message))
+
+
+def _extent(number: Any) -> bool:
+    return not isinstance(number, (bool, float)) and hasattr(number, "__index__") and number >= 0
