@@ -26,8 +26,9 @@ _BESIDE = ("ld.global", "st.global", "red.global", "nvvm.cluster_dim")
 """What the text has where threads do more beside such products than begin copies: tensors that they
 access, work shared with other blocks."""
 
-_JOIN = " = phi "
-"""What a value begins with that several blocks bring, or a loop carries."""
+_JOINS = (" = phi ", " = alloca ")
+"""What a value begins with that several blocks bring or a loop carries, and what a thread keeps in
+memory."""
 
 _SELECTION = 2
 """Highest level of the code generator. Level 3 numbers values once more, which finds nothing
@@ -84,13 +85,15 @@ def _pipeline_for(text: str, level: int) -> _Pipeline:
     assembler, those in loops and registers tell (docs/performance.md)."""
     if not level:
         return _optimize
+    if not any(word in text for word in (*_JOINS, _PRODUCT, "mma.sync")):
+        return _optimize_straight
     if len(text) >= _LARGE:
         return _optimize_functions
     if "mma.sync" in text or _OWN_FACTORS in text:
         return _optimize
     if _PRODUCT in text:
         return _optimize_functions if any(word in text for word in _BESIDE) else _combine
-    return _optimize_functions if _JOIN in text else _optimize_straight
+    return _optimize_functions
 
 
 def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
@@ -110,17 +113,20 @@ def _optimize_functions(llvm: Any, module: Any, machine: Any, level: int) -> Non
 
 
 def _optimize_straight(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """As `_optimize_functions`, less what is for values that meet or are carried by loops."""
-    _optimize_functions(llvm, module, machine, min(level, 1))
+    """As `_combine`, sums and products reordered so that addresses share what they can: where no
+    values meet nothing else is left to find. What is computed twice the code generator sees."""
+    _combine(llvm, module, machine, level, reordered=True)
 
 
-def _combine(llvm: Any, module: Any, machine: Any, level: int) -> None:
+def _combine(llvm: Any, module: Any, machine: Any, level: int, reordered: bool = False) -> None:
     """Control flow and instructions made simple, once: roles compute at their entry what loops need
     (`tileir.backend.llvm.roles`), loops have the form that the program gave them, and the rest is
     the assembler's."""
     builder = _inlined(llvm, module, machine, _tuning(llvm, 0))
     passes = llvm.create_new_function_pass_manager()
     passes.add_simplify_cfg_pass()
+    if reordered:
+        passes.add_reassociate_pass()
     passes.add_instruction_combine_pass()
     _each_function(module, passes, builder)
 
