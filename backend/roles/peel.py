@@ -8,7 +8,7 @@ from typing import Any
 from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.ranges import ranges
+from tileir.analysis.ranges import ranges_of
 from tileir.analysis.uses import homes, uses
 from tileir.backend.roles.delaying import inserted, read
 from tileir.effects import Effects
@@ -145,11 +145,11 @@ def _runs(function: Function, loop: Loop) -> bool:
         return False
     if test.then.label not in loop.blocks or isinstance(compare.lhs.type, Tile):
         return False
-    env, known = dict(_given(function, loop)), ranges(function)
     assert loop.preheader is not None
-    (_, first), (last, _) = (
-        known.at(read(env, v), loop.preheader) for v in (compare.lhs, compare.rhs)
-    )
+    env = dict(_given(function, loop))
+    left, right = read(env, compare.lhs), read(env, compare.rhs)
+    known = ranges_of(function, left, right)
+    (_, first), (last, _) = (known.at(v, loop.preheader) for v in (left, right))
     return compare.predicate_.value == "slt" and first < last
 
 

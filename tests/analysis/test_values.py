@@ -14,7 +14,7 @@ from tests.analysis.tracing import Event, Trace, trace
 from tileir.analysis.affine import Affine, affine
 from tileir.analysis.alignment import Alignment, alignment
 from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, Symbol
-from tileir.analysis.ranges import ranges
+from tileir.analysis.ranges import ranges, ranges_of
 from tileir.ir import Function, Module
 from tileir.types import I1, Pointer, element_of, shape_of
 from tileir.values import Value
@@ -55,6 +55,17 @@ def test_facts_hold(seed: int) -> None:
             check_alignment(alignment(function).of(event.value), event)
             check_range(function, event)
             check_affine(function, run, event)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ranges_of_some_values_are_those_of_all(seed: int) -> None:
+    function = program(seed)
+    known, chosen = ranges(function), random.Random(seed)
+    for value in chosen.sample(sorted(known.facts, key=str), min(4, len(known.facts))):
+        found = ranges_of(function, value)
+        assert found.of(value) == known.of(value)
+        assert all(found.at(value, n) == known.at(value, n) for n in function.blocks)
+        assert found.exact <= known.exact
 
 
 def check_alignment(fact: Alignment, event: Event) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TypeAlias, TypeVar
 
 from tileir.analysis.cfg import Cfg, cfg
@@ -12,6 +12,8 @@ from tileir.values import Constant, Operand, Undef, Value
 
 F = TypeVar("F")
 
+Merge: TypeAlias = Callable[[Value, F | None, Sequence[F]], F]
+
 
 def forward(
     function: Function,
@@ -19,9 +21,11 @@ def forward(
     known: dict[Value, F],
     literal: Callable[[Constant | Undef], F],
     transfer: Callable[[Op, Callable[[Operand], F]], Sequence[F]],
-    merge: Callable[[Value, F | None, Sequence[F]], F],
+    merge: Merge[F],
     refine: Callable[[Operand, F, str, str | None], F] | None = None,
-    most: int | None = None,
+    sharpen: Callable[[], Merge[F] | None] = lambda: None,
+    most: int = 0,
+    within: Set[Value] | None = None,
 ) -> dict[Value, F]:
     """Facts about every value that the entry reaches, from `known` ones about parameters.
 
@@ -30,8 +34,9 @@ def forward(
     far; arguments of back edges are left out until they have facts, so loops start optimistic.
     `merge` must bring each parameter to rest after finitely many changes. All facts hold once
     nothing changes: each one then follows from the others. `refine` may sharpen what is read in
-    a block, or passed on its edge to a target. At most `most` walks are made, if given; what comes
-    before all loops or behind them is walked once.
+    a block, or passed on its edge to a target. What `sharpen` gives once loops agree, if anything,
+    merges in at most `most` walks more of them. What comes before all loops or behind them is
+    walked once. `within`, if given, are all values to find facts about.
     """
     before, repeated, behind = _stretches(cfg(function))
     incoming = _incoming(function)
@@ -48,23 +53,31 @@ def forward(
             fact(argument) if refine is None else refine(argument, fact(argument), source, target)
         )
 
-    def walk(labels: Sequence[str]) -> bool:
+    def merged(block: Block, merge: Merge[F]) -> bool:
+        return _merge_parameters(block, incoming[block.label], known, passed, merge, within)
+
+    def walk(labels: Sequence[str], merge: Merge[F]) -> bool:
         nonlocal where
         changed = False
         for where in labels:
             block = function.blocks[where]
             if block.parameters:
-                changed |= _merge_parameters(block, incoming[where], known, passed, merge)
+                changed |= merged(block, merge)
             for op in block.ops:
-                if op.results:
+                if op.results and (within is None or not within.isdisjoint(op.results)):
                     known.update(zip(op.results, transfer(op, read), strict=True))
         return changed
 
-    walk(before)
-    walks = most or 1 << 30
-    while walks > 0 and walk(repeated):
-        walks -= 1
-    walk(behind)
+    walk(before, merge)
+    while walk(repeated, merge):
+        pass
+    sharper = sharpen()
+    if sharper is not None:
+        merge = sharper
+        for _ in range(most):
+            if not walk(repeated, merge):
+                break
+    walk(behind, merge)
     return known
 
 
@@ -97,10 +110,13 @@ def _merge_parameters(
     edges: Sequence[Edge],
     known: dict[Value, F],
     passed: Callable[[Operand, str, str], F],
-    merge: Callable[[Value, F | None, Sequence[F]], F],
+    merge: Merge[F],
+    within: Set[Value] | None,
 ) -> bool:
     changed = False
     for index, parameter in enumerate(block.parameters):
+        if within is not None and parameter not in within:
+            continue
         facts: list[F] = []
         for source, arguments in edges:
             argument = arguments[index]

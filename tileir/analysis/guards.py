@@ -74,6 +74,12 @@ class Guards:
         """Whether any condition bounds `operand`."""
         return isinstance(operand, Value) and (operand in self.blocks or operand in self.edges)
 
+    def others(self, operand: Value) -> list[Operand]:
+        """What conditions compare `operand` with."""
+        guarded, taken = self.blocks.get(operand), self.edges.get(operand)
+        bounds = [*(guarded.bounds.values() if guarded else ()), *(taken.values() if taken else ())]
+        return [other for each in bounds for _, other in each]
+
     def narrow(
         self, operand: Operand, fact: Range, label: str, target: str | None,
         read: Callable[[Operand], Range],

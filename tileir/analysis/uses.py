@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tileir.analysis.cache import cached
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.values import Value
+from tileir.values import Operand, Value
 
 
 @cached
@@ -29,6 +29,19 @@ def uses(function: Function) -> Mapping[Value, tuple[Op, ...]]:
             if isinstance(operand, Value):
                 found.setdefault(operand, []).append(op)
     return {value: tuple(readers) for value, readers in found.items()}
+
+
+@cached
+def arguments(function: Function) -> Mapping[Value, tuple[Operand, ...]]:
+    """What edges pass for each parameter of a block."""
+    found: dict[Value, list[Operand]] = {}
+    for block in function.blocks.values():
+        for edge in block.successors:
+            for value, given in zip(
+                function.blocks[edge.label].parameters, edge.arguments, strict=True
+            ):
+                found.setdefault(value, []).append(given)
+    return {value: tuple(given) for value, given in found.items()}
 
 
 @cached
