@@ -8,11 +8,14 @@ from typing import Any
 from tileir.errors import Diagnostic, LaunchError
 
 
-def extents(grid: Any) -> tuple[int, int, int]:
-    """The three extents of `grid`: a number, or a sequence of one to three, the others 1.
+def extents_of(grid: Any) -> tuple[int, int, int]:
+    """The three extents of `grid`: a number, or one to three of them in order, the others 1.
 
     Raises `LaunchError` (TIR0710)."""
-    given: tuple[Any, ...] = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    try:
+        given: tuple[Any, ...] = tuple(grid)
+    except TypeError:  # a number
+        given = (grid,)
     if not 1 <= len(given) <= 3 or not all(_extent(n) for n in given):
         raise refused(f"a grid is 1 to 3 numbers that are not negative, not {grid!r}")
     x, y, z = (*map(index, given), 1, 1)[:3]

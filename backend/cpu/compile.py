@@ -18,7 +18,7 @@ from tileir.backend.cpu.emit import emit
 from tileir.backend.cpu.host import Calls, Site
 from tileir.backend.cpu.jit import Code, load
 from tileir.backend.cpu.private import Room
-from tileir.backend.grids import extents as extents_of, refused
+from tileir.backend.grids import extents_of, refused
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity

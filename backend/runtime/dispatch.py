@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from tileir import records
-from tileir.backend.grids import extents as extents_of, refused
+from tileir.backend.grids import extents_of, refused
 from tileir.backend.metadata import Argument, Metadata
 from tileir.backend.runtime import native
 from tileir.backend.runtime.again import Again, Remembered, key_of

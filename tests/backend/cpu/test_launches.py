@@ -22,6 +22,11 @@ def test_grids_that_are_none(grid):
         launch(grid)
 
 
+@pytest.mark.parametrize("grid", [1, np.int64(1), [1, 1], np.array([1]), range(1, 2)], ids=str)
+def test_grids_are_numbers_or_several(grid):
+    launch(grid)
+
+
 @pytest.mark.parametrize(
     "changes", [{"n": 1 << 64}, {"n": 1.5}, {"x": None}, {"x": [1.0]}, {"x": "a"}], ids=str
 )
