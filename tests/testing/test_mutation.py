@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tileir.testing.mutation import seeded
-from tileir.testing.mutation.__main__ import main
+from tileir.testing.mutation.__main__ import _mutants, _parser, main
 from tileir.testing.mutation.areas import AREAS, files, judges
 from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import attempt
@@ -194,6 +194,22 @@ def test_what_a_run_tries(tmp_path: Path) -> None:
     assert len(tried) == 2 and not {first, second} & set(tried)
     main(options)
     assert out.read_text().splitlines()[3].split("\t")[0] == second
+
+
+def test_a_draw_stays_when_other_changes_come(tmp_path: Path) -> None:
+    (tmp_path / "tileir").mkdir()
+    path, options = tmp_path / "tileir/x.py", ["mutants", "tileir/x.py", "--root", str(tmp_path)]
+
+    def drawn(source: str) -> set[str]:
+        path.write_text(source)
+        parsed = _parser().parse_args([*options, "--sample", "12", "--seed", "3"])
+        return {c.key for c in _mutants(parsed, Results(tmp_path / "none.tsv"))}
+
+    source = "".join(f"a{n} = b{n} < c{n}\n" for n in range(20))
+    before = drawn(source)
+    after = drawn("new = b < c\n" + source)
+    assert len(before) == len(after) == 12
+    assert len(before - after) <= 2, "the new line has two mutants"
 
 
 def test_results_survive_a_restart(tmp_path: Path) -> None:
