@@ -21,7 +21,7 @@ from tileir.backend.driver.filled import Filled
 from tileir.backend.driver.gpu import gpu
 from tileir.backend.driver.prelude import arranged, as_number
 from tileir.backend.driver.tensor_maps import encoded
-from tileir.backend.grids import refused
+from tileir.backend.grids import extents_of, refused
 from tileir.backend.metadata import Argument
 from tileir.backend.runtime.dispatch import Bound, Dispatcher
 from tileir.backend.runtime.packing import Policy, passed
@@ -57,10 +57,13 @@ class Kernel:
 
     def __getitem__(self, grid: int | Sequence[int]) -> Callable[..., None]:
         """This kernel with a grid of 1 to 3 extents: a function of the kernel's arguments in
-        order, and `stream`. Keep it where the same grid is launched again."""
-        extents = (grid,) if isinstance(grid, int) else tuple(grid)
-        if not 1 <= len(extents) <= 3 or any(n < 1 for n in extents):
-            raise refused(f"a grid has 1 to 3 positive extents, not {extents}")
+        order, and `stream`, which does nothing where an extent is 0. Keep it where the same grid
+        is launched again. Raises LaunchError (TIR0710)."""
+        extents: Any = grid if type(grid) is tuple else (grid,)
+        if {*map(type, extents)} != {int} or len(extents) > 3 or min(extents) < 1:
+            extents = extents_of(grid)
+            if 0 in extents:
+                return _nothing
         return partial((self._dispatcher or self._dispatching()).call, extents)
 
     def fill(self, name: str, values: Any) -> None:
@@ -211,6 +214,10 @@ class Kernel:
         if plan.cluster[0] > _PORTABLE:
             cuda.allow_clusters(function)
         return function
+
+
+def _nothing(*arguments: Any, **named: Any) -> None:
+    """The launch of a grid without instances."""
 
 
 def pack(parameters: Sequence[Argument], arguments: Sequence[Any]) -> list[Any]:

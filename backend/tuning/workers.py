@@ -21,7 +21,7 @@ _STARTING = 300.0
 
 
 class Workers(Executor):
-    """`concurrent.futures.Executor` of `count` processes.
+    """`concurrent.futures.Executor` of up to `count` processes, started as tasks come.
 
     A task whose process dies raises TuneError TIR1105, one that runs longer than `limit` seconds
     TIR1106; both processes are replaced. With `opening` a process calls it once, and tasks get
@@ -35,31 +35,40 @@ class Workers(Executor):
         opening: Callable[[], Any] | None = None,
         environments: Sequence[Mapping[str, str]] = (),
     ) -> None:  # fmt: skip
-        total = count or len(environments) or os.cpu_count() or 1
-        settings = [*environments, *({} for _ in range(total - len(environments)))]
+        self.count = count or len(environments) or os.cpu_count() or 1
+        self._opening, self._limit = opening, limit
+        self._environments = iter(environments)
+        self._all: list[_Process] = []
         self._idle: queue.SimpleQueue[_Process] = queue.SimpleQueue()
-        self._all = [_Process(_Start(opening, dict(each)), limit) for each in settings]
-        for process in self._all:
-            self._idle.put(process)
-        self._threads = ThreadPoolExecutor(total, "tuning")
-        self.count = total
+        self._starting = threading.Lock()
+        self._threads = ThreadPoolExecutor(self.count, "tuning")
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` in some process."""
         return self._threads.submit(self._run, fn, args, kwargs)
 
     def _run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        process = self._idle.get()
+        process = self._free()
         try:
             return process.call((fn, args, kwargs))
         finally:
             self._idle.put(process)
 
+    def _free(self) -> _Process:
+        """A process that has nothing to do: no more threads ask at once than there may be."""
+        with contextlib.suppress(queue.Empty):
+            return self._idle.get_nowait()
+        with self._starting:
+            start = _Start(self._opening, dict(next(self._environments, {})))
+            self._all.append(_Process(start, self._limit))
+            return self._all[-1]
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End every process, once its task is done where `wait`."""
         self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
-        for process in self._all:
-            process.end()
+        with self._starting:
+            for process in self._all:
+                process.end()
 
 
 @records.frozen

@@ -53,3 +53,8 @@ def die() -> None:
 
 def unready() -> None:
     raise ValueError("there is no device")
+
+
+def executed(dask_worker):
+    """Tasks that a worker of Dask ran."""
+    return dask_worker.state.executed_count

@@ -13,7 +13,7 @@ import killed
 import matmuls
 import pytest
 from predicting import Registers
-from problems import SPACE, bowl, die, problem, unready
+from problems import SPACE, bowl, die, executed, problem, unready
 
 from tileir.backend.tuning import Limits, Status, TuneError, Workers, tune
 from tileir.testing.formula_meter import FormulaMeter
@@ -73,6 +73,11 @@ def test_tasks_of_workers_fail_alone():
         assert workers.submit(pow, 2, 6).result() == 64
 
 
+def test_processes_are_started_as_tasks_come():
+    with Workers(10**20) as workers:
+        assert [workers.submit(pow, 2, n).result() for n in range(3)] == [1, 2, 4]
+
+
 def test_tasks_of_processes_that_cannot_begin_tell_why():
     with Workers(1, opening=unready) as workers:
         for _ in range(2):
@@ -127,11 +132,6 @@ def test_machine_code_is_the_same_whoever_compiles():
     assert len({tuple((o.name, o.digest) for o in r.outcomes) for r in found}) == 1
     assert len({r.best.name for r in found}) == 1
     assert all(o.good for r in found for o in r.outcomes)
-
-
-def executed(dask_worker):
-    """Tasks that a worker of Dask ran."""
-    return dask_worker.state.executed_count
 
 
 def test_dask_compiles():

@@ -46,7 +46,8 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0710": (
         "arguments of a launch",
         "A launch takes one argument per parameter: a GPU array for a pointer, a number that fits "
-        "for a scalar; and a grid of 1 to 3 positive extents.",
+        "for a scalar; and a grid of 1 to 3 extents, none of them negative: with a 0 among them "
+        "nothing runs.",
     ),
     "TIR0711": (
         "CUDA driver",

@@ -84,13 +84,18 @@ def test_why_nothing_can_be_launched(cuda, monkeypatch):
     assert device.available() is None
 
 
-@pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (0,), (4, 0), (1, -1, 1), -1, 0])
+@pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (4.0,), (4, True), (1, -1, 1), -1, "4"])
 def test_grids_that_are_refused(grid):
-    with pytest.raises(LaunchError, match="a grid has 1 to 3 positive extents"):
+    with pytest.raises(LaunchError, match=r"TIR0710.*a grid is 1 to 3 numbers"):
         launch.Kernel(compile_kernel(adding(), "sm_80"))[grid]
 
 
-@pytest.mark.parametrize("grid", [1, (1,), (2, 1), (1, 2, 3)])
+@pytest.mark.parametrize("grid", [0, (0,), [4, 0], (1, 0, 1)])
+def test_grids_of_nothing_launch_nothing(grid):
+    launch.Kernel(compile_kernel(adding(), "sm_80"))[grid](0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("grid", [1, (1,), (2, 1), (1, 2, 3), [2, 1], np.int64(3)])
 def test_grids_that_are_launched(grid, monkeypatch):
     monkeypatch.setattr(launch, "gpu", lambda: SimpleNamespace(launch_address=0, devices=1))
     assert callable(launch.Kernel(compile_kernel(adding(), "sm_80"))[grid])
