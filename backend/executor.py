@@ -19,7 +19,7 @@ from tileir.backend.driver.gpu import gpu, gpu_target
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.prelude import arranged, as_number
 from tileir.backend.driver.spans import Span
-from tileir.backend.grids import refused
+from tileir.backend.grids import extents_of, refused
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.calls import Calls
 from tileir.backend.target import Target, target
@@ -149,7 +149,7 @@ class SimtExecutor:
         seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
         done = _staged(module, machine, kernel, options)
         values = expanded(module.functions[done.kernel], ordered(module, done.kernel, arguments))
-        extents = (grid,) if isinstance(grid, int) else tuple(grid)
+        extents: tuple[int, ...] = extents_of(grid)
         host = None if module.stage else host_plan(done)
         if host is not None:
             spans = Span.each(values)

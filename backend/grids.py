@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
+from tileir import grids
 from tileir.errors import Diagnostic, LaunchError
 
 
@@ -13,19 +13,11 @@ def extents_of(grid: Any) -> tuple[int, int, int]:
 
     Raises `LaunchError` (TIR0710)."""
     try:
-        given: tuple[Any, ...] = tuple(grid)
-    except TypeError:  # a number
-        given = (grid,)
-    if not 1 <= len(given) <= 3 or not all(_extent(n) for n in given):
-        raise refused(f"a grid is 1 to 3 numbers that are not negative, not {grid!r}")
-    x, y, z = (*map(index, given), 1, 1)[:3]
-    return x, y, z
+        return grids.extents_of(grid)
+    except ValueError as error:
+        raise refused(str(error)) from None
 
 
 def refused(message: str) -> LaunchError:
     """A grid or arguments that do not fit (TIR0710)."""
     return LaunchError(Diagnostic("TIR0710", message))
-
-
-def _extent(number: Any) -> bool:
-    return not isinstance(number, (bool, float)) and hasattr(number, "__index__") and number >= 0

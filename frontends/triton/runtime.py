@@ -16,6 +16,7 @@ from tileir.frontends.triton.language.control import constexpr
 from tileir.frontends.triton.parameters import Argument, Known
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
+from tileir.grids import extents_of
 from tileir.measuring import Candidate
 
 __all__ = ["OPTIONS", "JITFunction", "PreparedLaunch", "driver", "jit"]
@@ -236,11 +237,10 @@ def _place(bound: Mapping[str, Any], module: Module, kernel: str) -> str:
 
 
 def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
-    found: Any = grid(arguments) if callable(grid) else grid
-    extents = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    if not 1 <= len(extents) <= 3 or not all(isinstance(n, int) and n >= 0 for n in extents):
-        raise refused(f"a grid is one to three numbers, not {found!r}")
-    return extents
+    try:
+        return extents_of(grid(arguments) if callable(grid) else grid)
+    except ValueError as error:
+        raise refused(str(error)) from None
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -17,6 +17,7 @@ from tileir.frontends.triton_c.expressions import known, type_of
 from tileir.frontends.triton_c.frame import Frame
 from tileir.frontends.triton_c.statements import run
 from tileir.frontends.triton_c.values import Item, Value, described
+from tileir.grids import extents_of
 from tileir.measuring import Candidate, Measuring
 from tileir.types import AddressSpace
 
@@ -174,7 +175,10 @@ class Kernel:
 
 
 def _extents(grid: Any) -> tuple[int, ...]:
-    return (grid,) if isinstance(grid, int) else tuple(grid)
+    try:
+        return extents_of(grid)
+    except ValueError as error:
+        raise refused(str(error)) from None
 
 
 def parse(

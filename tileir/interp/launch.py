@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import index
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.errors import Diagnostic, InterpretError
+from tileir.grids import extents_of
 from tileir.interp.arguments import Binder, named_arguments
 from tileir.interp.failures import place
 from tileir.interp.globals import place_globals
@@ -101,14 +101,9 @@ def _kernel(module: Module, name: str | None) -> Function:
 
 def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
     try:
-        extents = tuple(index(n) for n in (grid if isinstance(grid, Iterable) else (grid,)))
-    except TypeError:
-        extents = ()
-    if not 1 <= len(extents) <= 3 or min(extents) < 0:
-        message = f"a grid has one to three extents of 0 or more, not {grid}"
-        raise InterpretError(Diagnostic("TIR0510", message))
-    x, y, z = (*extents, 1, 1)[:3]
-    return x, y, z
+        return extents_of(grid)
+    except ValueError as error:
+        raise InterpretError(Diagnostic("TIR0510", str(error))) from None
 
 
 @records.define(eq=False)

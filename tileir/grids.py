@@ -1,0 +1,26 @@
+"""Grids of instances, as people write them."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+
+def extents_of(grid: Any) -> tuple[int, int, int]:
+    """The three extents of `grid`: a number, or one to three of them in order, the others 1.
+    Raises ValueError for what is no grid."""
+    try:
+        given: tuple[Any, ...] = tuple(grid)
+    except TypeError:  # a number
+        given = (grid,)
+    if not 1 <= len(given) <= 3 or not all(map(_extent, given)):
+        raise ValueError(f"a grid is 1 to 3 numbers that are not negative, not {grid!r}")
+    x, y, z = (*map(index, given), 1, 1)[:3]
+    return x, y, z
+
+
+def _extent(number: Any) -> bool:
+    try:
+        return not isinstance(number, bool) and index(number) >= 0
+    except TypeError:
+        return False
