@@ -9,11 +9,11 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
-from tileir.testing.mutation.areas import AREAS, files, judges
+from tileir.testing.mutation.areas import AREAS, every_judge, files, judges
 from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import Outcome, attempt, preload
 from tileir.testing.mutation.operators import mutants
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="changes tried at the same time")
     parser.add_argument("--minutes", type=float, help="stop after so long; run again to go on")
     parser.add_argument("--seconds", type=float, default=300.0, help="of tests for one change")
-    parser.add_argument("--retry", action="store_true", help="try only what survived, again")
+    parser.add_argument("--retry", action="store_true", help="only what survived, by any tests")
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository")
     parser.add_argument("--results", type=Path, help="default: a file in tests/mutation")
     parser.add_argument("--out", type=Path, help="write what is new here and not to RESULTS")
@@ -91,7 +91,8 @@ def _files(area: str, root: Path) -> list[str]:
 def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) -> None:
     preload()
     ends = time.monotonic() + 60 * options.minutes if options.minutes else None
-    tests = {t: None for c in todo if not c.tests for t in judges(c.file, options.root)}
+    judging = _judging(options)
+    tests = {t: None for c in todo if not c.tests for t in judging(c)}
     cache = options.reach or Path("build/reach.json")
     known = reach(options.root, tests, options.jobs, cache, ends)
     if missing := len(tests.keys() - known.keys()):
@@ -105,7 +106,8 @@ def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) 
     with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
         made: dict[Future[Outcome | None], Change] = {}
         for change in todo:
-            made[pool.submit(one, change, *_judged(change, known, options))] = change
+            named = _judged(change, judging(change), known, options)
+            made[pool.submit(one, change, *named)] = change
         while made:
             for future in wait(made, return_when=FIRST_COMPLETED).done:
                 change, outcome = made.pop(future), future.result()
@@ -116,8 +118,16 @@ def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) 
                     )
 
 
+def _judging(options: argparse.Namespace) -> Callable[[Change], tuple[str, ...]]:
+    """The tests that may judge a change: its area's, any for what those have not noticed."""
+    if options.retry:
+        every = every_judge(options.root)
+        return lambda change: every
+    return lambda change: judges(change.file, options.root)
+
+
 def _judged(
-    change: Change, known: dict[str, Suite], options: argparse.Namespace
+    change: Change, judging: tuple[str, ...], known: dict[str, Suite], options: argparse.Namespace
 ) -> tuple[tuple[str, ...], float]:
     """The tests for a change, as many as fit into the time for one, and how long they may take:
     three times what they need without a change, and 20 seconds."""
@@ -125,7 +135,7 @@ def _judged(
         return change.tests, options.seconds
     names: list[str] = []
     needed = 0.0
-    for suite in chosen(change, judges(change.file, options.root), known):
+    for suite in chosen(change, judging, known):
         if names and needed + suite.seconds > options.seconds:
             break
         names.append(suite.tests)

@@ -102,6 +102,12 @@ def judges(file: str, root: Path) -> tuple[str, ...]:
     return tuple(test for name in named for test in _suites(name, root))
 
 
+def every_judge(root: Path) -> tuple[str, ...]:
+    """The tests that judge any file."""
+    names = dict.fromkeys(name for named in TESTS.values() for name in named)
+    return tuple(dict.fromkeys(test for name in names for test in _suites(name, root)))
+
+
 def _suites(name: str, root: Path) -> list[str]:
     if "::" in name or name.endswith(".py"):
         return [name]
