@@ -3,7 +3,7 @@ a third of the time in which a process gets to its first kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tileir.analysis.uses import definitions
 from tileir.backend.roles.wanted import Front, Wanted
@@ -25,8 +25,11 @@ _PLANNED = frozenset({"gpu.tensor_map", "gpu.role"})
 """Kernels have a host plan for their tensor maps, and for what their roles access by threads."""
 
 
-def strip_mine(function: Function, warps: int) -> Outcome:
-    """`strip-mine`, where an operand takes more registers than are left whole."""
+def strip_mine(
+    function: Function, warps: int, sliced: Callable[[], frozenset[Value]] = frozenset
+) -> Outcome:
+    """`strip-mine`, where an operand takes more registers than are left whole; of `sliced` values
+    pieces are slices."""
     if any(op.mnemonic.startswith("gpu.") for op in function.ops):
         return Outcome(function)  # what the backend made knows its registers
     limit = largest(32 * warps_of(function, warps)[0])
@@ -34,7 +37,7 @@ def strip_mine(function: Function, warps: int) -> Outcome:
         return Outcome(function)
     from tileir.backend.strip.mine import stripped
 
-    return stripped(function, warps=warps)
+    return stripped(function, warps=warps, sliced=sliced())
 
 
 def strips(module: Module) -> Module:

@@ -13,8 +13,9 @@ from typing import Any
 
 from tileir import records
 from tileir.backend.concerned import strip_mine, uniform_steps
-from tileir.backend.cpu.dots import free_dots
+from tileir.backend.cpu.dots import direct_slices, free_dots, held
 from tileir.backend.cpu.emit import emit
+from tileir.backend.cpu.exact import exact_sums
 from tileir.backend.cpu.host import Calls, Site
 from tileir.backend.cpu.jit import Code, load
 from tileir.backend.cpu.private import Room
@@ -193,10 +194,10 @@ def compile(
 
 def _laid_out(function: Function) -> tuple[Function, Plan]:
     """The function with layouts for one warp, and the plan of its shared memory."""
-    stripped: Any = strip_mine(function, 1).ir
-    moved: Any = uniform_steps(stripped).ir
+    stripped: Any = strip_mine(function, 1, lambda: held(function)).ir
+    moved: Any = uniform_steps(exact_sums(stripped)).ir
     vectorized: Any = vectorize(moved).ir
-    free = free_dots(vectorized)
+    free = direct_slices(free_dots(vectorized))
     laid_out = assign_layouts(free, Anchors(free, OneByOne(free), 1))
     placed = allotted(laid_out)
     return placed, Plan.of(placed)

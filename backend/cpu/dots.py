@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileir import records
-from tileir.backend.cpu.homes import PRODUCT, Factor, factors_of, work_of
+from tileir.backend.cpu.homes import PRODUCT, SLICE, Factor, factors_of, homes, work_of
 from tileir.backend.cpu.matrices import Matrix, call
 from tileir.backend.cpu.microkernel import product_function
 from tileir.backend.lower.lowering import Fragment, Rule, scalar_of
@@ -17,8 +17,10 @@ from tileir.backend.rules.cast import float_to_float
 from tileir.backend.rules.memory import loaded
 from tileir.ir import Function
 from tileir.ops.dot import Dot
+from tileir.ops.shape import ExtractSlice
 from tileir.rewrite import Walk, rewrite
 from tileir.types import I32, Element
+from tileir.values import Value, is_zero
 
 
 class Product(Dot):
@@ -27,14 +29,36 @@ class Product(Dot):
     mnemonic = PRODUCT
 
 
+class Slice(ExtractSlice):
+    """An `extract_slice` of a tile that lies in a buffer."""
+
+    mnemonic = SLICE
+
+
 def free_dots(function: Function) -> Function:
     """`function` with every `dot` as one without wishes for layouts."""
+    return rewrite(function, {"dot": lambda op, _: _as(Product, op)})
 
-    def freed(op: Any, walk: Walk) -> Any:
-        fields = {f.name: getattr(op, f.name) for f in records.fields(type(op)) if f.init}
-        return Product(**fields)
 
-    return rewrite(function, {"dot": freed})
+def held(function: Function) -> frozenset[Value]:
+    """The tiles of `function` that lie in buffers where products add to them."""
+    return frozenset(homes(free_dots(function)).sums)
+
+
+def direct_slices(function: Function) -> Function:
+    """`function`, whose dots are `free_dots`, with slices of tiles that lie in buffers as ops that
+    read them there."""
+    sums = homes(function).sums
+
+    def direct(op: Any, walk: Walk) -> Any:
+        return _as(Slice, op) if op.value in sums and op.strides is None else op
+
+    return rewrite(function, {"extract_slice": direct}) if sums else function
+
+
+def _as(kind: type[Any], op: Any) -> Any:
+    """`op` as one of `kind`, whose fields are the same."""
+    return kind(**{f.name: getattr(op, f.name) for f in records.fields(type(op)) if f.init})
 
 
 def read_as(thread: Any, element: Element, factor: Factor, x: Any) -> Any:
@@ -55,7 +79,9 @@ def _dot(lowering: Any, op: Any) -> list[Fragment]:
     sums, held = lowering.home(op.result), total is work
     if not held:
         sums = Matrix(thread.fresh(), work, op.c.type.shape).allocate(thread)
-    if not held or lowering.home(op.c) is not sums:
+    if is_zero(op.c):
+        sums.clear(thread)
+    elif not held or lowering.home(op.c) is not sums:
         for register, x in enumerate(lowering.fragment(op.c)):
             wide = x if held else float_to_float(thread, total, work, x, "rn", False)
             sums.put(lowering, op.c.type, register, wide)
@@ -71,6 +97,20 @@ def _dot(lowering: Any, op: Any) -> list[Fragment]:
     return [found]
 
 
+def _slice(lowering: Any, op: Any) -> list[Fragment]:
+    """A slice from where the tile lies; of one that, with its layout, lies nowhere, from where it
+    is put for this."""
+    thread: Any = lowering.thread
+    kind: Any = op.value.type
+    whole = lowering.home(op.value)
+    if whole is None:
+        whole = Matrix(thread.fresh(), kind.element, kind.shape).allocate(thread)
+        for register, x in enumerate(lowering.fragment(op.value)):
+            whole.put(lowering, kind, register, x)
+    part = whole.part(thread, [lowering.scalar(o) for o in op.offsets])
+    return [part.get(lowering, op.result.type)]
+
+
 def _load(lowering: Any, op: Any) -> list[Fragment]:
     """As everywhere; what lies in buffers is put there register by register, so that registers do
     not run out."""
@@ -83,7 +123,7 @@ def _load(lowering: Any, op: Any) -> list[Fragment]:
     return [found]
 
 
-RULES: dict[str, Rule] = {PRODUCT: _dot, "load": _load}
+RULES: dict[str, Rule] = {PRODUCT: _dot, "load": _load, SLICE: _slice}
 
-STORING = frozenset(RULES)
+STORING = frozenset({PRODUCT, "load"})
 """Ops whose rules put their results where they lie."""

@@ -21,7 +21,7 @@ from tileir.op import Op
 from tileir.types import F16, F32, Element, Tile, element_of
 from tileir.values import Value
 
-PRODUCT = "cpu.dot"
+PRODUCT, SLICE = "cpu.dot", "cpu.slice"
 
 
 @records.frozen

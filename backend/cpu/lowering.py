@@ -21,7 +21,7 @@ from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.types import I1, Tile, Type
-from tileir.values import Operand, Value
+from tileir.values import Operand, Value, is_zero
 
 
 @records.define
@@ -199,11 +199,16 @@ class CpuLowering(Lowering):
         for label, successor in self._waiting:
             self.thread.start(label)
             handles = self._passed(successor)
-            stored = [(p, self.fragment(a)) for p, a in self._moving(successor)]
+            moving = self._moving(successor)
+            stored = [(p, self.fragment(a)) for p, a in moving if not is_zero(a)]
             for parameter, fragment in stored:
                 home: Any = self.home(parameter)
                 for register, x in enumerate(fragment):
                     home.put(self, parameter.type, register, x)
+            for parameter, argument in moving:
+                if is_zero(argument):
+                    home = self.home(parameter)
+                    home.clear(self.thread)
             self.thread.line(f"br {self._noted(successor, handles)}")
         self._waiting.clear()
 

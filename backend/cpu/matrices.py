@@ -45,12 +45,29 @@ class Matrix:
         thread.at_entry.append(f"  {self.place} = alloca {kind}, align 64")
         return self
 
+    def clear(self, thread: Any) -> None:
+        """Make every element zero."""
+        size = self.batch * self.count * self.element.bytes
+        thread.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        thread.line(f"call void @llvm.memset.p0.i64(ptr {self.place}, i8 0, i64 {size}, i1 false)")
+
     def matrix(self, thread: Any, number: int) -> str:
         """Where a matrix begins."""
         if number == 0:
             return self.place
         kind, offset = scalar_type(self.element), number * self.count
         return thread.emit(f"getelementptr {kind}, ptr {self.place}, i64 {offset}")
+
+    def part(self, thread: Any, starts: Sequence[str]) -> Matrix:
+        """The same rows from the element at `starts`, i32s, on."""
+        distances = (self.count, self.pitch, 1)[-len(starts) :]
+        index = "0"
+        for start, distance in zip(starts, distances, strict=True):
+            term = thread.binary("mul", I32, start, thread.integer(distance), "nsw nuw")
+            index = thread.binary("add", I32, index, term, "nsw nuw")
+        kind = scalar_type(self.element)
+        place = thread.emit(f"getelementptr {kind}, ptr {self.place}, i32 {index}")
+        return records.evolve(self, place=place)
 
     def put(self, lowering: Lowering, tile: Tile, register: int, x: Any) -> None:
         """Store the register `x` of a tile."""

@@ -20,7 +20,7 @@ from tileir.ops.arith import Add, Sub, UDiv
 from tileir.ops.memory import Eviction, Load, LoadCache
 from tileir.ops.private import PrivateLoad, PrivateStore
 from tileir.ops.reduce import Combiner
-from tileir.ops.shape import MakeRange, Splat
+from tileir.ops.shape import ExtractSlice, MakeRange, Splat
 from tileir.types import I32, Element, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value, constant
 
@@ -50,11 +50,12 @@ class Chain:
 
 def chain_of(
     needs: Iterable[Need], definitions: Mapping[Value, Op], available: set[Op],
-    staged: Container[Op] = (),
+    staged: Container[Op] = (), sliced: Container[Value] = (),
 ) -> Chain | None:  # fmt: skip
     """What pieces of `needs` are computed from; None where something cannot be cut. Loads count
     as computable only if they are among the ops `available`; pieces of `staged` ops are there,
-    along one dimension, as are those of ops that can only be computed once."""
+    along one dimension, as are those of ops that can only be computed once. Pieces of `sliced`
+    values are slices of the whole."""
     chain, waiting = Chain(), list(needs)
     while waiting:
         operand, dim = waiting.pop()
@@ -64,6 +65,10 @@ def chain_of(
             continue
         chain.largest = max(chain.largest, words(operand.type) // shape_of(operand.type)[dim])
         if type(operand) is not Value or (operand, dim) in chain.seen:
+            continue
+        if operand in sliced:
+            chain.whole[operand] = None
+            chain.seen.add((operand, dim))
             continue
         op = definitions.get(operand)
         if op is not None and (op in staged or (op in available and is_once(op, dim))):
@@ -223,8 +228,11 @@ class Cutter:
     """By the buffers of whole tiles: those of their pieces."""
     staged: Mapping[Op, Buffers] = records.field(factory=dict)
     """Ops of which earlier loops wrote the pieces into private buffers."""
+    sliced: Container[Value] = ()
+    """Values whose pieces are slices."""
     made: dict[tuple[Op, int], tuple[Value, ...]] = records.field(init=False, factory=dict)
     """Results of ops cut along a dimension."""
+    _slices: dict[tuple[Value, int], Value] = records.field(init=False, factory=dict)
 
     def piece(self, operand: Operand, dim: int | None) -> Operand:
         """The piece of `operand` along `dim`; itself for None."""
@@ -234,6 +242,8 @@ class Cutter:
             return Constant(resized(operand.type, dim, self.size), operand.bits)
         if isinstance(operand, Undef):
             return Undef(resized(operand.type, dim, self.size))
+        if operand in self.sliced:
+            return self._slice(operand, dim)
         op = self.definitions[operand]
         made = self.made.get((op, dim))
         if made is None:
@@ -291,6 +301,15 @@ class Cutter:
         new = records.evolve(op, **changes, results=(), comments=())
         named = tuple(Value(n.type, v.name) for n, v in zip(new.results, op.results, strict=True))
         return records.evolve(new, results=named) if named else new
+
+    def _slice(self, value: Value, dim: int) -> Value:
+        found = self._slices.get((value, dim))
+        if found is None:
+            rank = len(shape_of(value.type))
+            offsets = tuple([self.start if d == dim else index(0) for d in range(rank)])
+            made = ExtractSlice(value, resized(value.type, dim, self.size), offsets)
+            found = self._slices[value, dim] = self.add(made).result
+        return found
 
     def _cut(self, op: Op, dim: int) -> tuple[Value, ...]:
         if isinstance(op, MakeRange):

@@ -146,10 +146,12 @@ def strip_mine(
 
 
 def stripped(
-    function: Function, *, warps: int = 0, limit: int = 0, piece: int = 0, keep: int = -1
-) -> Outcome:
-    """`strip-mine` on one function."""
-    return _Run(function, *warps_of(function, warps), limit, piece, keep).run()
+    function: Function, *, warps: int = 0, limit: int = 0, piece: int = 0, keep: int = -1,
+    sliced: frozenset[Value] = frozenset(),
+) -> Outcome:  # fmt: skip
+    """`strip-mine` on one function; `sliced` values lie where pieces of them are read at no more
+    cost than they have."""
+    return _Run(function, *warps_of(function, warps), limit, piece, keep, sliced).run()
 
 
 @records.define
@@ -162,6 +164,7 @@ class _Run:
     limit: int
     piece: int
     keep: int
+    sliced: frozenset[Value]
     remarks: list[Diagnostic] = records.field(init=False, factory=list)
     cuts: int = records.field(init=False, default=0)
     moving: Moving = records.field(init=False, factory=Moving)
@@ -202,6 +205,9 @@ class _Run:
         """Words of a piece, over all threads; no more than a tile that is not cut has."""
         return min(self.threads * (self.piece or self.registers // 8), self.large)
 
+    def _planner(self, function: Function, apart: bool = False) -> Planner:
+        return Planner(function, definitions(function), self.large, self.sliced, apart)
+
     def _should(self, op: Op) -> bool:
         """Whether code for `op` as it is would not stay small."""
         return bool(op.mnemonic in _UNROLLED or op.effects & Effects.WRITE) and is_large(
@@ -212,7 +218,7 @@ class _Run:
         """What is said of ops that stay whole, and of promises with which they would not."""
         if not any(self._should(op) for op in function.ops):
             return []
-        planner = Planner(function, definitions(function), self.large, apart=True)
+        planner = self._planner(function, apart=True)
         readers, found = _readers(function), list[Diagnostic]()
         for block in function.blocks.values():
             for part in stretches(block.ops, self.large):
@@ -226,7 +232,8 @@ class _Run:
         can be cut."""
         if not any(is_large(op, self.large) for op in function.ops):
             return function
-        values = crossing(function, definitions(function), self.large)
+        found = crossing(function, definitions(function), self.large)
+        values = [v for v in found if v not in self.sliced]
         while values:
             through = through_memory(function, values, self.large)
             whole = self._left_whole(through)
@@ -239,7 +246,7 @@ class _Run:
     def _left_whole(self, through: Through) -> set[Value]:
         """The values in memory of which not all accesses would be cut."""
         function, owners = through.function, {b: v for v, b in through.buffers.items()}
-        planner = Planner(function, definitions(function), self.large)
+        planner = self._planner(function)
         found = set[Value]()
         for part, plan in chain.from_iterable(self._plans(planner).values()):
             moving = [op for op in part if op.inputs and op.inputs[0] in owners]
@@ -283,7 +290,7 @@ class _Run:
     def _once(self, function: Function) -> Function:
         if not any(is_large(op, self.large) for op in function.ops):
             return function
-        planner = Planner(function, definitions(function), self.large)
+        planner = self._planner(function)
         plans = self._plans(planner)
         blocks: dict[str, Block] = {}
         for block in function.blocks.values():

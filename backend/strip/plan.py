@@ -8,7 +8,7 @@ level and extent share a loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from tileir import records
@@ -126,11 +126,12 @@ def stretches(ops: Sequence[Op], limit: int) -> Iterator[tuple[Op, ...]]:
 @records.frozen
 class Planner:
     """Plans stretches of `function`; tiles of more than `limit` words are large. With `apart`, as
-    if every parameter were `noalias`."""
+    if every parameter were `noalias`. Pieces of `sliced` values are slices of them."""
 
     function: Function
     definitions: Mapping[Value, Op]
     limit: int
+    sliced: Container[Value] = ()
     apart: bool = False
 
     def plan(self, ops: Sequence[Op], outside: set[Value]) -> Plan | None:
@@ -195,7 +196,7 @@ class Planner:
         if others or needs is None:
             return None
         before = {o for o in staged if o is not op}
-        chain = chain_of(needs, self.definitions, here, before)
+        chain = chain_of(needs, self.definitions, here, before, self.sliced)
         fits = chain is not None and chain.largest <= self.limit
         return Sink(op, dim, chain, stages=True) if chain is not None and fits else None
 
@@ -219,7 +220,7 @@ class Planner:
         may be, and is cut again along another dimension, unless something is staged."""
         found: list[tuple[int, int, Sink]] = []
         for dim in _dimensions(op):
-            chain = chain_of(along(op, dim), self.definitions, here, staged)
+            chain = chain_of(along(op, dim), self.definitions, here, staged, self.sliced)
             if chain is None:
                 continue
             moved = any(load.mnemonic == "gpu.private_load" for load in chain.loads)

@@ -112,10 +112,10 @@ class Writer:
             self._loop(sums, range(whole - size, -size, -size), totals, later, stages)
 
     def _cutter(self, start: Operand, size: int, again: frozenset[Op], stages: Stages) -> Cutter:
-        pieces = self.moving.pieces
         return Cutter(
-            self.planner.definitions, start, size, self.ops, again, pieces, stages.buffers
-        )
+            self.planner.definitions, start, size, self.ops, again, self.moving.pieces,
+            stages.buffers, self.planner.sliced,
+        )  # fmt: skip
 
     def _loop(
         self, sums: list[Sum], span: range, starts: Sequence[Carried | None],

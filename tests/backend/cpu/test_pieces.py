@@ -1,0 +1,103 @@
+"""What is done with sums of products that take many registers: in loops over pieces, which are read
+where the sums lie."""
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend.cpu.compile import compile as compile_kernel
+from tileir.backend.cpu.executor import CpuExecutor
+from tileir.builder import F16, F32, F64, I8, I32, Builder, pointer
+from tileir.types import tile
+
+DTYPES = {F16: np.float16, F32: np.float32, F64: np.float64, I8: np.int8, I32: np.int32}
+DEPTH = 8
+
+
+def product(rows, columns, factor, total, after):
+    """A kernel that adds products up in a loop, and stores what `after` makes of the sums."""
+    b = Builder()
+    kinds = {"x": pointer(factor), "y": pointer(factor), "z": pointer(total)}
+    with b.kernel("k", **kinds, rounds=I32, m=I32) as (x, y, z, rounds, m):
+        i, j, k = b.arange(rows)[:, None], b.arange(columns)[None, :], b.arange(DEPTH)
+        left, right = x + i * DEPTH + k, y + k[:, None] * columns + j
+        sums = b.var(b.zeros((rows, columns), total), name="sums")
+        with b.for_(0, rounds):
+            sums.set(left.load().dot(right.load(), sums))
+        after(b, sums.get(), z, i, j, m)
+    return b.module()
+
+
+def stored(b, sums, z, i, j, m):
+    """Chosen, scaled, masked."""
+    n = sums.type.shape[1]
+    (z + i * n + j).store(b.select(sums > 0, sums, sums * 3), i < m)
+
+
+def twice(b, sums, z, i, j, m):
+    """Read by two stores, which go different ways."""
+    rows, n = sums.type.shape
+    (z + i * n + j).store(sums + 1)
+    (z + rows * n + (j * rows + i)).store(sums + 2, i < m)
+
+
+def by_row(b, sums, z, i, j, m):
+    """What a reduction over columns gives, subtracted."""
+    n = sums.type.shape[1]
+    top = sums.max(axis=1)
+    (z + i * n + j).store(sums - top[:, None], i < m)
+
+
+def by_both(b, sums, z, i, j, m):
+    """Transposed."""
+    rows = sums.type.shape[0]
+    (z + b.trans(j * rows + i, order=(1, 0))).store(b.trans(sums, order=(1, 0)))
+
+
+AFTER = [stored, twice, by_row, by_both]
+KINDS = [(F32, F32), (F16, F32), (F64, F64), (I8, I32), (F16, F16)]
+
+
+@pytest.mark.parametrize(("factor", "total"), KINDS, ids=str)
+@pytest.mark.parametrize("after", AFTER, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("rows", "columns"), [(96, 80), (70, 33), (2, 2080)])
+def test_pieces(rows, columns, after, factor, total):
+    module = product(rows, columns, factor, total, after)
+    random = np.random.default_rng(rows)
+    x, y = (random.integers(-2, 3, s).astype(DTYPES[factor])
+            for s in ((rows, DEPTH), (DEPTH, columns)))  # fmt: skip
+    wanted, found = (np.zeros((2, rows, columns), DTYPES[total]) for _ in range(2))
+    tileir.interpret(module, None, 1, [x, y, wanted, 3, rows - 1])
+    for checked in (False, True):
+        found[:] = 0
+        CpuExecutor().launch(module, None, 1, [x, y, found, 3, rows - 1], checked=checked)
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_code_behind_products_does_not_grow_with_the_tile():
+    """What a second and a third store add is as long for four times the rows."""
+    more = []
+    for rows in (64, 256):
+        one, two = (
+            compile_kernel(product(rows, 64, F32, F32, after)).llvm.count("\n")
+            for after in (stored, twice)
+        )
+        more.append(two - one)
+    assert more[1] <= more[0] + 20
+
+
+def test_slices_by_hand():
+    """Of sums, from where they lie; of a tile that no product adds to, through memory."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), z=pointer(F32), at=I32) as (x, z, at):
+        i, j = b.arange(32)[:, None], b.arange(32)[None, :]
+        given = (x + i * 32 + j).load()
+        for number, whole in enumerate((given.dot(given, b.zeros((32, 32), F32)), given)):
+            part = b.extract_slice(whole, tile(F32, (8, 16)), (at, 5))
+            place = z + number * 128 + b.arange(8)[:, None] * 16 + b.arange(16)[None, :]
+            place.store(part)
+    x = np.random.default_rng(0).integers(-3, 4, (32, 32)).astype(np.float32)
+    found = np.zeros((2, 8, 16), np.float32)
+    CpuExecutor().launch(b.module(), None, 1, [x, found, 7])
+    for got, whole in zip(found, (x @ x, x), strict=True):
+        np.testing.assert_array_equal(got, whole[7:15, 5:21])
