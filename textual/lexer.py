@@ -11,16 +11,17 @@ from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError
 
 NAME = r"[A-Za-z0-9_.$-]+"
+STRING = r'"(?:[^"\\\n]|\\.)*"'
 _TOKEN = re.compile(
     r"[ \t\r]*(?:"
     r"(?P<newline>\n)"
     r"|(?P<comment>;[^\n]*)"
     rf"|(?P<value>%{NAME})"
-    rf'|(?P<symbol>@(?!(?:true|false|undef)(?![\w.$-]))(?:[A-Za-z_.$][\w.$-]*|"[^"\n]*"))'
+    rf"|(?P<symbol>@(?!(?:true|false|undef)(?![\w.$-]))(?:[A-Za-z_.$][\w.$-]*|{STRING}))"
     r"|(?P<alias>\#[A-Za-z_][\w.]*)"
     r"|(?P<number>-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf\b|nan\b))"
     r"|(?P<word>[A-Za-z_][\w.$-]*)"
-    r'|(?P<string>"(?:[^"\\\n]|\\.)*")'
+    rf"|(?P<string>{STRING})"
     r"|(?P<mark>[(){}\[\]<>=,:*@])"
     r"|(?P<end>\Z)"
     r"|(?P<wrong>.))"
