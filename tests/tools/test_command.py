@@ -1,5 +1,7 @@
 """The command `tileir`, as a user sees it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,21 @@ def test_a_report_by_line(capsys, tmp_path):
     assert [line.split()[1] for line in lines[heads + 1 : -1]].count("reduce") == 2
     assert main(["run", "--on", "interpreter", "--report", str(file)]) == 1
     assert "TIR0908" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "said"),
+    [
+        ("explain 101", ">&-", "TIR0905]: cannot write standard output: Bad file descriptor"),
+        ("link $EXAMPLE", ">&-", "TIR0905]: cannot write standard output: Bad file descriptor"),
+        ("link -", "<&-", "TIR0904]: cannot read -: Bad file descriptor"),
+        ("explain 9999", "2>&-", ""),
+    ],
+)
+def test_streams_that_are_closed_are_errors(words, closed, said):
+    words = words.replace("$EXAMPLE", str(Path(__file__).parents[2] / "examples/relu.tir"))
+    line = f"{sys.executable} -P -m tileir.tools.main {words} {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and not done.stdout
+    assert said in done.stderr and "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 2 * bool(said)
