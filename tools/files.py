@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -46,6 +47,11 @@ def read_module(path: str) -> Module:
     from tileir.textual import parse
 
     return parse(read_text(path), path)
+
+
+def file_name(kernel: str) -> str:
+    """The name of a kernel as part of the name of a file, in whatever folder that is."""
+    return re.sub(r"[^\w.$-]", "_", kernel)
 
 
 def write_file(path: str, data: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tileir.ir import Module
 from tileir.tools.executors import gpu_target
-from tileir.tools.files import write_file
+from tileir.tools.files import file_name, write_file
 
 if TYPE_CHECKING:
     from tileir.backend import Compiled
@@ -30,7 +30,7 @@ def write_ptx(
 
     chosen = target or gpu_target() or DEFAULT_TARGET
     compiled = compile_kernel(module, target=chosen, kernel=kernel)
-    where = path or str(cache_folder() / "ptx" / f"{kernel}.{chosen}.ptx")
+    where = path or str(cache_folder() / "ptx" / f"{file_name(kernel)}.{chosen}.ptx")
     write_file(where, compiled.ptx.encode())
     return compiled, where
 
