@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +14,8 @@ def guarded(command: Callable[[], int]) -> int:
     """The exit status of `command`; 1 where it raises a `TileirError`, which is printed, where
     standard output cannot be written, or where nobody reads it on, which is no error."""
     _open_closed()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the locale has no letters for
     try:
         status = command()
         sys.stdout.flush()

@@ -84,3 +84,28 @@ def test_streams_that_are_closed_are_errors(words, closed, said):
     assert done.returncode == 1 and not done.stdout
     assert said in done.stderr and "Traceback" not in done.stderr
     assert done.stderr.count("\n") == 2 * bool(said)
+
+
+def test_a_cache_that_cannot_be_written_fails_no_run(capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    words = ["run", str(Path(__file__).parents[2] / "examples/relu.tir"), "--on", "interpreter"]
+    assert main(words) == 0
+    assert "PTX: none: cannot write /dev/null/tileir" in capsys.readouterr().out
+    assert main([*words, "--ptx", "/dev/null/x"]) == 1
+
+
+def test_a_locale_without_letters(tmp_path):
+    """Output has escapes for them, and files whose names it cannot write are errors."""
+    odd = tmp_path / "odd.tir"
+    odd.write_text('tir 1.0\ndefine kernel void @"é"() {\nentry:\n  ret\n}\n', "utf-8")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": str(tmp_path)}
+
+    def ran(*words):
+        command = [sys.executable, "-P", "-m", "tileir.tools.main", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=plain)
+
+    done = ran("run", str(odd), "--on", "interpreter")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("@\\xe9 on interpreter")
+    done = ran("link", str(odd), "-o", str(tmp_path / "é"))
+    assert done.returncode in (0, 1) and "Traceback" not in done.stderr
