@@ -6,6 +6,9 @@ from operator import index
 from typing import Any
 
 from tileir.errors import Diagnostic, LaunchError
+from tileir.ir import Parameter
+from tileir.types import Descriptor, Pointer
+from tileir.values import encode
 
 
 def extents_of(grid: Any) -> tuple[int, int, int]:
@@ -20,6 +23,18 @@ def extents_of(grid: Any) -> tuple[int, int, int]:
         raise refused(f"a grid is 1 to 3 numbers that are not negative, not {grid!r}")
     x, y, z = (*map(index, given), 1, 1)[:3]
     return x, y, z
+
+
+def encoded(parameter: Parameter, value: Any) -> int:
+    """The bits of an argument that is a number or an address.
+
+    Raises `LaunchError` (TIR0710)."""
+    kind: Any = parameter.type
+    pointer = isinstance(kind, (Pointer, Descriptor))
+    try:
+        return int(value) if pointer else encode(kind, value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise refused(f"{parameter.name} is {kind}: {error}") from None
 
 
 def refused(message: str) -> LaunchError:
