@@ -152,6 +152,8 @@ def describe(token: Token) -> str:
         return "the end of the line"
     if token.kind == "end":
         return "the end of the text"
+    if token.kind == "wrong" and not token.text.isprintable():
+        return f"the character U+{ord(token.text):04X}"
     shown = token.text if len(token.text) <= 40 else token.text[:37] + "..."
     return f"`{shown}`"
 
