@@ -219,5 +219,6 @@ class Module:
         found = [f for f in self.functions.values() if f.kernel and name in (None, f.name)]
         if len(found) != 1:
             names = ", ".join(f.name for f in self.functions.values() if f.kernel) or "none"
-            raise KeyError(f"no single kernel {name or ''} among: {names}")
+            wanted = "" if name is None else f" {name}"
+            raise KeyError(f"no single kernel{wanted} among: {names}")
         return found[0]
