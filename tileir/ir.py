@@ -186,7 +186,7 @@ def usual_space(constant: bool) -> AddressSpace:
 class Module:
     """A unit of compilation: functions and globals by name, metadata, and its version.
 
-    `metadata` are the module's named attributes, e.g. `inputs.x = "..."`. `stage` is None for
+    `metadata` are the module's named attributes, e.g. `run.x = "..."`. `stage` is None for
     target-independent modules and names the backend stage of others, which are outside the
     stability promise.
     """
