@@ -9,10 +9,13 @@ from collections.abc import Callable
 
 from tileir.errors import Diagnostic, TileirError, ToolError
 
+_INTERRUPTED = 130
+
 
 def guarded(command: Callable[[], int]) -> int:
     """The exit status of `command`; 1 where it raises a `TileirError`, which is printed, where
-    standard output cannot be written, or where nobody reads it on, which is no error."""
+    standard output cannot be written, or where nobody reads it on, which is no error; 130, as
+    shells have it, where it is interrupted."""
     _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what the locale has no letters for
@@ -22,6 +25,10 @@ def guarded(command: Callable[[], int]) -> int:
     except TileirError as error:
         _flush()
         _complain(error)
+    except KeyboardInterrupt:
+        _flush()
+        sys.stderr.write("interrupted\n")
+        return _INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:

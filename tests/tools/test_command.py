@@ -109,3 +109,12 @@ def test_a_locale_without_letters(tmp_path):
     assert done.stdout.startswith("@\\xe9 on interpreter")
     done = ran("link", str(odd), "-o", str(tmp_path / "é"))
     assert done.returncode in (0, 1) and "Traceback" not in done.stderr
+
+
+def test_an_interrupted_command_says_so_alone(capsys, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tileir.tools.explain.execute", interrupted)
+    assert main(["explain"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
