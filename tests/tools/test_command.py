@@ -1,5 +1,6 @@
 """The command `tileir`, as a user sees it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +100,7 @@ def test_a_locale_without_letters(tmp_path):
     odd = tmp_path / "odd.tir"
     odd.write_text('tir 1.0\ndefine kernel void @"é"() {\nentry:\n  ret\n}\n', "utf-8")
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": str(tmp_path)}
+    plain = {k: v for k, v in os.environ.items() if k != "PYTHONIOENCODING"} | plain
 
     def ran(*words):
         command = [sys.executable, "-P", "-m", "tileir.tools.main", *words]
