@@ -49,7 +49,7 @@ def _is_written(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and abs(value) < 10**40
+    return isinstance(value, Integral) and not isinstance(value, bool) and abs(int(value)) < 10**40
 
 
 def check_globals(module: Module) -> Iterator[Diagnostic]:
