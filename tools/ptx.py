@@ -31,7 +31,7 @@ def compiled_for(module: Module, kernel: str, target: str | None) -> Compiled:
 
 def usual_path(compiled: Compiled) -> str:
     """Where PTX goes when nobody says: the user's cache."""
-    plan = compiled.metadata
+    plan = compiled.plan
     return str(cache_folder() / "ptx" / f"{file_name(plan.kernel)}.{plan.target}.ptx")
 
 

@@ -120,3 +120,11 @@ def test_an_interrupted_command_says_so_alone(capsys, monkeypatch):
     monkeypatch.setattr("tileir.tools.explain.execute", interrupted)
     assert main(["explain"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_ptx_is_written_where_nothing_assembles(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("tileir.backend.compiled.Compiled.assembled", property(lambda _: 1 / 0))
+    words = ["run", str(Path(__file__).parents[2] / "examples/relu.tir"), "--on", "interpreter"]
+    assert main(words) == 0
+    assert f"PTX: {tmp_path}/tileir/ptx/relu.sm_" in capsys.readouterr().out
