@@ -19,15 +19,16 @@ from tileir.backend.driver.gpu import gpu, gpu_target
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.prelude import arranged, as_number
 from tileir.backend.driver.spans import Span
-from tileir.backend.grids import extents_of, refused
+from tileir.backend.grids import encoded, extents_of, refused
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.calls import Calls
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
 from tileir.executor import Call, Dispatch, Done
+from tileir.interp.arguments import fits_dtype
 from tileir.ir import Function, Module
 from tileir.measuring import Candidate
-from tileir.types import Descriptor
+from tileir.types import Descriptor, Pointer, Type
 
 if TYPE_CHECKING:
     from tileir.backend.tma.plan import HostPlan
@@ -148,7 +149,12 @@ class SimtExecutor:
         output, counts = options.pop("output", None), options.pop("counts", None)
         seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
         done = _staged(module, machine, kernel, options)
-        values = expanded(module.functions[done.kernel], ordered(module, done.kernel, arguments))
+        function = module.functions[done.kernel]
+        given = ordered(module, done.kernel, arguments)
+        for parameter, value in zip(function.parameters, given, strict=True):
+            if not isinstance(value, np.ndarray):
+                encoded(parameter, value)
+        values = expanded(function, given)
         extents: tuple[int, ...] = extents_of(grid)
         host = None if module.stage else host_plan(done)
         if host is not None:
@@ -222,13 +228,35 @@ def expanded(function: Function, values: list[Any]) -> list[Any]:
 
 
 def ordered(module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-    """Arguments by position."""
+    """Arguments by position. Raises `LaunchError` where they are not as many as the kernel takes,
+    or arrays are not of what pointers point to."""
+    parameters = module.functions[kernel].parameters
+    names = [p.name or str(i) for i, p in enumerate(parameters)]
     if not isinstance(arguments, Mapping):
-        return list(arguments)
-    names = [p.name or str(i) for i, p in enumerate(module.functions[kernel].parameters)]
+        if len(arguments) != len(names):
+            raise refused(f"@{kernel} takes {len(names)} arguments, not {len(arguments)}")
+        arguments = dict(zip(names, arguments, strict=True))
     if set(names) != set(arguments):
         raise refused(f"@{kernel} takes {', '.join(names)}, not {', '.join(arguments)}")
-    return [arguments[name] for name in names]
+    return [
+        _fitting(name, arguments[name], parameter.type)
+        for name, parameter in zip(names, parameters, strict=True)
+    ]
+
+
+def _fitting(name: str, value: Any, type_: Type) -> Any:
+    """`value`, which an argument of `type_` may be: an array of no dimensions for a number is its
+    element."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if not isinstance(type_, (Pointer, Descriptor)):
+        if value.ndim:
+            raise refused(f"{name} must be a number of {type_}, not an array")
+        return value.item()
+    element = type_.pointee if isinstance(type_, Pointer) else type_.block.element
+    if not fits_dtype(value.dtype, element):
+        raise refused(f"{name} must be an array of {element}, not of {value.dtype}")
+    return value
 
 
 @records.frozen(eq=False)

@@ -6,6 +6,9 @@ from typing import Any
 
 from tileir import grids
 from tileir.errors import Diagnostic, LaunchError
+from tileir.ir import Parameter
+from tileir.types import Descriptor, Pointer
+from tileir.values import encode
 
 
 def extents_of(grid: Any) -> tuple[int, int, int]:
@@ -16,6 +19,18 @@ def extents_of(grid: Any) -> tuple[int, int, int]:
         return grids.extents_of(grid)
     except ValueError as error:
         raise refused(str(error)) from None
+
+
+def encoded(parameter: Parameter, value: Any) -> int:
+    """The bits of an argument that is a number or an address.
+
+    Raises `LaunchError` (TIR0710)."""
+    kind: Any = parameter.type
+    pointer = isinstance(kind, (Pointer, Descriptor))
+    try:
+        return int(value) if pointer else encode(kind, value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise refused(f"{parameter.name} is {kind}: {error}") from None
 
 
 def refused(message: str) -> LaunchError:

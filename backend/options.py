@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any, cast
 
 from tileir import records
@@ -77,7 +78,7 @@ class Options:
             if name not in known:
                 message = f"no option {name}; there are {', '.join(sorted(known))}"
                 raise _mistake(message)
-        return Options(**{k: _hashable(v) for k, v in (given or {}).items()})
+        return Options(**{k: _plain(v) for k, v in (given or {}).items()})
 
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold."""
@@ -85,8 +86,7 @@ class Options:
 
 
 def _is_natural(value: Any) -> bool:
-    whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    return whole and int(value) >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _is_truth(value: Any) -> bool:
@@ -129,5 +129,8 @@ def _mistake(message: str) -> CompileError:
     return CompileError(Diagnostic("TIR0716", message))
 
 
-def _hashable(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """A list as a tuple, a number of numpy as Python's: what is hashed, and written as JSON."""
+    if isinstance(value, Integral):
+        return value if isinstance(value, int) else int(value)
     return tuple(value) if isinstance(value, list) else value

@@ -190,7 +190,11 @@ def drawn(seed: int, length: int = 20, policy: Policy = PLAIN) -> tuple[list[Sta
 
 
 def single(name: str, seed: int) -> Program:
-    """A program of one `name`: an elementwise op's mnemonic, or another word of `names`."""
+    """A program of one `name`: an elementwise op's mnemonic, or another word of `names`.
+
+    Raises ValueError where it is neither."""
+    if name not in names():
+        raise ValueError(f"no statement is called {name!r}; there are: {', '.join(names())}")
     a, b, c = random.Random(seed).choices(range(DIGITS), k=3)
     return decode([(names().index(name), a, b, c)])
 

@@ -90,3 +90,30 @@ def test_ops_of_other_distributions_are_found_by_entry_point(tmp_path):
     )
     run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
     assert run.stdout == "acme.nop\n", run.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("acme-plain", "pass acme-plain do not say whether it takes a Function or a Module"),
+        ("acme-none", "pass acme-none (acme_passes:none) cannot be loaded: AttributeError"),
+    ],
+)
+def test_passes_of_other_distributions_that_are_wrong_are_errors(tmp_path, name, said):
+    (tmp_path / "acme_passes.py").write_text(
+        "from tileir.passmanager.registry import pass_\n"
+        '@pass_("acme-plain")\ndef plain(function):\n    """Nothing."""\n    return function\n'
+    )
+    info = tmp_path / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[tileir.passes]\nacme-plain = acme_passes:plain\nacme-none = acme_passes:none\n"
+    )
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from tileir.errors import PassError\nfrom tileir.passmanager.registry import lookup\n"
+        f"try: lookup({name!r})\nexcept PassError as error: print(error)"
+    )
+    run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
+    assert "TIR0601" in run.stdout and said in run.stdout, run.stderr

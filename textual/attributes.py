@@ -10,13 +10,13 @@ from typing import Any
 
 from tileir.field import AttributeKind, Field
 from tileir.ir import AttributeValue
-from tileir.textual.lexer import NAME, Cursor, Token, suggestion
+from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.textual.types import read_integer, read_layout, read_type
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "0": "\0"}
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
 _PLAIN_NAME = re.compile(r"[A-Za-z_.$][\w.$-]*\Z")
-_LABEL = re.compile(rf"{NAME}\Z")
+_LABEL = re.compile(r"(?:[A-Za-z_][\w.$-]*|\d+)\Z", re.ASCII)
 
 
 def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[str, object],
@@ -52,6 +52,27 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
 def read_string(cursor: Cursor) -> str:
     """A string in double quotes, with the escapes of C, `\\uXXXX` and `\\UXXXXXXXX`."""
     token = cursor.take("string", "a string")
+    return unquoted(cursor, token, token.text)
+
+
+def read_symbol(cursor: Cursor, what: str) -> str:
+    """The name that a symbol, called `what` in the error, stands for."""
+    token = cursor.take("symbol", what)
+    return unquoted(cursor, token, token.text[1:])
+
+
+def read_label(cursor: Cursor, what: str) -> str:
+    """The label of a block, called `what` in the error."""
+    if cursor.token.kind not in ("string", "word", "number"):
+        cursor.expected(what)
+    token = cursor.next()
+    return unquoted(cursor, token, token.text)
+
+
+def unquoted(cursor: Cursor, token: Token, text: str) -> str:
+    """What `text`, a part of `token`, stands for: itself where it is not quoted."""
+    if not text.startswith('"'):
+        return text
 
     def character(match: re.Match[str]) -> str:
         code = match[1]
@@ -62,12 +83,7 @@ def read_string(cursor: Cursor) -> str:
             cursor.fail("TIR0007", f"\\{code} is no character", token)
         return chr(number)
 
-    return _ESCAPED.sub(character, token.text[1:-1])
-
-
-def symbol_name(token: Token) -> str:
-    """The name a symbol token stands for."""
-    return token.text[1:].strip('"')
+    return _ESCAPED.sub(character, text[1:-1])
 
 
 def _read_form(cursor: Cursor, field: Field, layouts: dict[str, object]) -> Any:
@@ -88,7 +104,7 @@ def _read_form(cursor: Cursor, field: Field, layouts: dict[str, object]) -> Any:
     if kind.form == "layout":
         return read_layout(cursor, layouts)
     if cursor.token.kind == "symbol" and kind.form in ("symbol", "combiner"):
-        return symbol_name(cursor.next())
+        return read_symbol(cursor, "a symbol")
     return _read_word(cursor, kind)
 
 
@@ -193,10 +209,11 @@ def _shown(character: str) -> str:
 def format_symbol(name: str) -> str:
     """`@name`, quoted where it needs to be."""
     plain = _PLAIN_NAME.match(name) and name not in ("true", "false", "undef")
-    return f"@{name}" if plain else f'@"{name}"'
+    return f"@{name}" if plain else f"@{format_string(name)}"
 
 
 @lru_cache(maxsize=4096)
 def format_label(name: str) -> str:
     """A block's label, quoted where it needs to be."""
-    return name if _LABEL.match(name) else f'"{name}"'
+    plain = _LABEL.match(name) and name not in ("none", "define", "declare")
+    return name if plain else format_string(name)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.op import Op
+from tileir.textual.attributes import read_label, unquoted
 from tileir.textual.fast import LABEL_LINE, LINE, FastReader
-from tileir.textual.lexer import MAX_ERRORS, NAME, Cursor, ErrorLimitError
+from tileir.textual.lexer import MAX_ERRORS, NAME, STRING, Cursor, ErrorLimitError
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, Scope
 from tileir.textual.statements import read_results, read_statement
@@ -17,7 +18,7 @@ from tileir.textual.types import read_type
 from tileir.types import Type
 from tileir.values import Operand, Value
 
-LABEL = re.compile(rf'[ \t]*(?:"([^"\n]*)"|({NAME}))[ \t]*:')
+LABEL = re.compile(rf"[ \t]*({STRING}|{NAME})[ \t]*:")
 _PHI = re.compile(rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b")
 
 
@@ -134,7 +135,7 @@ class BodyReader:
             return False
         label = LABEL.match(cursor.text, token.start)
         if label is not None:
-            self._open_block(label[1] if label[1] is not None else label[2])
+            self._open_block(unquoted(cursor, token, label[1]))
             return True
         if self.block is None:
             cursor.fail("TIR0020", "an op stands before the first label", token)
@@ -217,9 +218,7 @@ class BodyReader:
         cursor.expect("]", "the predecessor")
 
     def _source(self) -> str:
-        if self.cursor.token.kind not in ("word", "number", "string"):
-            self.cursor.expected("the label of a predecessor")
-        return self.cursor.next().text.strip('"')
+        return read_label(self.cursor, "the label of a predecessor")
 
     def _operand(self, phi: Phi) -> Operand:
         cursor, token = self.cursor, self.cursor.token

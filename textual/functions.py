@@ -19,7 +19,7 @@ from tileir.ir import (
     Visibility,
 )
 from tileir.op import Op
-from tileir.textual.attributes import read_dict, symbol_name
+from tileir.textual.attributes import read_dict, read_symbol
 from tileir.textual.body import BodyReader, Phi, RawBlock, predecessors
 from tileir.textual.fast import FastReader
 from tileir.textual.lexer import Cursor, Token, suggestion
@@ -76,7 +76,7 @@ class FunctionReader:
         declared = cursor.next().text == "declare"
         settings = read_modifiers(cursor, _MODIFIERS)
         results = self._results()
-        name = symbol_name(cursor.take("symbol", "the function's name"))
+        name = read_symbol(cursor, "the function's name")
         parameters = self._parameters()
         if cursor.at("{") and _ATTRIBUTES_AHEAD.match(cursor.text, cursor.token.start):
             settings["attributes"] = read_dict(cursor, None, self.layouts, f"@{name}")

@@ -11,16 +11,17 @@ from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError
 
 NAME = r"[A-Za-z0-9_.$-]+"
+STRING = r'"(?:[^"\\\n]|\\.)*"'
 _TOKEN = re.compile(
     r"[ \t\r]*(?:"
     r"(?P<newline>\n)"
     r"|(?P<comment>;[^\n]*)"
     rf"|(?P<value>%{NAME})"
-    rf'|(?P<symbol>@(?!(?:true|false|undef)(?![\w.$-]))(?:[A-Za-z_.$][\w.$-]*|"[^"\n]*"))'
+    rf"|(?P<symbol>@(?!(?:true|false|undef)(?![\w.$-]))(?:[A-Za-z_.$][\w.$-]*|{STRING}))"
     r"|(?P<alias>\#[A-Za-z_][\w.]*)"
     r"|(?P<number>-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf\b|nan\b))"
     r"|(?P<word>[A-Za-z_][\w.$-]*)"
-    r'|(?P<string>"(?:[^"\\\n]|\\.)*")'
+    rf"|(?P<string>{STRING})"
     r"|(?P<mark>[(){}\[\]<>=,:*@])"
     r"|(?P<end>\Z)"
     r"|(?P<wrong>.))"
@@ -151,6 +152,8 @@ def describe(token: Token) -> str:
         return "the end of the line"
     if token.kind == "end":
         return "the end of the text"
+    if token.kind == "wrong" and not token.text.isprintable():
+        return f"the character U+{ord(token.text):04X}"
     shown = token.text if len(token.text) <= 40 else token.text[:37] + "..."
     return f"`{shown}`"
 

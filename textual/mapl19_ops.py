@@ -17,7 +17,7 @@ from tileir.ir import Function
 from tileir.op import Op, all_ops, lookup
 from tileir.ops.compare import FloatPredicate, IntegerPredicate
 from tileir.ops.control import Call
-from tileir.textual.attributes import symbol_name
+from tileir.textual.attributes import unquoted
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, Scope, hint
@@ -223,7 +223,7 @@ class PaperStatement(Statement):
         token = cursor.token
         if token.kind not in ("symbol", "word"):
             cursor.expected("the name of a function")
-        callee = symbol_name(token) if token.kind == "symbol" else token.text
+        callee = unquoted(cursor, token, token.text.removeprefix("@"))
         self.tokens["callee"] = cursor.next()
         known = self.scope.known.get(callee)
         types = self.stated if known is None or self.stated else known.results

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError, TileirError
 from tileir.ir import VERSION, Function, Global, Linkage, Module, Visibility
-from tileir.textual.attributes import read_dict, read_string, symbol_name
+from tileir.textual.attributes import read_dict, read_string, read_symbol
 from tileir.textual.fast import FastReader
 from tileir.textual.functions import FunctionReader, read_modifiers
 from tileir.textual.lexer import MAX_ERRORS, MAX_LINE, Cursor, ErrorLimitError, Token, describe
@@ -238,7 +238,7 @@ class ModuleReader:
             settings["space"] = read_space(cursor)
         type_token = cursor.token
         type_ = read_type(cursor, self.layouts)
-        name = symbol_name(cursor.take("symbol", "the global's name"))
+        name = read_symbol(cursor, "the global's name")
         self._name(name, at, token)
         element, count = self._array(type_, type_token)
         initial = self._initial(element, count) if cursor.accept("=") else None

@@ -9,7 +9,7 @@ from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError, VerifyError
 from tileir.field import ROOM, SEVERAL, Field, FieldKind, Successor
 from tileir.op import Op, all_ops, lookup
-from tileir.textual.attributes import read_dict, read_string, symbol_name
+from tileir.textual.attributes import read_dict, read_label, read_string, read_symbol
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.textual.literals import OPERAND_KINDS, LiteralTypes, is_literal, read_literal
 from tileir.textual.scope import POISON, Scope
@@ -168,7 +168,7 @@ class Statement:
     def _field(self, field: Field) -> Any:
         cursor = self.cursor
         if field.kind is FieldKind.SYMBOL:
-            return symbol_name(cursor.take("symbol", f"{field.name}, a symbol"))
+            return read_symbol(cursor, f"{field.name}, a symbol")
         if field.kind is FieldKind.SUCCESSOR:
             return self._label(f"{field.name}, a label")
         if field.kind is FieldKind.OPTIONAL and cursor.accept("none"):
@@ -182,9 +182,7 @@ class Statement:
         return found if field.kind is FieldKind.VARIADIC else [x for p in found for x in p]
 
     def _label(self, what: str) -> str:
-        if self.cursor.token.kind not in ("string", "word", "number"):
-            self.cursor.expected(what)
-        return self.cursor.next().text.strip('"')
+        return read_label(self.cursor, what)
 
     def _pair(self) -> Any:
         self.cursor.expect("[", "the list of pairs")

@@ -186,7 +186,7 @@ def usual_space(constant: bool) -> AddressSpace:
 class Module:
     """A unit of compilation: functions and globals by name, metadata, and its version.
 
-    `metadata` are the module's named attributes, e.g. `inputs.x = "..."`. `stage` is None for
+    `metadata` are the module's named attributes, e.g. `run.x = "..."`. `stage` is None for
     target-independent modules and names the backend stage of others, which are outside the
     stability promise.
     """
@@ -219,5 +219,6 @@ class Module:
         found = [f for f in self.functions.values() if f.kernel and name in (None, f.name)]
         if len(found) != 1:
             names = ", ".join(f.name for f in self.functions.values() if f.kernel) or "none"
-            raise KeyError(f"no single kernel {name or ''} among: {names}")
+            wanted = "" if name is None else f" {name}"
+            raise KeyError(f"no single kernel{wanted} among: {names}")
         return found[0]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
-from tileir.tools.files import read_module, write_file
+from tileir.tools.files import file_name, read_module, write_file
+
+_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +43,7 @@ def execute(options: argparse.Namespace) -> int:
     settings = dict(options.option)
     for target in options.target or ["sm_90a"]:
         made = compile_kernel(module, target, settings, options.kernel)
-        stem = folder / f"{made.plan.kernel}.{target}"
+        stem = folder / f"{file_name(made.plan.kernel)}.{target}"
         about = json.dumps(made.metadata.to_json(), indent=2) + "\n"
         files = {".cubin": made.cubin, ".json": about.encode(), ".h": header(made).encode()}
         if options.whole:
@@ -59,4 +62,4 @@ def _option(text: str) -> tuple[str, Any]:
     known = {"true": True, "false": False, "none": None}
     if word.lower() in known:
         return name, known[word.lower()]
-    return name, int(word) if word.lstrip("-").isdigit() else tuple(word.split(","))
+    return name, int(word) if _NUMBER.fullmatch(word) else tuple(word.split(","))

@@ -51,7 +51,7 @@ def _verdict(
     try:
         wanted = np.asarray(function(*(_argument(a, before) for a in expected.arguments)))
         wanted = np.broadcast_to(wanted, found.shape)
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise _bad(f"expect.{name}: {expected.reference} does not fit: {error}") from None
     element = _element(kernel, name)
     within = 16 * spacing_of(element) if expected.within is None else expected.within

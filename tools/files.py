@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -29,6 +30,8 @@ def read_text(path: str) -> str:
     except UnicodeDecodeError as error:
         message = f"{path} is no UTF-8 text: byte {error.start} is {error.object[error.start]:#x}"
         raise ToolError(Diagnostic("TIR0904", message)) from None
+    except ValueError as error:  # of a name that this system has no bytes for
+        raise ToolError(Diagnostic("TIR0904", f"cannot read {path!r}: {error}")) from None
 
 
 def _read(path: str) -> bytes:
@@ -46,6 +49,11 @@ def read_module(path: str) -> Module:
     from tileir.textual import parse
 
     return parse(read_text(path), path)
+
+
+def file_name(kernel: str) -> str:
+    """The name of a kernel as part of the name of a file, in whatever folder that is."""
+    return re.sub(r"[^\w.$-]", "_", kernel)
 
 
 def write_file(path: str, data: bytes) -> None:
@@ -68,6 +76,8 @@ def write_file(path: str, data: bytes) -> None:
     except OSError as error:
         where = "standard output" if path == "-" else path
         raise ToolError(Diagnostic("TIR0905", f"cannot write {where}: {error.strerror}")) from None
+    except ValueError as error:  # as above
+        raise ToolError(Diagnostic("TIR0905", f"cannot write {path!r}: {error}")) from None
 
 
 def _replace(target: Path, data: bytes) -> None:

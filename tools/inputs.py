@@ -91,7 +91,10 @@ def _argument(parameter: Parameter, text: str, generator: np.random.Generator) -
     if found is None or found[1] != kind.pointee.name:
         raise _bad(f'run.{parameter.name} must be "{kind.pointee}[SHAPE] FILL", not {text!r}')
     shape = tuple(int(n) for n in found[2].replace(",", " ").split())
-    return _filled(scalar(found[1]), shape, found[3], (found[4], found[5]), generator)
+    try:
+        return _filled(scalar(found[1]), shape, found[3], (found[4], found[5]), generator)
+    except (MemoryError, ValueError) as error:
+        raise _bad(f"run.{parameter.name} cannot be drawn: {error}") from None
 
 
 def _number(kind: Scalar, text: str) -> int | float:
@@ -156,7 +159,7 @@ def _within(module: Module, name: str) -> float | None:
 def _grid(module: Module) -> tuple[int, ...]:
     value = module.metadata.get("run.grid", (1,))
     sizes = value if isinstance(value, tuple) else (value,)
-    whole = tuple(n for n in sizes if isinstance(n, int) and n > 0)
+    whole = tuple(n for n in sizes if type(n) is int and n > 0)
     if len(whole) != len(sizes) or not 1 <= len(whole) <= 3:
         raise _bad(f"run.grid must be one to three positive integers, not {value!r}")
     return whole

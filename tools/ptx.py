@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tileir.ir import Module
 from tileir.tools.executors import gpu_target
-from tileir.tools.files import write_file
+from tileir.tools.files import file_name
 
 if TYPE_CHECKING:
     from tileir.backend import Compiled
@@ -18,21 +18,21 @@ DEFAULT_TARGET = "sm_80"
 """What is compiled for where there is no GPU to ask."""
 
 
-def write_ptx(
-    module: Module, kernel: str, target: str | None, path: str | None
-) -> tuple[Compiled, str]:
-    """Compile `kernel` and write its PTX to `path`, or to the user's cache; the compiled kernel
-    and where its PTX went.
+def compiled_for(module: Module, kernel: str, target: str | None) -> Compiled:
+    """`kernel` compiled for `target`, or for the GPU here.
 
-    Raises CompileError, ToolError (TIR0905), and ModuleNotFoundError without llvmlite.
+    Raises CompileError, and ModuleNotFoundError without llvmlite.
     """
     from tileir.backend import compile as compile_kernel
 
     chosen = target or gpu_target() or DEFAULT_TARGET
-    compiled = compile_kernel(module, target=chosen, kernel=kernel)
-    where = path or str(cache_folder() / "ptx" / f"{kernel}.{chosen}.ptx")
-    write_file(where, compiled.ptx.encode())
-    return compiled, where
+    return compile_kernel(module, target=chosen, kernel=kernel)
+
+
+def usual_path(compiled: Compiled) -> str:
+    """Where PTX goes when nobody says: the user's cache."""
+    plan = compiled.plan
+    return str(cache_folder() / "ptx" / f"{file_name(plan.kernel)}.{plan.target}.ptx")
 
 
 def cache_folder() -> Path:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,13 +15,16 @@ from tileir.executor import executor
 from tileir.ir import Module
 from tileir.tools.check import Verdict, verdicts
 from tileir.tools.executors import choose
-from tileir.tools.files import read_module
+from tileir.tools.files import read_module, write_file
 from tileir.tools.inputs import Recipe, draw, recipe
 from tileir.tools.numbers import natural
-from tileir.tools.ptx import write_ptx
+from tileir.tools.ptx import compiled_for, usual_path
 from tileir.tools.remarks import rendered
 from tileir.tools.report import HEADS, rows
 from tileir.tools.table import Row, show
+
+if TYPE_CHECKING:
+    from tileir.backend import Compiled
 
 _ON = "auto (a GPU, else the CPU, else the interpreter), gpu, cpu, interpreter, simt, or another"
 
@@ -123,7 +126,7 @@ def _show(plan: Recipe, judged: list[Verdict]) -> None:
 def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
     """Where the PTX went, or why there is none."""
     try:
-        compiled, where = write_ptx(module, plan.kernel.name, options.target, options.ptx)
+        compiled = compiled_for(module, plan.kernel.name, options.target)
     except ModuleNotFoundError as error:
         if options.ptx is None and options.target is None:
             return f"PTX: none, as {error.name} is not installed (pip install 'tileir[cu12]')"
@@ -135,6 +138,18 @@ def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
         raise
     if options.remarks:
         sys.stderr.write(rendered(compiled.remarks))
+    return _written(compiled, options.ptx)
+
+
+def _written(compiled: Compiled, path: str | None) -> str:
+    """Where the PTX went: to `path`, else to the user's cache where that can be written."""
+    where = path or usual_path(compiled)
+    try:
+        write_file(where, compiled.ptx.encode())
+    except ToolError as error:
+        if path is not None:
+            raise
+        return f"PTX: none: {error.diagnostics[0].message}"
     return f"PTX: {where}"
 
 

@@ -19,7 +19,7 @@ from tileir.backend.cpu.exact import exact_sums
 from tileir.backend.cpu.host import Calls, Site
 from tileir.backend.cpu.jit import Code, load
 from tileir.backend.cpu.private import Room
-from tileir.backend.grids import extents_of, refused
+from tileir.backend.grids import encoded, extents_of
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
@@ -32,8 +32,6 @@ from tileir.backend.vectorize import vectorize
 from tileir.errors import CompileError, Diagnostic, LaunchError
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.types import Descriptor, Pointer
-from tileir.values import encode
 
 CPU = Target(
     "cpu", 0, shared_bytes=1 << 20, shared_per_processor=1 << 20, threads_per_processor=32,
@@ -119,16 +117,8 @@ class CpuKernel:
         return [limit for i in range(count) for limit in ends.get(i, (0, _ANYWHERE))]
 
     def _encoded(self, arguments: Sequence[Any]) -> list[int]:
-        found: list[int] = []
-        function = self.module.functions[self.kernel]
-        for parameter, value in zip(function.parameters, arguments, strict=True):
-            kind: Any = parameter.type
-            pointer = isinstance(kind, (Pointer, Descriptor))
-            try:
-                found.append(int(value) if pointer else encode(kind, value))
-            except (TypeError, ValueError, OverflowError) as error:
-                raise refused(f"{parameter.name} is {kind}: {error}") from None
-        return found
+        parameters = self.module.functions[self.kernel].parameters
+        return [encoded(p, value) for p, value in zip(parameters, arguments, strict=True)]
 
 
 def _spread(part: Callable[[int, int], None], total: int, workers: int) -> None:

@@ -92,5 +92,5 @@ def together(tables: Sequence[LineTable]) -> list[str]:
 
 def _quoted(text: object) -> str:
     """As a string of LLVM IR that is one of PTX too, which knows no escapes."""
-    raw = str(text).translate(str.maketrans('"\\\n', "'/ ")).encode()
+    raw = str(text).translate(str.maketrans('"\\\n', "'/ ")).encode(errors="surrogateescape")
     return "".join(chr(b) if 32 <= b < 127 else f"\\{b:02X}" for b in raw)

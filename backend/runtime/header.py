@@ -18,9 +18,15 @@ _C_TYPES = {
 _KEYWORDS = re.compile(
     r"auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
     r"inline|int|long|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|"
-    r"union|unsigned|void|volatile|while|grid_[xyz]|stream|function|arguments"
+    r"union|unsigned|void|volatile|while|grid_[xyz]|stream|function|arguments|"
+    r"alignas|alignof|and|and_eq|asm|bitand|bitor|bool|catch|char(?:8|16|32)_t|class|compl|concept|"
+    r"const(?:eval|expr|init|_cast)|co_(?:await|return|yield)|decltype|delete|dynamic_cast|explicit|"
+    r"export|false|friend|mutable|namespace|new|noexcept|not|not_eq|nullptr|operator|or|or_eq|"
+    r"private|protected|public|reinterpret_cast|requires|static_(?:assert|cast)|template|this|"
+    r"thread_local|throw|true|try|type(?:id|name|of|of_unqual)|using|virtual|wchar_t|xor|xor_eq|"
+    r"linux|unix|NULL|u?int\d+_t|_[A-Z]\w*|__\w*|(?:cu[A-Z]|CU)\w*"
 )
-"""Words of C, and of the functions written."""
+"""Words of C, of C++, and of the functions written."""
 
 
 def header(compiled: Compiled) -> str:
@@ -31,9 +37,10 @@ def header(compiled: Compiled) -> str:
     """
     plan = compiled.metadata
     name = _identifier(plan.kernel)
+    called = re.sub(r"[^\w.$-]", "_", plan.kernel)
     guard = f"TILEIR_{name.upper()}_{plan.target.upper()}_H"
     return f"""\
-/* {plan.kernel} for {plan.target}, made by {compiler_version()}. */
+/* {called} for {plan.target}, made by {compiler_version()}. */
 #ifndef {guard}
 #define {guard}
 
@@ -82,8 +89,9 @@ static inline CUresult {name}_load(CUmodule *module, CUfunction *function)
 
 
 def _launch(name: str, plan: Metadata) -> str:
-    parameters = [p for argument in plan.parameters for p in _parameters(argument)]
-    checks = [c for argument in plan.parameters for c in _checks(argument)]
+    named = _named(name, plan)
+    parameters = [p for argument, word in named for p in _parameters(argument, word)]
+    checks = [c for argument, word in named for c in _checks(argument, word)]
     declared = "".join(f",\n    {kind} {word} /* {note} */" for kind, word, note in parameters)
     checked = f"  if ({' || '.join(checks)})\n    return CUDA_ERROR_INVALID_VALUE;\n"
     addresses = ", ".join(f"&{word}" for _, word, _ in parameters) or "0"
@@ -102,9 +110,22 @@ static inline CUresult {name}_launch(
 }}"""  # noqa: E501 - a line of C
 
 
-def _parameters(argument: Argument) -> list[tuple[str, str, str]]:
+def _named(kernel: str, plan: Metadata) -> list[tuple[Argument, str]]:
+    """Each argument with a word of its own."""
+    found: list[tuple[Argument, str]] = []
+    taken = {f"{kernel}_threads", f"{kernel}_shared"}
+    for argument in plan.parameters:
+        word = _identifier(argument.name)
+        while not taken.isdisjoint(w for _, w, _ in _parameters(argument, word)):
+            word += "_"
+        taken.update(w for _, w, _ in _parameters(argument, word))
+        found.append((argument, word))
+    return found
+
+
+def _parameters(argument: Argument, name: str) -> list[tuple[str, str, str]]:
     """C type, name and a note for each value that is passed."""
-    name, first = _identifier(argument.name), argument.words[0]
+    first = argument.words[0]
     if not first.endswith("*"):
         return [(_C_TYPES[first], name, first + _promises(argument))]
     found = [("CUdeviceptr", name, argument.type + _promises(argument))]
@@ -127,8 +148,7 @@ def _promises(argument: Argument) -> str:
     return "".join(f", {word}" for word in words)
 
 
-def _checks(argument: Argument) -> list[str]:
-    name = _identifier(argument.name)
+def _checks(argument: Argument, name: str) -> list[str]:
     return [f"{name} % {n} != 0" for n in (argument.aligned, argument.multiple_of) if n > 1]
 
 

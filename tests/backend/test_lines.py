@@ -176,3 +176,8 @@ def test_kernels_of_one_module_have_tables_of_their_own() -> None:
         parts.append(written(unit, target("sm_80"), index))
     ptx = to_ptx(assembled(parts), target("sm_80"))
     assert '"one.tir"' in ptx and '"two.tir"' in ptx
+
+
+def test_a_name_of_a_file_that_is_no_text() -> None:
+    module = parse("tir 1.0\n\ndefine kernel void @k() {\nentry:\n  ret\n}\n", "odd\udcff.tir")
+    assert "odd\\377.tir" in compiled(module, lines=True).ptx

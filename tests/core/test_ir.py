@@ -23,7 +23,7 @@ def kernels(*names: str) -> Module:
     [
         ((), None, "among: none"),
         ((), "a", "no single kernel a among: none"),
-        (("a", "b"), None, "among: a, b"),
+        (("a", "b"), None, "no single kernel among: a, b"),
         (("a", "b"), "c", "no single kernel c among: a, b"),
         (("a",), "device", "no single kernel device among: a"),
     ],

@@ -11,6 +11,7 @@ import pytest
 
 from tileir import LinkError, link, verify
 from tileir.std import function, names
+from tileir.textual import parse
 
 from .programs import module, run
 
@@ -234,3 +235,10 @@ def test_every_function_is_on_its_page() -> None:
 def test_the_code_of_the_page_runs() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     exec(compile(code, str(PAGE), "exec"), {})
+
+
+def test_the_declarations_of_the_page_are_linked() -> None:
+    text = PAGE.read_text().split("```\n", 2)[1]
+    linked = link(parse(f"tir 1.0\n\n{text}"))
+    assert {"softmax", "topk.8"} <= linked.functions.keys()
+    assert not any(f.is_declaration for f in linked.functions.values())

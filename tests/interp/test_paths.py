@@ -114,6 +114,13 @@ def chain(depth: int) -> str:
     return "\n" + "\n".join([*functions, last, kernel])
 
 
+def test_tiles_that_memory_does_not_hold() -> None:
+    large = "i32<2147483648, 1048576>"
+    body = f"  %v = splat {large} %n\n  %w = mul {large} %v, %v\n"
+    text = f"define kernel void @k(i32 %n) {{\nentry:\n{body}  ret\n}}\n"
+    assert "too little memory" in fails("TIR0522", "%w = mul", text, 1, 3)
+
+
 def test_calls_nest_as_deep_as_is_said_and_no_deeper() -> None:
     x = np.zeros(1, np.int32)
     run(chain(128), 1, x)

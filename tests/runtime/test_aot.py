@@ -139,12 +139,42 @@ def test_the_command_writes_files_for_each_target(tmp_path, capsys):
     assert "softmax.sm_80.h" in capsys.readouterr().out
 
 
+ODD_NAMES = """tir 1.0
+define kernel void @"../a*/\\n"(
+  i32* %a.b, i32 %a_b, i32 %a_b_, i64 %int32_t, i32 %class, i32 %cuLaunchKernel, i32 %CUstream,
+  i32 %linux, i32* aligned(16) %___a____threads, i32 %0,
+  i32 %d_extent0, tensor_desc<f16<64, 64>> %d
+) {
+entry:
+  ret
+}
+"""
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler on this machine")
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_names_that_c_knows_or_that_are_alike_there(tmp_path, language):
+    (tmp_path / "cuda.h").write_text(CUDA_H.replace("#pragma once", ""))
+    (tmp_path / "kernel.h").write_text(header(compile(parse(ODD_NAMES))))
+    command = [CC, "-x", language, "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-fsyntax-only"]
+    subprocess.run([*command, "-I", tmp_path, tmp_path / "kernel.h"], check=True)
+
+
+def test_files_lie_in_the_folder_whatever_the_kernel_is_called(tmp_path, capsys):
+    source, folder = tmp_path / "odd.tir", tmp_path / "out"
+    source.write_text(ODD_NAMES)
+    assert main(["aot", str(source), "-o", str(folder)]) == 0
+    assert len([path for path in folder.iterdir() if path.is_file()]) == 3
+
+
 def test_the_command_says_what_is_wrong(tmp_path, capsys):
     source = str(EXAMPLES / "softmax.tir")
     assert main(["aot", source, "-o", str(tmp_path), "--option", "wraps=2"]) == 1
     assert "TIR0716" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["aot", source, "--option", "wraps"])
+    assert main(["aot", source, "--option", "num_warps=²"]) == 1
+    assert "num_warps is a whole number from 0 on" in capsys.readouterr().err
 
 
 def test_a_header_of_clusters() -> None:

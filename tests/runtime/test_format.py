@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tileir import records
@@ -115,6 +116,13 @@ def test_errors_say_what_would_help(softmax):
 def test_values_that_options_do_not_have_are_refused(softmax, name, value):
     with pytest.raises(CompileError, match="TIR0716"):
         compile(softmax.tir_at("input"), "sm_90a", {name: value})
+
+
+def test_options_may_be_numbers_of_numpy(softmax):
+    options = {"num_warps": np.int64(2), "stages": np.int32(2)}
+    made = compile(softmax.tir_at("input"), "sm_90a", options)
+    plain = compile(softmax.tir_at("input"), "sm_90a", {"num_warps": 2, "stages": 2})
+    assert dumps(made) == dumps(plain)
 
 
 def test_what_must_not_happen_is_a_defect():

@@ -3,10 +3,11 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 import tileir
-from tileir.testing import decode, difference, programs, run, sample
+from tileir.testing import decode, difference, programs, run, sample, single
 from tileir.testing.elementwise import elementwise_ops
 
 
@@ -68,3 +69,8 @@ def test_a_difference_names_buffer_and_element():
     assert difference({"o": np.float32([0.0, 1.0, np.nan])}, wanted) is None
     assert difference({"o": np.float32([-0.0, 1.0, np.nan])}, wanted).startswith("o[0]")
     assert difference({"o": np.float32([0.0, 1.0, 2.0])}, wanted).startswith("o[2]")
+
+
+def test_a_statement_that_there_is_not_is_named() -> None:
+    with pytest.raises(ValueError, match=r"no statement is called 'nope'; there are: .*fadd"):
+        single("nope", seed=1)

@@ -34,6 +34,12 @@ def test_several_errors_in_one_run() -> None:
     assert found == [("TIR0003", 5), ("TIR0005", 7), ("TIR0012", 8)]
 
 
+@pytest.mark.parametrize("wrong", ["\u200b", "\x0c", "\xa0", "\ufeff"])
+def test_characters_that_do_not_show_are_named(wrong: str) -> None:
+    with pytest.raises(ParseError, match=f"found the character U\\+{ord(wrong):04X}"):
+        parse(body(f"{wrong}%x = add i32 %n, 1"))
+
+
 def test_errors_in_two_functions() -> None:
     one = body("%x = ad i32 %n, 1")
     with pytest.raises(ParseError) as caught:

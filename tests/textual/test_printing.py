@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tileir.builder import I32, Builder, pointer
+from tileir.errors import ParseError
 from tileir.field import FLOAT
 from tileir.op import OPS, Op, attribute, op, operand, optional, variadic
 from tileir.signature import FLOATS, Var
@@ -101,3 +103,46 @@ def test_layouts_are_named_in_the_order_of_their_use() -> None:
     assert print_module(parse(STAGED, verify=False)) == STAGED
     other = STAGED.replace("#l1", "#a").replace("#l0", "#l1").replace("#a", "#l0")
     assert print_module(parse(other, verify=False)) == STAGED
+
+
+ODD = [
+    'a"b',
+    '"',
+    "a\\b",
+    "a\\",
+    "a\nb",
+    "a b",
+    "",
+    "é",
+    "\u2028",
+    "none",
+    "define",
+    "$",
+    "1a",
+    "-1",
+]
+"""Names that need quotes where they name a symbol or a block."""
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_symbols_and_labels_have_any_name(name: str) -> None:
+    b = Builder(locations=False)
+    b.global_(f"global {name}", I32, 1)
+    with b.function(name, I32, x=I32) as (x,):
+        block = b.block(name, I32)
+        b.br(block(x))
+        b.enter(block)
+        b.ret(*block.parameters)
+    with b.kernel("k", x=I32) as (x,):
+        b.call(name, x)
+        b.global_address(pointer(I32), f"global {name}")
+    text = print_module(b.module())
+    read = parse(text)
+    assert print_module(read) == text
+    assert name in read.functions and name in read.functions[name].blocks
+
+
+def test_an_escape_in_a_name_that_is_none() -> None:
+    with pytest.raises(ParseError, match=r"3:13: .*\\q is no character") as caught:
+        parse('tir 1.0\n\ndefine void @"a\\q"() {\nentry:\n  ret\n}\n')
+    assert caught.value.code == "TIR0007"

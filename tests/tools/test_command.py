@@ -1,5 +1,8 @@
 """The command `tileir`, as a user sees it."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +67,64 @@ def test_a_report_by_line(capsys, tmp_path):
     assert [line.split()[1] for line in lines[heads + 1 : -1]].count("reduce") == 2
     assert main(["run", "--on", "interpreter", "--report", str(file)]) == 1
     assert "TIR0908" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "said"),
+    [
+        ("explain 101", ">&-", "TIR0905]: cannot write standard output: Bad file descriptor"),
+        ("link $EXAMPLE", ">&-", "TIR0905]: cannot write standard output: Bad file descriptor"),
+        ("link -", "<&-", "TIR0904]: cannot read -: Bad file descriptor"),
+        ("explain 9999", "2>&-", ""),
+    ],
+)
+def test_streams_that_are_closed_are_errors(words, closed, said):
+    words = words.replace("$EXAMPLE", str(Path(__file__).parents[2] / "examples/relu.tir"))
+    line = f"{sys.executable} -P -m tileir.tools.main {words} {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and not done.stdout
+    assert said in done.stderr and "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 2 * bool(said)
+
+
+def test_a_cache_that_cannot_be_written_fails_no_run(capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    words = ["run", str(Path(__file__).parents[2] / "examples/relu.tir"), "--on", "interpreter"]
+    assert main(words) == 0
+    assert "PTX: none: cannot write /dev/null/tileir" in capsys.readouterr().out
+    assert main([*words, "--ptx", "/dev/null/x"]) == 1
+
+
+def test_a_locale_without_letters(tmp_path):
+    """Output has escapes for them, and files whose names it cannot write are errors."""
+    odd = tmp_path / "odd.tir"
+    odd.write_text('tir 1.0\ndefine kernel void @"é"() {\nentry:\n  ret\n}\n', "utf-8")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": str(tmp_path)}
+    plain = {k: v for k, v in os.environ.items() if k != "PYTHONIOENCODING"} | plain
+
+    def ran(*words):
+        command = [sys.executable, "-P", "-m", "tileir.tools.main", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=plain)
+
+    done = ran("run", str(odd), "--on", "interpreter")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("@\\xe9 on interpreter")
+    done = ran("link", str(odd), "-o", str(tmp_path / "é"))
+    assert done.returncode in (0, 1) and "Traceback" not in done.stderr
+
+
+def test_an_interrupted_command_says_so_alone(capsys, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tileir.tools.explain.execute", interrupted)
+    assert main(["explain"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_ptx_is_written_where_nothing_assembles(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("tileir.backend.compiled.Compiled.assembled", property(lambda _: 1 / 0))
+    words = ["run", str(Path(__file__).parents[2] / "examples/relu.tir"), "--on", "interpreter"]
+    assert main(words) == 0
+    assert f"PTX: {tmp_path}/tileir/ptx/relu.sm_" in capsys.readouterr().out

@@ -160,6 +160,27 @@ def test_symbols_are_filed_under_their_names() -> None:
     assert found.code == "TIR0308" and found.notes[0].location == HERE
 
 
+UNWRITABLE = [None, {}, b"x", F32, ("a", 1), (True,), (1.5,), 10**40, (-(10**40),)]
+
+
+@pytest.mark.parametrize("value", UNWRITABLE, ids=str)
+def test_what_no_text_can_spell_is_no_attribute(value: object) -> None:
+    broken = Module({"f": function(attributes={"x": value}, location=HERE)}, metadata={"y": value})
+    found = diagnose(broken)
+    assert codes(found) == ["TIR0310", "TIR0310"] and found[1].location == HERE
+    assert found[0].message.startswith("metadata hold y = ")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "1", "é", 'a"', "a\n"])
+def test_names_of_attributes_are_words(name: str) -> None:
+    assert codes(diagnose(Module({}, metadata={name: 1}))) == ["TIR0310"]
+
+
+def test_attributes_that_fit() -> None:
+    held = {"a.b-c$": 10**40 - 1, "_": (), "nan": ("a",), "x": [1, 2], "y": 1.5, "z": True}
+    assert verify(Module({"f": function(attributes=held)}, metadata=held)) == ()
+
+
 def test_a_global_is_no_function() -> None:
     call = Call((), "g", (), location=HERE)
     broken = module(Block("e", (), (call, RET))).evolve(globals={"g": Global("g", F32, 1)})

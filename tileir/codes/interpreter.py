@@ -103,6 +103,10 @@ CODES: dict[str, tuple[str, str]] = {
         "roles; what one has in shared memory others may access from its allotment on and until "
         "its end.",
     ),
+    "TIR0522": (
+        "too little memory",
+        "The interpreter holds tiles whole, each element with its bits.",
+    ),
     "TIR0539": (
         "executor",
         "No executor of that name is installed, or its dependencies are missing.",

@@ -5,7 +5,9 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0601": (
         "unknown pass",
-        "No pass has the name. `tileir-opt --list-passes` lists those there are.",
+        "No pass has the name, or another distribution declares one that cannot be loaded, or "
+        "whose first parameter is not annotated as a Function or a Module. `tileir-opt "
+        "--list-passes` lists those there are.",
     ),
     "TIR0602": (
         "option of a pass",

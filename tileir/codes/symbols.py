@@ -43,6 +43,12 @@ CODES: dict[str, tuple[str, str]] = {
         "kernel called",
         "Kernels are started by the host alone. Move what both need into a device function.",
     ),
+    "TIR0310": (
+        "attribute",
+        "Attributes of functions and metadata of modules have names such as `expect.x`, and hold "
+        "a number, a string, true or false, or a list of whole numbers or of strings; whole "
+        "numbers have 40 digits at most.",
+    ),
     "TIR0330": (
         "declared type",
         "Modules that name one function must agree on its type: the declaration's parameters and "

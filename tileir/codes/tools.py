@@ -37,7 +37,7 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0907": (
         "no GPU",
         "`--on gpu` needs an NVIDIA GPU with its driver and the CUDA bindings. Leave `--on` out "
-        "to run in the interpreter where there is none.",
+        "to run on the CPU where there is none.",
     ),
     "TIR0908": (
         "only threads on the CPU are counted",

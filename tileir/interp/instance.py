@@ -188,6 +188,8 @@ class InstanceMixin(Faults):
             return fail("TIR0515", op, str(error) or "has no meaning here", self)
         if isinstance(error, RecursionError):
             return fail("TIR0513", op, "calls nest too deeply", self)
+        if isinstance(error, MemoryError):
+            return fail("TIR0522", op, f"there is too little memory: {error}", self)
         assert isinstance(error, TileirError)
         first, *rest = error.diagnostics
         if first.location is not None or not op.location:

@@ -9,6 +9,9 @@ from tileir.interp.program import BlockCode, CallSite, Code, Edge, Frame, Step
 from tileir.interp.schedule import NotReadyError, Pause, Steps
 from tileir.op import Op
 
+_OF_AN_OP = (TileirError, NotImplementedError, RecursionError, MemoryError)
+"""What running an op may raise, to be told where."""
+
 
 class Host(Protocol):
     """What running needs of the machine besides what `evaluate` does."""
@@ -34,7 +37,7 @@ def run(code: Code, arguments: tuple[Any, ...], host: Host) -> tuple[Any, ...]:
                 step(frame)
             step = block.leave
             left = step(frame)
-        except (TileirError, NotImplementedError, RecursionError) as error:
+        except _OF_AN_OP as error:
             raise host.located(error, block.op_of(step)) from None
         if not isinstance(left, Edge):
             return left
@@ -71,7 +74,7 @@ def steps(
                         yield Pause((*calls, op), frames)
             step = block.leave
             left = step(frame)
-        except (TileirError, NotImplementedError, RecursionError) as error:
+        except _OF_AN_OP as error:
             raise host.located(error, block.op_of(step)) from None
         if not isinstance(left, Edge):
             return left

@@ -112,18 +112,30 @@ def _known(name: str) -> Pass | None:
     so that passes which the backend calls by themselves cost no more than functions."""
     if name not in _PASSES and name in _DECLARED:
         function, choices = _DECLARED[name]
-        hints, (subject, *_) = typing.get_type_hints(function), function.__code__.co_varnames
+        hints, level = _annotated(name, function)
         options = tuple(
             Option(key.replace("_", "-"), hints[key], default, tuple(choices.get(key, ())))
             for key, default in (function.__kwdefaults__ or {}).items()
         )
-        level = {Function: "function", Module: "module"}[hints[subject]]
         _PASSES[name] = Pass(name, function, level, options)
     return _PASSES.get(name)
 
 
+def _annotated(name: str, function: Any) -> tuple[dict[str, Any], str]:
+    """The annotations of a pass, and whether it takes functions or modules. Raises PassError where
+    they do not say."""
+    subject = next(iter(function.__code__.co_varnames), "")
+    try:
+        hints = typing.get_type_hints(function)
+        return hints, {Function: "function", Module: "module"}[hints[subject]]
+    except (KeyError, NameError, TypeError) as error:
+        message = f"the annotations of pass {name} do not say whether it takes a Function or a "
+        raise PassError(Diagnostic("TIR0601", f"{message}Module: {error!r}")) from error
+
+
 def lookup(name: str) -> Pass:
-    """The pass called `name`. Raises PassError (TIR0601) where there is none."""
+    """The pass called `name`. Raises PassError (TIR0601) where there is none, or it
+    does not load."""
     if not _is_known(name) and _NAME.fullmatch(name):
         home = f"tileir.passes.{name.replace('-', '_')}"
         if importlib.util.find_spec(home) is not None:
@@ -159,7 +171,11 @@ def _load_entry_points(name: str | None) -> None:
 
     for point in importlib.metadata.entry_points(group=_GROUP):
         if name in (None, point.name) and not _is_known(point.name):
-            point.load()
+            try:
+                point.load()
+            except Exception as error:
+                message = f"pass {point.name} ({point.value}) cannot be loaded: {error!r}"
+                raise PassError(Diagnostic("TIR0601", message)) from error
 
 
 def _bad() -> Any:

@@ -15,6 +15,7 @@ Constructing an op has checked the op itself. Checked here, all in one run:
     symbols     calls, combiners and global addresses name something of the right kind and
                 type; no recursion, since device functions are inlined
     globals     initial values fit
+    attributes  of functions and modules have names and values that text can spell
     versions    no op is newer than the module says; `gpu.` ops and layouts need a stage
     rooms       in shared memory lie within the function's bytes, and none in another in use
     clusters    blocks arrive and wait in turn, outside of roles, in kernels that have a cluster
@@ -29,7 +30,12 @@ from tileir.errors import Diagnostic, Severity, VerifyError
 from tileir.ir import Module
 from tileir.op import Op
 from tileir.values import Value
-from tileir.verify.declarations import check_function_header, check_globals, check_names
+from tileir.verify.declarations import (
+    check_attributes,
+    check_function_header,
+    check_globals,
+    check_names,
+)
 from tileir.verify.definitions import check_definitions
 from tileir.verify.structure import check_structure
 from tileir.verify.symbols import check_recursion, check_symbols
@@ -52,6 +58,7 @@ def verify(module: Module) -> tuple[Diagnostic, ...]:
 def diagnose(module: Module) -> tuple[Diagnostic, ...]:
     """Every finding about `module`, errors included."""
     found = [*check_names(module), *check_globals(module)]
+    found += check_attributes("metadata", module.metadata, None)
     defined: dict[Value, None] = {}
     naming: dict[str, list[Op]] = {}
     for function in module.functions.values():

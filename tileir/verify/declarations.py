@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from numbers import Integral, Rational, Real
+from typing import Any
 
 from tileir.analysis.clusters import ATTRIBUTE, SIZES
-from tileir.errors import Diagnostic
+from tileir.errors import Diagnostic, Location
 from tileir.ir import Function, Global, Module, Parameter, usual_space
 from tileir.types import VOID, AddressSpace, Descriptor, Pointer, Scalar, Tile, element_of
 
@@ -20,6 +23,33 @@ def check_names(module: Module) -> Iterator[Diagnostic]:
         note = Diagnostic("TIR0308", "the global is here", module.globals[name].location)
         message = f"@{name} is both a function and a global"
         yield Diagnostic("TIR0308", message, module.functions[name].location, notes=(note,))
+
+
+_WORD = re.compile(r"[A-Za-z_][\w.$-]*")
+
+
+def check_attributes(
+    owner: str, attributes: Mapping[str, Any], where: Location | None
+) -> Iterator[Diagnostic]:
+    """Names and values of attributes, of `owner`, can be written."""
+    for name, value in attributes.items():
+        if not _WORD.fullmatch(name):
+            yield Diagnostic("TIR0310", f"{owner} have a name that is no word: {name!r}", where)
+        if not _is_written(value):
+            message = f"{owner} hold {name} = {value!r}, which no text can spell"
+            yield Diagnostic("TIR0310", message, where)
+
+
+def _is_written(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(isinstance(v, str) for v in value) or all(map(_is_integer, value))
+    return isinstance(value, (bool, str)) or (
+        _is_integer(value) if isinstance(value, Rational) else isinstance(value, Real)
+    )
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and abs(int(value)) < 10**40
 
 
 def check_globals(module: Module) -> Iterator[Diagnostic]:
@@ -68,6 +98,8 @@ def check_function_header(function: Function) -> Iterator[Diagnostic]:
     if _bad_alignment(function.alignment):
         message = f"alignment of @{function.name} must be a power of two, not {function.alignment}"
         yield Diagnostic("TIR0221", message, function.location)
+    owner = f"attributes of @{function.name}"
+    yield from check_attributes(owner, function.attributes, function.location)
     yield from _check_settings(function)
     for parameter in function.parameters:
         yield from _check_parameter(function, parameter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from tileir import records
-from tileir.errors import Diagnostic, ToolError
+from tileir.errors import Diagnostic, Location, TileirError, ToolError
 from tileir.ir import Module
 from tileir.tools.files import read_text
 from tileir.tools.tuning.directives import directives, known_numbers, resolved
@@ -147,15 +148,31 @@ class _Triton:
 
 @cache
 def loaded(path: str) -> ModuleType:
-    """The file as a Python module, which is run. Raises `ToolError` (TIR0904)."""
+    """The file as a Python module, which is run. Raises `ToolError` (TIR0904, TIR0915)."""
     name = f"tileir_tuned_{Path(path).stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, Path(path).resolve())
     if spec is None or spec.loader is None or not Path(path).is_file():
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path}"))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except TileirError:
+        raise
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        raise ToolError(Diagnostic("TIR0915", message, _place(error, path))) from error
     return module
+
+
+def _place(error: Exception, path: str) -> Location:
+    """The line of the file `path` that raised `error`, or is none of Python."""
+    file = str(Path(path).resolve())
+    if isinstance(error, SyntaxError) and str(error.filename) == file:
+        return Location(path, error.lineno or 1, error.offset or 1)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno or 1 for frame in frames if frame.filename == file]
+    return Location(path, lines[-1] if lines else 1, 1)
 
 
 def found_in(path: str, name: str | None) -> Any:

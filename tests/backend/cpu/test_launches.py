@@ -8,31 +8,51 @@ from tileir.errors import LaunchError
 from tileir.executor import executor
 
 
-def launch(grid, **changes):
+def launch(grid, on="cpu", **changes):
     b = Builder()
     with b.kernel("k", x=pointer(F32), n=I64) as (x, n):
         x.store(n.to(F32))
     arguments = {"x": np.zeros(1, np.float32), "n": 1} | changes
-    executor("cpu").launch(b.module(), "k", grid, arguments)
+    executor(on).launch(b.module(), "k", grid, arguments)
 
 
+@pytest.mark.parametrize("on", ["cpu", "simt"])
 @pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (-1,), None, ("a",), (1.5,)], ids=str)
-def test_grids_that_are_none(grid):
+def test_grids_that_are_none(grid, on):
     with pytest.raises(LaunchError, match="TIR0710"):
-        launch(grid)
+        launch(grid, on)
 
 
+@pytest.mark.parametrize("on", ["cpu", "simt"])
 @pytest.mark.parametrize("grid", [1, np.int64(1), [1, 1], np.array([1]), range(1, 2)], ids=str)
-def test_grids_are_numbers_or_several(grid):
-    launch(grid)
+def test_grids_are_numbers_or_several(grid, on):
+    launch(grid, on)
 
 
-@pytest.mark.parametrize(
-    "changes", [{"n": 1 << 64}, {"n": 1.5}, {"x": None}, {"x": [1.0]}, {"x": "a"}], ids=str
-)
-def test_arguments_that_do_not_fit(changes):
+WRONG = [
+    {"n": 1 << 64}, {"n": 1.5}, {"x": None}, {"x": [1.0]}, {"x": "a"}, {"n": np.zeros(2, int)},
+    {"more": 1}, *({"x": np.zeros(2, kind)} for kind in (float, object, ">f4", np.int32, "U4")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("on", ["cpu", "simt"])
+@pytest.mark.parametrize("changes", WRONG, ids=str)
+def test_arguments_that_do_not_fit(changes, on):
     with pytest.raises(LaunchError, match="TIR0710"):
-        launch((1,), **changes)
+        launch((1,), on, **changes)
+
+
+def test_numbers_may_be_arrays_of_no_dimensions():
+    launch((1,), n=np.array(3))
+
+
+@pytest.mark.parametrize("on", ["cpu", "simt"])
+def test_too_few_arguments(on):
+    b = Builder()
+    with b.kernel("k", n=I64):
+        pass
+    with pytest.raises(LaunchError, match="@k takes 1 arguments, not 0"):
+        executor(on).launch(b.module(), "k", 1, [])
 
 
 @pytest.mark.parametrize("on", ["cpu", "simt"])

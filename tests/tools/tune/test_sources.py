@@ -11,6 +11,7 @@ from tileir.errors import ToolError
 from tileir.tools.tuning.directives import directives, resolved
 from tileir.tools.tuning.expressions import numbers
 from tileir.tools.tuning.problems import Wish, choices_in, problem_of
+from tileir.tools.tuning.sources import loaded
 
 ROOT = Path(__file__).parents[3]
 LISTING = ROOT / "tests/frontends/triton_c/listings/listing1.c"
@@ -151,3 +152,21 @@ def test_what_cannot_be_tuned_is_refused(tmp_path):
         problem_of(str(tmp_path / "none.py"), None, Wish())
     with pytest.raises(ToolError, match="no tunable is an extent"):
         problem_of(EXAMPLE, None, Wish(spaces=("mapl19",)))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("x = 1\n\nopen('none')\n", 3, "FileNotFoundError"),
+        ("x = 1\ndef (\n", 2, "SyntaxError: invalid syntax"),
+        ("def f():\n    return 1 / 0\n\nf()\n", 2, "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_files_of_python_that_fail_are_errors_at_their_line(
+    text: str, line: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ToolError, match=said) as caught:
+        loaded("mine.py")
+    assert (caught.value.code, caught.value.line) == ("TIR0915", line)
