@@ -13,7 +13,7 @@ from tileir.builder import arithmetic as rules, tiles
 from tileir.builder.mistakes import mistake
 from tileir.builder.promotion import at, to_element
 from tileir.builder.wrapped import Wrapped
-from tileir.types import Element
+from tileir.types import Element, Pointer, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,6 +198,8 @@ class Expr(Wrapped):
     def to(self, element: Element, *, signed: bool = True, **attributes: Any) -> Expr:
         """The elements converted to `element`: integers as signed or unsigned, i1 as 0 and 1;
         to i1, whether they are not 0. `rounding` and `saturate` as the cast op has them."""
+        if not isinstance(element, (Scalar, Pointer)):
+            raise mistake("TIR0808", f"an element type is needed, as F32, not {element!r}")
         value = to_element(self.builder, self.value, element, signed=signed, **attributes)
         return Expr(self.builder, value)
 

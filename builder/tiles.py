@@ -87,6 +87,8 @@ def arange(builder: Builder, start: int, stop: int | None) -> Expr:
     low, high = (0, start) if stop is None else (start, stop)
     if high <= low:
         raise mistake("TIR0804", f"a range needs at least one element, not {low} to {high}")
+    if not hasattr(low, "__index__") or not hasattr(high, "__index__"):
+        raise mistake("TIR0804", f"a range goes between integers, not from {low} to {high}")
     return builder.insert("make_range", type=tile(I32, (high - low,)), start=low)
 
 
