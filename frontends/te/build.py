@@ -59,7 +59,7 @@ def _arguments(
             raise wrong("TIR1505", f"{tensor} is no argument, or is one twice")
     inputs = tuple(t for t in tensors if t.term is None)
     outputs = tuple(t for t in tensors if t.term is not None)
-    needed = {r.tensor for t in schedule.stages for r in reads(t.term)}
+    needed = {r for t in schedule.stages for r in t.inputs}
     missing = [t for t in needed if t not in schedule.stages and t not in inputs]
     missing += [t for t in schedule.outputs if t not in outputs]
     if missing:

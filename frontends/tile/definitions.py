@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from operator import add, mul, neg, sub
 from typing import Any
 
 from tileir import records
@@ -49,7 +48,8 @@ _FUNCTIONS: Mapping[str, tuple[str, int]] = {
 """Name in Tile to function and number of arguments."""
 
 _KNOWN: Mapping[str, Callable[..., int]] = {
-    "add": add, "sub": sub, "mul": mul, "neg": neg, "quotient": truncated,
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
+    "neg": lambda x: -x, "quotient": truncated,
 }  # fmt: skip
 
 _CASTS: Mapping[str, Mapping[int, Element]] = {

@@ -64,8 +64,8 @@ class _Preprocessor(pcpp.Preprocessor):
 
     def on_error(self, file: str, line: int, msg: str) -> None:
         """Keep what is wrong; what has no place is wrong with the last directive."""
-        place = (file, line) if line else self._directive
-        self.problems.append((*place, msg.strip()))
+        file, line = (file, line) if line else self._directive
+        self.problems.append((file, line, msg.strip()))
 
     def include(self, tokens: Any, original_line: Any) -> Any:
         """No file is read."""

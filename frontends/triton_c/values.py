@@ -128,18 +128,22 @@ def common(b: Builder, x: Item, y: Item) -> tuple[Value, Value]:
 
 
 def _meeting(x: Item, y: Item) -> CType:
-    if isinstance(x, Value) and isinstance(y, Value):
-        return ctypes.usual(x.kind, y.kind)
-    value, number = (x, y) if isinstance(x, Value) else (y, x)
-    if not isinstance(value, Value):
-        return ctypes.usual(own_type(x), own_type(y))  # type: ignore[arg-type]
-    if isinstance(number, float) and not value.kind.is_float:
+    if isinstance(x, Value):
+        return ctypes.usual(x.kind, y.kind) if isinstance(y, Value) else _beside(x.kind, y)
+    if isinstance(y, Value):
+        return _beside(y.kind, x)
+    return ctypes.usual(own_type(x), own_type(y))
+
+
+def _beside(kind: CType, number: float) -> CType:
+    """The type in which a number meets values of `kind`."""
+    if kind.is_float or kind.is_pointer:
+        return kind
+    if isinstance(number, float):
         return ctypes.FLOAT
-    if value.kind.is_float or value.kind.is_pointer:
-        return value.kind
-    kind = ctypes.usual(value.kind, ctypes.INT)
-    unsigned = not kind.signed and 0 <= number < 1 << kind.bits
-    return kind if unsigned else ctypes.usual(kind, own_type(number))
+    kind = ctypes.usual(kind, ctypes.INT)
+    held = not kind.signed and 0 <= number < 1 << kind.bits
+    return kind if held else ctypes.usual(kind, own_type(number))
 
 
 # Operators ----------------------------------------------------------------------------------
