@@ -49,6 +49,8 @@ MISTAKES = [
     ("TIR1503", lambda: te.compute((8,), lambda i: te.sum(X[i, K], axis=K, where=X[i, K] > 0))),
     ("TIR1501", lambda: te.compute((8,), lambda i: sum(X[i, i] for _ in range(3000)))),
     ("TIR1504", lambda: te.create_schedule(X)),
+    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].pragma(d.op.axis[0], "stages", 10**12))),
+    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].pragma(d.op.axis[0], "num_warps", 64))),
     ("TIR1505", lambda: te.build(product(16, 16, 16)[2], [])),
     ("TIR1504", lambda: te.thread_axis("threadIdx.x")),
     ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].split(c.op.axis[0], 4))),
