@@ -172,6 +172,8 @@ class Builder(Core, DerivedOps):
     def while_(self, condition: Callable[[], Any], **attributes: Any) -> While:
         """`with b.while_(lambda: i < n):`; the condition is evaluated before each round."""
         self._check_options(attributes)
+        if not callable(condition):
+            raise mistake("TIR0806", "b.while_ takes a function: b.while_(lambda: i < n)")
         return While(self, condition, attributes, self.here())
 
     def if_(self, condition: Any) -> If:

@@ -13,7 +13,7 @@ from tileir.builder import arithmetic as rules, tiles
 from tileir.builder.mistakes import mistake
 from tileir.builder.promotion import at, to_element
 from tileir.builder.wrapped import Wrapped
-from tileir.types import Element
+from tileir.types import Element, Pointer, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,6 +198,8 @@ class Expr(Wrapped):
     def to(self, element: Element, *, signed: bool = True, **attributes: Any) -> Expr:
         """The elements converted to `element`: integers as signed or unsigned, i1 as 0 and 1;
         to i1, whether they are not 0. `rounding` and `saturate` as the cast op has them."""
+        if not isinstance(element, (Scalar, Pointer)):
+            raise mistake("TIR0808", f"an element type is needed, as F32, not {element!r}")
         value = to_element(self.builder, self.value, element, signed=signed, **attributes)
         return Expr(self.builder, value)
 
@@ -221,16 +223,16 @@ class Expr(Wrapped):
     # Reductions -----------------------------------------------------------------------------------
 
     def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
-        """Sum along `axis`, or of all elements."""
-        return tiles.reduce(self, axis, keepdims, "add", "fadd")
+        """Sum along `axis`, or of all elements; of i1 how many hold, an i32."""
+        return tiles.reduce(tiles.counted(self), axis, keepdims, "add", "fadd")
 
     def max(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
         """Largest element, signed; NaN where there is one."""
-        return tiles.reduce(self, axis, keepdims, "smax", "fmaximum")
+        return tiles.reduce(self, axis, keepdims, *tiles.extrema(self.value, largest=True))
 
     def min(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
         """Smallest element, signed; NaN where there is one."""
-        return tiles.reduce(self, axis, keepdims, "smin", "fminimum")
+        return tiles.reduce(self, axis, keepdims, *tiles.extrema(self.value, largest=False))
 
     def argmax(self, axis: int) -> Expr:
         """Index (i32) of the largest along `axis`: the first of equal ones, or the first NaN."""
@@ -251,8 +253,9 @@ class Expr(Wrapped):
         return tiles.scan(self, axis, combine, reverse)
 
     def cumsum(self, axis: int = 0) -> Expr:
-        """Running sum along `axis`."""
-        return tiles.scan(self, axis, "fadd" if rules.is_float(self.value) else "add", False)
+        """Running sum along `axis`, of i1 in i32."""
+        combiner = "fadd" if rules.is_float(self.value) else "add"
+        return tiles.scan(tiles.counted(self), axis, combiner, False)
 
     # Memory ---------------------------------------------------------------------------------------
 

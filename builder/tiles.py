@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tileir.builder.arithmetic import binary, is_float, is_pointer, like
 from tileir.builder.mistakes import mistake
-from tileir.builder.promotion import at, broadcast_shape, operand_of, shaped, to_element
+from tileir.builder.promotion import at, broadcast_shape, common, operand_of, shaped, to_element
 from tileir.types import (
     F32,
     F64,
@@ -87,6 +87,8 @@ def arange(builder: Builder, start: int, stop: int | None) -> Expr:
     low, high = (0, start) if stop is None else (start, stop)
     if high <= low:
         raise mistake("TIR0804", f"a range needs at least one element, not {low} to {high}")
+    if not hasattr(low, "__index__") or not hasattr(high, "__index__"):
+        raise mistake("TIR0804", f"a range goes between integers, not from {low} to {high}")
     return builder.insert("make_range", type=tile(I32, (high - low,)), start=low)
 
 
@@ -100,9 +102,16 @@ def full(builder: Builder, shape: tuple[int, ...] | int, value: Any, element: El
 
 
 def extremum(builder: Builder, x: Any, y: Any, largest: bool) -> Expr:
-    """Elementwise signed maximum or minimum; NaN where either is NaN."""
-    names = ("smax", "fmaximum") if largest else ("smin", "fminimum")
-    return binary(builder, x, y, *names)
+    """Elementwise signed maximum or minimum, of truths unsigned; NaN where either is NaN."""
+    left, right = common(builder, x, y)
+    return binary(builder, builder.wrap(left), builder.wrap(right), *extrema(left, largest))
+
+
+def extrema(value: Operand, largest: bool) -> tuple[str, str]:
+    """The ops for the larger or smaller of what is as `value`: of integers, and of floats."""
+    if element_of(value.type) is I1:
+        return ("or", "fmaximum") if largest else ("and", "fminimum")
+    return ("smax", "fmaximum") if largest else ("smin", "fminimum")
 
 
 # Reductions --------------------------------------------------------------------------------
@@ -119,6 +128,11 @@ def reduce(x: Expr, axis: int | None, keepdims: bool, integer: Any, floating: An
         return made
     kept = (1 if axis is None or i == place else n for i, n in enumerate(x.shape))
     return reshape(made, tuple(kept))
+
+
+def counted(x: Expr) -> Expr:
+    """x, with truths as 0 and 1 of i32, so that their sum is how many hold."""
+    return x.to(I32) if element_of(x.type) is I1 else x
 
 
 def scan(x: Expr, axis: int, combiner: Any, reverse: bool) -> Expr:

@@ -58,6 +58,12 @@ class Source:
             raise CompilationError(found) from None
 
 
+def truncated(x: int, y: int) -> int:
+    """The quotient of sizes, rounded to zero as C's."""
+    whole = abs(x) // abs(y)
+    return whole if (x < 0) == (y < 0) else -whole
+
+
 def grammar(package: str) -> lark.Lark:
     """The grammar of a frontend's package."""
     text = files(package).joinpath("grammar.lark").read_text()

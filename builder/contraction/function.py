@@ -12,7 +12,7 @@ from tileir.builder.contraction.program import Program, dtype_of
 from tileir.builder.contraction.terms import Tensor
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Module
-from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Element
+from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Element, Scalar
 
 _NAMES: dict[str, Element] = {
     "bfloat16": BF16, "float16": F16, "float32": F32, "float64": F64, "bool": I1, "int8": I8,
@@ -38,7 +38,8 @@ class Function:
         them. Raises LaunchError (TIR0813) where they do not fit, and what running raises."""
         if len(given) != len(self.inputs):
             raise refused(f"{len(self.inputs)} arrays are needed, not {len(given)}")
-        arrays = {t: _fitting(t, x) for t, x in zip(self.inputs, given, strict=True)}
+        fitting = _apart([_fitting(t, x) for t, x in zip(self.inputs, given, strict=True)])
+        arrays = dict(zip(self.inputs, fitting, strict=True))
         found = self.program.run(arrays, on, **options)
         values = tuple(found[t] for t in self.program.outputs)
         return values[0] if len(values) == 1 else values
@@ -48,14 +49,21 @@ def described(item: Any) -> tuple[Element, tuple[int, ...]]:
     """Element type and shape of an array, of a number (f32 or i32), or of such a pair. Raises
     LaunchError (TIR0813)."""
     if isinstance(item, tuple):
-        element, shape = item
-        return element, tuple(shape)
+        return _pair(item)
     if isinstance(item, (bool, int, float)):
         return (I32 if isinstance(item, int) else F32), ()
     name = str(getattr(item, "dtype", type(item).__name__)).removeprefix("torch.")
     if name not in _NAMES or not hasattr(item, "shape"):
         raise refused(f"an array of numbers is needed, not {name}")
     return _NAMES[name], tuple(item.shape)
+
+
+def _pair(item: tuple[Any, ...]) -> tuple[Element, tuple[int, ...]]:
+    element, shape = item if len(item) == 2 else (None, None)
+    extents = shape if isinstance(shape, (tuple, list)) else (-1,)
+    if not isinstance(element, Scalar) or any(not isinstance(n, int) or n < 0 for n in extents):
+        raise refused(f"an element type and a shape are needed, as (F32, (3, 4)), not {item}")
+    return element, tuple(extents)
 
 
 def refused(message: str) -> LaunchError:
@@ -66,7 +74,7 @@ def refused(message: str) -> LaunchError:
 def _fitting(tensor: Tensor, given: Any) -> Any:
     """`given` as what kernels take."""
     if not tensor.shape and isinstance(given, (bool, int, float)):
-        return given if tensor.by_value else np.full((), given, dtype_of(tensor.element))
+        return given if tensor.by_value else _filled(tensor, given)
     array: Any = given
     element, shape = described(array)
     if element is not tensor.element or shape != tensor.shape:
@@ -74,7 +82,28 @@ def _fitting(tensor: Tensor, given: Any) -> Any:
         raise refused(f"{tensor.name} is {wanted}, not {element} of shape {_text(shape)}")
     if tensor.by_value:
         return array.item()
-    return np.ascontiguousarray(array).reshape(shape) if isinstance(array, np.ndarray) else array
+    if isinstance(array, (np.ndarray, np.generic)):
+        return np.ascontiguousarray(array).reshape(shape)
+    return array
+
+
+def _apart(arrays: Sequence[Any]) -> list[Any]:
+    """`arrays`, none sharing memory with another, which kernels are promised."""
+    found: list[Any] = []
+    for array in arrays:
+        shared = isinstance(array, np.ndarray) and any(
+            isinstance(x, np.ndarray) and np.may_share_memory(x, array) for x in found
+        )
+        found.append(array.copy() if shared else array)
+    return found
+
+
+def _filled(tensor: Tensor, number: float) -> Any:
+    """An array of the only element of `tensor`. Raises LaunchError."""
+    try:
+        return np.full((), number, dtype_of(tensor.element))
+    except OverflowError:
+        raise refused(f"{tensor.name} is {tensor.element}, not {number}") from None
 
 
 def _text(shape: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ from tileir import records
 from tileir.builder.arguments import as_number
 from tileir.builder.builder import Builder
 from tileir.builder.expr import Expr
-from tileir.builder.promotion import meet
+from tileir.builder.promotion import common, meet
 from tileir.types import F32, I1, I32, Element, Scalar, element_of
 
 
@@ -68,6 +68,9 @@ def _quotient(b: Builder, x: Any, y: Any) -> Expr:
 
 
 def _remainder(b: Builder, x: Any, y: Any) -> Expr:
+    if is_float(x) or is_float(y):
+        x, y = _real(b, x), _real(b, y)
+        return b.insert("frem", *common(b, x, y))
     return x - _quotient(b, x, y) * y
 
 
@@ -149,32 +152,39 @@ where it is not 0; `round` is to even."""
 
 @records.frozen
 class Joining:
-    """A way to join: its op for integers and floats, and what changes nothing."""
+    """A way to join: its op for integers, floats and truths, and what changes nothing."""
 
     integer: str
     floating: str
+    truth: str
     neutral: Callable[[Scalar], int | float]
 
     def op(self, element: Scalar) -> str:
         """Its op on `element`."""
+        if element is I1:
+            return self.truth
         return self.floating if element.is_float else self.integer
 
 
 def _least(element: Scalar) -> int | float:
+    if element is I1:
+        return 0
     return float("-inf") if element.is_float else -(1 << (element.bits - 1))
 
 
 def _greatest(element: Scalar) -> int | float:
+    if element is I1:
+        return 1
     return float("inf") if element.is_float else (1 << (element.bits - 1)) - 1
 
 
 JOININGS: Mapping[str, Joining] = {
-    "sum": Joining("add", "fadd", lambda _: 0),
-    "product": Joining("mul", "fmul", lambda _: 1),
-    "max": Joining("smax", "fmaximum", _least),
-    "min": Joining("smin", "fminimum", _greatest),
+    "sum": Joining("add", "fadd", "add", lambda _: 0),
+    "product": Joining("mul", "fmul", "mul", lambda _: 1),
+    "max": Joining("smax", "fmaximum", "or", _least),
+    "min": Joining("smin", "fminimum", "and", _greatest),
 }
-"""The kinds of `Reduce`."""
+"""The kinds of `Reduce`. Sums and products of truths are made in i32."""
 
 
 def wide(element: Element) -> Element:

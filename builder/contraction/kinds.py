@@ -65,7 +65,8 @@ def _kind(term: Term, read: _Widening) -> Element:
         case Choose():
             return _together(term.then, term.otherwise, read)
         case Reduce():
-            return _kind(term.of, read)
+            found = _kind(term.of, read)
+            return I32 if found is I1 and term.kind in ("sum", "product") else found
         case Apply():
             return _of_call(term, read)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from tileir import records
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import Axis
 from tileir.builder.contraction.outputs import solved
-from tileir.builder.contraction.terms import Choose, Number, Reduce, Tensor, Term, replaced
+from tileir.builder.contraction.terms import Choose, Number, Reduce, Tensor, Term, replaced, walk
+from tileir.builder.mistakes import mistake
 from tileir.errors import Location
 
 
@@ -52,8 +54,18 @@ def elementwise(
 ) -> Stage:
     """`output[indices] = term` of every element; where the output has no dimension, of its only
     one."""
+    _check_points(term)
     spans = tuple((i, range(n)) for i, n in zip(indices, output.shape, strict=True))
     return Stage(output, spans, tuple(affine(i) for i in indices), term, location)
+
+
+def _check_points(term: Term) -> None:
+    """Raises BuildError (TIR0802) for a reduction that i32 does not count the points of."""
+    for part in walk(term):
+        if isinstance(part, Reduce):
+            points = prod(span.stop - span.start for _, span in part.over)
+            if points >= 1 << 31:
+                raise mistake("TIR0802", f"a reduction over {points} points: fewer than 2^31")
 
 
 def contraction(
@@ -82,6 +94,7 @@ def contraction(
         made: Term = Choose(conditions, inner, zero) if conditions else inner
     else:
         made = Reduce(kind, over, inner, conditions, empty)
+    _check_points(made)
     return Stage(output, tuple(found.elements.items()), found.at, made, location)
 
 
@@ -90,8 +103,6 @@ def assigned(
 ) -> tuple[tuple[tuple[Index, range], ...], Term, tuple[Bound, ...]]:
     """An assignment, with indices of one value replaced by it. Raises BuildError (TIR0812) for
     others: several points would write one element."""
-    from tileir.builder.mistakes import mistake
-
     for index, span in over:
         if len(span) > 1:
             message = f"elements are assigned more than once, for every {index} of {len(span)}"

@@ -154,7 +154,7 @@ class Wrapper:
     ) -> tuple[dict[str, Any], dict[str, int]]:
         names = (*self.tensors, *self.scalars)
         if len(arguments) > len(names):
-            takes = ", ".join(names)
+            takes = ", ".join(names) or "nothing"
             raise refused(f"{self.name} takes {takes}; there are {len(arguments)} arguments")
         given: dict[str, Any] = dict(zip(names, arguments, strict=False))
         sizes: dict[str, int] = {}
@@ -176,6 +176,8 @@ class Wrapper:
     ) -> Plan:
         tensors = {n: tensor_of(n, given[n]) for n in self.tensors}
         scalars = {n: _scalar(n, given[n]) for n in self.scalars}
+        if not isinstance(types, Mapping):
+            raise refused("types is a dict from Funcs to types")
         elements = {n: element_named(word, n) for n, word in types.items()}
         unknown = elements.keys() - self.program.funcs.keys()
         if unknown:

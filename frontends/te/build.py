@@ -49,15 +49,17 @@ def lower(schedule: Schedule, args: Sequence[Any]) -> Module:
 def _arguments(
     schedule: Schedule, args: Sequence[Any]
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    if not isinstance(schedule, Schedule):
+        raise wrong("TIR1505", f"{schedule} is no schedule: te.create_schedule({schedule})")
     if not isinstance(args, (list, tuple)):
         raise wrong("TIR1505", "args is a list of tensors and variables")
     tensors = [a.tensor if isinstance(a, Var) else a for a in args]
     for tensor in tensors:
         if not isinstance(tensor, Tensor) or sum(t is tensor for t in tensors) > 1:
-            raise wrong("TIR1505", f"{tensor!r} is no argument, or is one twice")
+            raise wrong("TIR1505", f"{tensor} is no argument, or is one twice")
     inputs = tuple(t for t in tensors if t.term is None)
     outputs = tuple(t for t in tensors if t.term is not None)
-    needed = {r.tensor for t in schedule.stages for r in reads(t.stage.term)}
+    needed = {r for t in schedule.stages for r in t.inputs}
     missing = [t for t in needed if t not in schedule.stages and t not in inputs]
     missing += [t for t in schedule.outputs if t not in outputs]
     if missing:
@@ -77,19 +79,32 @@ def _attached(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[Stage, ...
     for how in ("inline", "at"):
         for tensor, scheduled in reversed(schedule.stages.items()):
             if scheduled.attach == how:
-                stages = _inlined(stages, scheduled, tensor in outputs)
+                reader = _home(schedule, scheduled)
+                stages = _inlined(stages, tensor, reader, tensor in outputs)
     said = {t for t, s in schedule.stages.items() if s.attach == "root" or s.touched}
     kept: Iterable[contraction.Tensor] = {*outputs, *(s.output for s in stages if s.output in said)}
     return fused(stages, kept)
 
 
-def _inlined(stages: list[Stage], scheduled: Scheduled, is_output: bool) -> list[Stage]:
-    tensor = scheduled.tensor
+def _home(schedule: Schedule, scheduled: Scheduled) -> Tensor | None:
+    """The stage in whose tiles another is computed: where its reader is in those of a third, that
+    one."""
+    for _ in schedule.stages:
+        at = None if scheduled.reader is None else schedule.stages.get(scheduled.reader)
+        if at is None or at.attach != "at":
+            break
+        scheduled = at
+    return scheduled.reader
+
+
+def _inlined(
+    stages: list[Stage], tensor: Tensor, reader: Tensor | None, is_output: bool
+) -> list[Stage]:
     if is_output:
         raise wrong("TIR1504", f"{tensor.name} is an output, which memory holds")
     (stage,) = (s for s in stages if s.output is tensor)
     readers = [s.output for s in stages if any(r.tensor is tensor for r in reads(s.term))]
-    if scheduled.reader is not None and any(r is not scheduled.reader for r in readers):
+    if reader is not None and any(r is not reader for r in readers):
         names = ", ".join(r.name for r in readers)
         raise wrong("TIR1504", f"{tensor.name} is read by {names}, and computed at one stage")
     return [inlined(s, stage) for s in stages if s is not stage]

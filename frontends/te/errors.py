@@ -35,6 +35,8 @@ def placed(place: Location | None) -> Generator[None, None, None]:
         yield
     except TensorExpressionError:
         raise
+    except RecursionError:
+        raise TensorExpressionError(Diagnostic("TIR1501", "nested too deeply", place)) from None
     except TileirError as error:
         found = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
         raise TensorExpressionError(*found) from None

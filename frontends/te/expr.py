@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any, NoReturn
 
 from tileir import records
@@ -28,6 +29,8 @@ DTYPES: dict[str, Element] = {
 
 class Arithmetic:
     """Operators of expressions, of axes, and of tensors without dimensions."""
+
+    __array_ufunc__ = None  # numbers of numpy on the left leave the operators to expressions
 
     def __add__(self, other: Any) -> PrimExpr:
         return _sum(self, other, 1)
@@ -154,12 +157,13 @@ def expr(item: Any) -> PrimExpr:
         return PrimExpr(affine(item.index))
     if isinstance(item, bool) or type(item).__name__ == "bool_":
         return PrimExpr(Number(bool(item)))
-    if isinstance(item, int):
+    if isinstance(item, Integral):
+        item = int(item)
         if not -(1 << 31) <= item < 1 << 31:
             raise wrong("TIR1501", f"{item} is no 32-bit integer")
         return PrimExpr(affine(item))
-    if isinstance(item, float):
-        return PrimExpr(Number(item))
+    if isinstance(item, Real):
+        return PrimExpr(Number(float(item)))
     if hasattr(item, "scalar"):
         return item.scalar()
     raise wrong("TIR1501", f"{item!r} is no expression")

@@ -11,6 +11,9 @@ from tileir.frontends.te.errors import wrong
 from tileir.frontends.te.expr import IterVar
 from tileir.frontends.te.tensor import Operation, Tensor
 
+_MOST = {"num_warps": 32, "stages": 32}
+"""Pragmas and their largest values."""
+
 
 @records.frozen(eq=False)
 class ThreadAxis:
@@ -130,8 +133,9 @@ class Scheduled:
     def pragma(self, axis: IterVar, name: str, value: int) -> None:
         """`num_warps` of a block, or `stages` of buffers. Raises TensorExpressionError."""
         self._place(axis)
-        if name not in ("num_warps", "stages") or not isinstance(value, int) or value < 1:
-            raise wrong("TIR1504", f"there is no pragma {name} = {value}: num_warps, stages")
+        if name not in _MOST or not isinstance(value, int) or not 1 <= value <= _MOST[name]:
+            known = " and ".join(f"{word} of 1 to {most}" for word, most in _MOST.items())
+            raise wrong("TIR1504", f"there is no pragma {name} = {value}: {known}")
         self.settings[name] = value
 
     # Where ------------------------------------------------------------------------------------

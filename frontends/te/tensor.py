@@ -23,7 +23,7 @@ from tileir.builder.contraction import (
     stored_kind,
     walk,
 )
-from tileir.frontends.te.errors import here, wrong
+from tileir.frontends.te.errors import here, placed, wrong
 from tileir.frontends.te.expr import (
     DTYPES,
     Arithmetic,
@@ -78,6 +78,9 @@ class Tensor(contraction.Tensor, Arithmetic):
         """The element at `positions`."""
         return self[positions]
 
+    def __str__(self) -> str:
+        return self.name
+
     def __iter__(self) -> Any:
         raise wrong("TIR1501", f"the tensor {self.name} cannot be listed")
 
@@ -115,6 +118,9 @@ class Var(Operators):
     """A number that is given when a program runs."""
 
     tensor: Tensor
+
+    def __str__(self) -> str:
+        return self.tensor.name
 
     def scalar(self) -> PrimExpr:
         """Its value."""
@@ -154,7 +160,8 @@ def compute(
     if isinstance(value, (tuple, list)):
         raise wrong("TIR1502", "a tensor has one value per element: compute others on their own")
     term = expr(value).term
-    _check_axes(term, axes)
+    with placed(place):
+        _check_axes(term, axes)
     inner = (x for t in walk(term) if isinstance(t, Reduce) for x in t.over)
     reduced = tuple(IterVar(i.name, span, i, reduces=True) for i, span in dict(inner).items())
     inputs = tuple(dict.fromkeys(r.tensor for r in reads(term) if isinstance(r.tensor, Tensor)))
@@ -201,9 +208,9 @@ def _whole(item: Any) -> int:
         found = item.found
         if isinstance(found, Affine) and not found.terms:
             return found.constant
-    elif not isinstance(item, bool) and hasattr(item, "__index__"):
+    elif not isinstance(item, bool) and hasattr(item, "__index__") and abs(int(item)) < LARGEST:
         return int(item)
-    raise wrong("TIR1502", f"an extent is a whole number, known before, not {item!r}")
+    raise wrong("TIR1502", f"an extent is a whole number, known before, not {item}")
 
 
 def _position(tensor: Tensor, item: Any) -> Affine | Term:
@@ -215,4 +222,4 @@ def _position(tensor: Tensor, item: Any) -> Affine | Term:
 
 def _word(name: str) -> str:
     """A name that kernels can have."""
-    return re.sub(r"\W", "_", name) or "_"
+    return re.sub(r"\W", "_", str(name)) or "_"

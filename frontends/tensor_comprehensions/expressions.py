@@ -18,7 +18,7 @@ from tileir.builder.contraction import (
     affine,
     kind_of,
 )
-from tileir.frontends.sources import Wrong
+from tileir.frontends.sources import Wrong, truncated
 from tileir.frontends.tensor_comprehensions.frame import Statement
 from tileir.types import F16, F32, F64, I1, I8, I16, I32, I64, Element, Scalar
 
@@ -129,7 +129,7 @@ def _joined(operator: str, x: Affine | Term, y: Affine | Term) -> Affine | Term:
         if operator in "/%" and not x.terms and not y.terms:
             if not y.constant:
                 raise Wrong("TIR1403", "a size is divided by 0")
-            whole = x.constant // y.constant
+            whole = truncated(x.constant, y.constant)
             return affine(whole if operator == "/" else x.constant - whole * y.constant)
     return Apply(_OPERATORS[operator], (term_of(x), term_of(y)))
 

@@ -61,7 +61,9 @@ class Comprehension:
         what outputs hold before that are accumulated to without `!`; without it they are 0. Raises
         CompilationError and LaunchError."""
         frame, function = self._compiled(arrays)
-        before = initial or {}
+        before = {} if initial is None else initial
+        if not isinstance(before, Mapping):
+            raise LaunchError(Diagnostic("TIR0813", "initial is a dict from outputs to arrays"))
         for name in before.keys() - frame.fresh.keys():
             raise LaunchError(Diagnostic("TIR0813", f"nothing is accumulated to {name}"))
         extra = tuple(frame.fresh[name] for name in before)

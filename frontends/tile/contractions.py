@@ -44,9 +44,10 @@ def contracted(frame: Frame, node: Any) -> Stage:
     where += [_condition(frame, x, indices) for x in conditions.children if x is not None]
     inside = [Bound(at, 0, size) for at, size in zip(position, shape, strict=True)]
     ranges = ranges_of(list(indices.values()), [*where, *inside])
-    output = Tensor(str(name), stored_kind(term), shape)
-    place = frame.source.place(node)
     kind = _KINDS[str(aggregation)]
+    element = stored_kind(term if kind == "assign" else Reduce(kind, (), term))
+    output = Tensor(str(name), element, shape)
+    place = frame.source.place(node)
     stage = contraction(output, position, kind, term, ranges, where, 0, place)
     if default is not None:
         stage = _with_default(stage, frame.tensor(str(default.children[0])))

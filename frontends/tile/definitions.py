@@ -23,7 +23,7 @@ from tileir.builder.contraction import (
     kind_of,
     stored_kind,
 )
-from tileir.frontends.sources import Wrong
+from tileir.frontends.sources import Wrong, truncated
 from tileir.frontends.tile.frame import Frame
 from tileir.types import F16, F32, F64, I8, I16, I32, I64, Element, Scalar
 
@@ -46,6 +46,11 @@ _FUNCTIONS: Mapping[str, tuple[str, int]] = {
     "cmp_eq": ("eq", 2), "cmp_ne": ("ne", 2), "cond": ("select", 3), "select": ("select", 3),
 }  # fmt: skip
 """Name in Tile to function and number of arguments."""
+
+_KNOWN: Mapping[str, Callable[..., int]] = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
+    "neg": lambda x: -x, "quotient": truncated,
+}  # fmt: skip
 
 _CASTS: Mapping[str, Mapping[int, Element]] = {
     "as_float": {16: F16, 32: F32, 64: F64},
@@ -192,10 +197,22 @@ def _counted(name: str, values: Sequence[Value], count: int) -> None:
 
 def _literal(value: Value) -> int:
     """An integer that is known. Raises Wrong."""
-    term = value.at([affine(0)] * len(value.shape))
-    if not isinstance(term, Number) or not isinstance(term.value, int):
+    found = _known(value.at([affine(0)] * len(value.shape)))
+    if found is None:
         raise Wrong("TIR1303", "an integer is expected here")
-    return term.value
+    return found
+
+
+def _known(term: Term) -> int | None:
+    """What sums, products and quotients of sizes come to; None for all else."""
+    if isinstance(term, Number):
+        return term.value if isinstance(term.value, int) else None
+    if not isinstance(term, Apply) or term.name not in _KNOWN:
+        return None
+    found = [_known(x) for x in term.arguments]
+    if None in found or (term.name == "quotient" and not found[1]):
+        return None
+    return _KNOWN[term.name](*found)
 
 
 def _cast(name: str, value: Value, bits: int) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tileir import records
 from tileir.builder.contraction import Affine, Index, Stage, Tensor, affine
-from tileir.frontends.sources import Source, Wrong
+from tileir.frontends.sources import Source, Wrong, truncated
 
 LARGEST = 1 << 31
 """Elements that a tensor is below."""
@@ -97,4 +97,4 @@ def _quotient(x: Affine, y: Affine) -> Affine:
         raise Wrong("TIR1304", "only sizes are divided")
     if not y.constant:
         raise Wrong("TIR1304", "a size is divided by 0")
-    return affine(x.constant // y.constant)
+    return affine(truncated(x.constant, y.constant))

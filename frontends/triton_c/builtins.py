@@ -22,14 +22,15 @@ def _axis(items: list[Item], index: int = 0) -> int:
     return found
 
 
-def _count(items: list[Item], least: int, most: int) -> None:
-    if not least <= len(items) <= most:
-        expected = least if least == most else f"{least} to {most}"
+def _count(items: list[Item], least: int, most: int | None) -> None:
+    if len(items) < least or (most is not None and len(items) > most):
+        expected = least if least == most else f"{least} to {most}" if most else f"{least} or more"
         raise ProgramError(f"{expected} arguments are needed, not {len(items)}")
 
 
 def _global_range(frame: Frame, items: list[Item], size: Size) -> Item:
     """`program id * size + 0 ... size`, of the size stated or of what it initializes."""
+    _count(items, 1, 1)
     shape = size or frame.expected
     if shape is None or len(shape) != 1:
         raise ProgramError("the size of a global range is not known: get_global_range[N](axis)")
@@ -41,6 +42,7 @@ def _global_range(frame: Frame, items: list[Item], size: Size) -> Item:
 
 def _program(name: str) -> Builtin:
     def apply(frame: Frame, items: list[Item], size: Size) -> Item:
+        _count(items, 1, 1)
         return Value(getattr(frame.b, name)(axis=_axis(items)), ctypes.INT)
 
     return apply
@@ -62,6 +64,7 @@ def _dot(frame: Frame, items: list[Item], size: Size) -> Item:
 
 def _trans(frame: Frame, items: list[Item], size: Size) -> Item:
     """Dimensions exchanged, or in the order given."""
+    _count(items, 1, None)
     value = values.value_of(frame.b, items[0])
     order = tuple(_axis(items, i) for i in range(1, len(items)))
     order = order or tuple(reversed(range(len(value.shape))))
@@ -74,6 +77,8 @@ def _extremum(largest: bool) -> Builtin:
     def apply(frame: Frame, items: list[Item], size: Size) -> Item:
         _count(items, 2, 2)
         left, right = values.common(frame.b, *items)
+        if left.kind.is_pointer:
+            raise ProgramError(f"numbers are needed, not {described(left)}")
         word = "max" if largest else "min"
         sign = "s" if left.kind.signed else "u"
         op = f"f{word}num" if left.kind.is_float else f"{sign}{word}"
@@ -100,23 +105,35 @@ def _function(op: str) -> Builtin:
 
 def _absolute(frame: Frame, items: list[Item], size: Size) -> Item:
     _count(items, 1, 1)
-    value = values.value_of(frame.b, items[0])
+    value = _promoted(frame, items[0])
+    if not value.kind.signed:
+        return value
     op = frame.b.fabs if value.kind.is_float else frame.b.iabs
     return Value(op(value.expr), value.kind)
+
+
+def _promoted(frame: Frame, item: Item) -> Value:
+    """A number, of an integer type that C computes in or a float. Raises ProgramError."""
+    value = values.value_of(frame.b, item)
+    if value.kind.is_pointer:
+        raise ProgramError(f"numbers are needed, not {described(value)}")
+    kind = value.kind if value.kind.is_float else ctypes.usual(value.kind, ctypes.INT)
+    return values.convert(frame.b, value, kind)
 
 
 def _sum(frame: Frame, items: list[Item], size: Size) -> Item:
     """`sum(x, axis)`."""
     _count(items, 2, 2)
-    value = values.value_of(frame.b, items[0])
+    value = _promoted(frame, items[0])
     combiner = "fadd" if value.kind.is_float else "add"
     axis = _axis(items, 1)
     if not 0 <= axis < len(value.shape):
-        raise ProgramError(f"{described(value)} has no axis {axis}")
+        raise ProgramError(f"{described(items[0])} has no axis {axis}")
     return Value(frame.b.reduce([value.expr], axis=axis, combiner=combiner), value.kind)
 
 
 def _reshape(frame: Frame, items: list[Item], size: Size) -> Item:
+    _count(items, 2, None)
     value = values.value_of(frame.b, items[0])
     shape = tuple(_axis(items, i) for i in range(1, len(items)))
     return Value(value.expr.reshape(*shape), value.kind)
@@ -124,6 +141,7 @@ def _reshape(frame: Frame, items: list[Item], size: Size) -> Item:
 
 def _bitcast(frame: Frame, items: list[Item], size: Size) -> Item:
     """`bitcast(x)`: the bits of a float as an integer of its width, or the other way."""
+    _count(items, 1, 1)
     value = values.value_of(frame.b, items[0])
     other = {
         ctypes.FLOAT: ctypes.INT, ctypes.INT: ctypes.FLOAT, ctypes.HALF: ctypes.SHORT,
@@ -162,13 +180,14 @@ def _compare_exchange(frame: Frame, items: list[Item], size: Size) -> Item:
     if not isinstance(pointer, Value) or pointer.kind.pointee is None:
         raise ProgramError("an atomic access needs a pointer")
     kind = pointer.kind.pointee
-    place, old, new = values.together(
-        pointer, values.convert(frame.b, items[1], kind), values.convert(frame.b, items[2], kind)
-    )
-    return Value(frame.b.atomic_cas(place.expr, old.expr, new.expr), kind)
+    old, new = (values.convert(frame.b, item, kind) for item in items[1:])
+    mask = frame.predicate
+    together = values.together(pointer, old, new, *([] if mask is None else [mask]))
+    return Value(frame.b.atomic_cas(*(value.expr for value in together)), kind)
 
 
 def _barrier(frame: Frame, items: list[Item], size: Size) -> Item:
+    _count(items, 0, 0)
     frame.b.barrier()
     return 0
 

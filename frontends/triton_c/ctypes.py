@@ -73,6 +73,10 @@ VOID = CType("void", None)
 
 _SIGNED = {"char": CHAR, "short": SHORT, "int": INT, "long": LONG}
 _UNSIGNED = {"char": UCHAR, "short": USHORT, "int": UINT, "long": ULONG}
+_SHORTER = {
+    "": "int", "short int": "short", "long int": "long", "long long": "long",
+    "long long int": "long",
+}  # fmt: skip
 _NAMED = {
     "void": VOID, "bool": BOOL, "half": HALF, "float": FLOAT, "double": DOUBLE,
     "fp16": HALF, "fp32": FLOAT, "fp64": DOUBLE, **_SIGNED,
@@ -83,15 +87,12 @@ _NAMED = {
 
 def named(words: tuple[str, ...]) -> CType:
     """The type that C's words name: `unsigned int`, `long long`. Raises ProgramError."""
-    rest = [w for w in words if w not in ("signed", "unsigned")]
-    core = rest[0] if rest else "int"
-    if len(rest) > 1:
-        core = "long" if "long" in rest else "short" if "short" in rest else ""
-        rest = [w for w in rest if w not in (core, "int")]
-        rest = [core, *rest]
-    if len(rest) > 1 or core not in _NAMED or ("unsigned" in words and core not in _UNSIGNED):
+    signs = [w for w in words if w in ("signed", "unsigned")]
+    core = " ".join(sorted((w for w in words if w not in signs), reverse=True))
+    core = _SHORTER.get(core, core)
+    if len(signs) > 1 or core not in (_SIGNED if signs else _NAMED):
         raise ProgramError(f"there is no type {' '.join(words)}")
-    return _UNSIGNED[core] if "unsigned" in words else _NAMED[core]
+    return _UNSIGNED[core] if signs == ["unsigned"] else _NAMED[core]
 
 
 def pointer_to(pointee: CType, space: AddressSpace = AddressSpace.GLOBAL) -> CType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tileir.frontends.triton_c import numbers, values
@@ -15,6 +16,16 @@ from tileir.frontends.triton_c.values import Item, Value, described
 
 def evaluate(frame: Frame, node: Any) -> Item:
     """The value of `node`. Raises CompilationError."""
+    found = effect(frame, node)
+    if found is None:
+        with frame.at(node):
+            raise ProgramError("this function returns nothing")
+    return found
+
+
+def effect(frame: Frame, node: Any) -> Item | None:
+    """The value of `node`, None where it is a call of a function that returns nothing. Raises
+    CompilationError."""
     with frame.at(node):
         return _RULES[node.data](frame, node)
 
@@ -59,8 +70,24 @@ def _name(frame: Frame, node: Any) -> Item:
 
 
 def _binary(frame: Frame, node: Any) -> Item:
-    left, sign, right = node.children
-    return combined(frame, str(sign), evaluate(frame, left), evaluate(frame, right))
+    chain: list[Any] = []
+    while node.data == "binary":
+        chain.append(node)
+        node = node.children[0]
+    found = evaluate(frame, node)
+    for link in reversed(chain):
+        _, sign, right = link.children
+        with frame.at(link):
+            found = combined(frame, str(sign), found, evaluate(frame, right))
+    return found
+
+
+def _sequence(frame: Frame, node: Any) -> Item:
+    """`a, b`: both, and the value of the last."""
+    *before, last = node.children
+    for part in before:
+        effect(frame, part)
+    return evaluate(frame, last)
 
 
 def combined(frame: Frame, sign: str, x: Item, y: Item) -> Item:
@@ -83,10 +110,10 @@ def _dereference(frame: Frame, node: Any) -> Item:
 
 
 def load(frame: Frame, pointer: Item, other: Item | None) -> Value:
-    """`*pointer`, where the guard allows it; `other` elsewhere. Raises ProgramError."""
+    """`*pointer`, where the predicate holds; `other` elsewhere. Raises ProgramError."""
     if not isinstance(pointer, Value) or pointer.kind.pointee is None:
         raise ProgramError(f"* is of pointers, not of {described(pointer)}")
-    place, mask = pointer, frame.guard
+    place, mask = pointer, frame.predicate
     if mask is not None:
         place, mask = values.together(pointer, mask)
     kind = pointer.kind.pointee
@@ -103,15 +130,24 @@ def _conditional(frame: Frame, node: Any) -> Item:
     if not isinstance(chosen, Value):
         return evaluate(frame, then if chosen else otherwise)
     held = values.condition(frame.b, chosen)
-    if then.data == "dereference" and otherwise.data in ("number", "truth"):
-        pointer, other = evaluate(frame, then.children[-1]), evaluate(frame, otherwise)
-        with frame.guarded(held):
-            return load(frame, pointer, other)
-    with frame.guarded(held):
-        one = evaluate(frame, then)
-    with frame.guarded(values.unary(frame.b, "!", held)):
+    with frame.predicated(held):
+        if then.data == "dereference" and otherwise.data in ("number", "truth"):
+            pointer, number = evaluate(frame, then.children[-1]), evaluate(frame, otherwise)
+            fills = _holds(pointer, number)
+            one = load(frame, pointer, number if fills else None)
+            if fills:
+                return one
+        else:
+            one = evaluate(frame, then)
+    with frame.predicated(values.unary(frame.b, "!", held)):
         two = evaluate(frame, otherwise)
     return values.select(frame.b, held, one, two)
+
+
+def _holds(pointer: Item, number: Item) -> bool:
+    """Whether memory at `pointer` can hold `number`, so that a load may give it instead."""
+    kind = pointer.kind.pointee if isinstance(pointer, Value) else None
+    return isinstance(number, int) or kind is None or kind.is_float
 
 
 def _interval(frame: Frame, node: Any) -> Item:
@@ -124,6 +160,8 @@ def _interval(frame: Frame, node: Any) -> Item:
 def _subscript(frame: Frame, node: Any) -> Item:
     value, items = evaluate(frame, node.children[0]), node.children[1].children
     kinds = [item.data for item in items]
+    if isinstance(value, Value) and value.kind.is_pointer and not value.shape:
+        raise ProgramError("what a pointer points to is *(p + i), not p[i]")
     if not isinstance(value, Value) or not set(kinds) <= {"colon", "newaxis"}:
         message = "tiles are sliced by : and newaxis only: their elements have no addresses"
         raise ProgramError(message)
@@ -143,17 +181,21 @@ def _cast(frame: Frame, node: Any) -> Item:
 
 def _assign(frame: Frame, node: Any) -> Item:
     target, sign, source = node.children
-    op = str(sign)[:-1]
-    if target.data == "name":
-        name = str(target.children[0])
-        new = evaluate(frame, source)
-        return frame.assign(name, combined(frame, op, frame.read(name), new) if op else new)
-    if target.data == "dereference":
-        pointer = evaluate(frame, target.children[-1])
-        new = evaluate(frame, source)
-        return store(
-            frame, pointer, combined(frame, op, load(frame, pointer, None), new) if op else new
-        )
+    op, (read, write) = str(sign)[:-1], _place(frame, target)
+    new = evaluate(frame, source)
+    return write(combined(frame, op, read(), new) if op else new)
+
+
+def _place(frame: Frame, node: Any) -> tuple[Callable[[], Item], Callable[[Item], Value]]:
+    """How to read and how to write what `node` is. Raises ProgramError."""
+    if node.data == "name":
+        name = str(node.children[0])
+        return partial(frame.read, name), partial(frame.assign, name)
+    if node.data == "dereference":
+        pointer = evaluate(frame, node.children[-1])
+        return partial(load, frame, pointer, None), partial(store, frame, pointer)
+    if node.data == "subscript":
+        _subscript(frame, node)
     raise ProgramError("only names and what pointers point to are assigned to", "TIR1001")
 
 
@@ -174,15 +216,13 @@ def _step(frame: Frame, node: Any) -> Item:
     """`++x`, `x++` and the like: the value before or after."""
     before = node.data == "before"
     target, sign = (node.children[1], node.children[0]) if before else node.children
-    if target.data != "name":
-        raise ProgramError("only names are counted up and down", "TIR1001")
-    name = str(target.children[0])
-    old = frame.read(name)
-    new = frame.assign(name, combined(frame, str(sign)[0], old, 1))
+    read, write = _place(frame, target)
+    old = read()
+    new = write(combined(frame, str(sign)[0], old, 1))
     return new if before else old
 
 
-def _call(frame: Frame, node: Any) -> Item:
+def _call(frame: Frame, node: Any) -> Item | None:
     callee, arguments = node.children
     size: tuple[int, ...] | None = None
     if callee.data == "subscript":
@@ -199,9 +239,9 @@ def _call(frame: Frame, node: Any) -> Item:
     return BUILTINS[name](frame, given, size)
 
 
-_RULES: dict[str, Callable[[Frame, Any], Item]] = {
+_RULES: dict[str, Callable[[Frame, Any], Item | None]] = {
     "number": _number, "truth": _truth, "name": _name, "binary": _binary, "unary": _unary,
     "dereference": _dereference, "conditional": _conditional, "interval": _interval,
     "subscript": _subscript, "cast": _cast, "assign": _assign, "before": _step, "after": _step,
-    "call": _call,
+    "call": _call, "sequence": _sequence,
 }  # fmt: skip

@@ -17,25 +17,31 @@ from tileir.frontends.triton_c.values import Item, Value, convert, fit, select, 
 
 @records.frozen(eq=False)
 class Variable:
-    """A declared name: its type, shape, and the SSA variable that holds it."""
+    """A declared name: its type, shape, and the SSA variable that holds it. Where the `predicate`
+    that it is declared under does not hold, nothing sees it."""
 
     kind: CType
     shape: tuple[int, ...]
     var: Var
+    predicate: Value | None
 
 
-@records.frozen
+@records.define(eq=False)
 class Loop:
-    """Where `continue` and `break` go."""
+    """Where `continue` and `break` go, the predicate around the loop, and whether a `break` has
+    left it."""
 
     again: Any
     done: Any
+    predicate: Value | None
+    left: bool = False
 
 
 @records.define(eq=False)
 class Frame:
     """A function: `functions` are those it may call, `known` the numbers known while compiling
-    (tunables). `predicate` guards what is stored and assigned, `guard` what is loaded."""
+    (tunables). `predicate` guards what is loaded, stored and assigned; `outside` is the one
+    that the function is called under."""
 
     b: Builder
     text: Text
@@ -46,7 +52,7 @@ class Frame:
     scopes: list[dict[str, Variable]] = records.field(factory=lambda: [{}])
     loops: list[Loop] = records.field(factory=list[Loop])
     predicate: Value | None = None
-    guard: Value | None = None
+    outside: Value | None = None
     expected: tuple[int, ...] | None = None
     """The shape of what is being initialized."""
     depth: int = 0
@@ -58,7 +64,7 @@ class Frame:
         if name in self.scopes[-1]:
             raise ProgramError(f"{name} is declared twice", "TIR1002")
         var = self.b.var(initial.expr, name=name)
-        self.scopes[-1][name] = Variable(kind, shape, var)
+        self.scopes[-1][name] = Variable(kind, shape, var, self.predicate)
 
     def variable(self, name: str) -> Variable:
         """The innermost declaration of `name`. Raises ProgramError."""
@@ -83,7 +89,7 @@ class Frame:
             raise ProgramError(f"{name} is constant", "TIR1004")
         target = self.variable(name)
         new = fit(convert(self.b, item, target.kind), target.shape)
-        if self.predicate is not None:
+        if self.predicate is not None and self.predicate is not target.predicate:
             old = Value(target.var.get(), target.kind)
             new = fit(select(self.b, self.predicate, new, old), target.shape)
         target.var.set(new.expr)
@@ -96,23 +102,14 @@ class Frame:
         yield
         self.scopes.pop()
 
-    # Guards -----------------------------------------------------------------------------------
-
-    @contextmanager
-    def guarded(self, held: Value) -> Generator[None, None, None]:
-        """Loads inside are made only where `held`."""
-        before = self.guard
-        self.guard = held if before is None else self.both(before, held)
-        yield
-        self.guard = before
+    # Predicates -----------------------------------------------------------------------------------
 
     @contextmanager
     def predicated(self, held: Value) -> Generator[None, None, None]:
         """All that is loaded, stored and assigned inside is so only where `held`."""
         before = self.predicate
         self.predicate = held if before is None else self.both(before, held)
-        with self.guarded(held):
-            yield
+        yield
         self.predicate = before
 
     def both(self, x: Value, y: Value) -> Value:
@@ -134,6 +131,8 @@ class Frame:
             raise
         except ProgramError as error:
             raise wrong(error.message, place, error.code) from None
+        except RecursionError:
+            raise wrong("nested too deeply", place) from None
         except BuildError as error:
             found = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
             raise CompilationError(*found) from None

@@ -6,21 +6,32 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileir import records
-from tileir.frontends.triton_c import numbers
+from tileir.frontends.triton_c import ctypes, numbers, values
 from tileir.frontends.triton_c.errors import CompilationError, ProgramError, wrong
 from tileir.frontends.triton_c.reading import Text
 
-_MOST_ROUNDS = 1 << 24
+_MOST_ROUNDS = 1 << 20
 """Rounds of a host's loop before it is taken to be endless."""
+
+
+class _Leave(Exception):  # noqa: N818 - `break`, which is no error
+    pass
+
+
+class _Again(_Leave):
+    pass
 
 
 @records.define(eq=False)
 class Host:
-    """The host's names: numbers, and arrays that can be indexed."""
+    """The host's names: numbers, and arrays that can be indexed; of some the type is known, of
+    arrays their elements'."""
 
     text: Text
     names: dict[str, Any]
+    kinds: dict[str, ctypes.CType]
     rounds: int = 0
+    loops: int = 0
 
     def run(self, node: Any) -> None:
         """Carry out a statement. Raises CompilationError."""
@@ -49,10 +60,17 @@ class Host:
             raise ProgramError(f"the host has no {name}; give it as constants={{...}}", "TIR1002")
         return self.names[name]
 
+    def converted(self, name: str, value: Any) -> Any:
+        """`value` as `name` holds it, or as its elements are. Raises ProgramError."""
+        return values.as_kind(value, self.kinds[name]) if name in self.kinds else value
 
-def filled(text: Text, statements: list[Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """The host's names after `statements`. Raises CompilationError."""
-    host = Host(text, dict(names))
+
+def filled(
+    text: Text, statements: list[Any], names: Mapping[str, Any], kinds: Mapping[str, ctypes.CType]
+) -> dict[str, Any]:
+    """The host's names after `statements`; `kinds` are the types of elements of arrays among them.
+    Raises CompilationError."""
+    host = Host(text, dict(names), dict(kinds))
     for statement in statements:
         host.run(statement)
     return host.names
@@ -69,10 +87,16 @@ def _block(host: Host, node: Any) -> None:
 
 
 def _declaration(host: Host, node: Any) -> None:
+    words = next(n for n in node.children[0].children if n.data == "type_name")
+    kind = ctypes.named(tuple(map(str, words.children)))
     for declarator in node.children[0].children:
         if declarator.data == "declarator":
-            _, name, _, initial = declarator.children
-            host.names[str(name)] = 0 if initial is None else host.value(initial)
+            stars, name, extents, initial = declarator.children
+            if stars.children or extents.children[0] is not None or kind is ctypes.VOID:
+                raise ProgramError("the host's variables are numbers, and alloc_const is memory")
+            host.kinds[str(name)] = kind
+            value = 0 if initial is None else host.value(initial)
+            host.names[str(name)] = host.converted(str(name), value)
 
 
 def _if(host: Host, node: Any) -> None:
@@ -83,9 +107,12 @@ def _if(host: Host, node: Any) -> None:
 
 def _while(host: Host, node: Any) -> None:
     test, body = node.children
-    while host.value(test):
-        _round(host)
-        host.run(body)
+    _loop(host, test, body, None)
+
+
+def _do_while(host: Host, node: Any) -> None:
+    body, test = node.children
+    _loop(host, test, body, None, test_first=False)
 
 
 def _for(host: Host, node: Any) -> None:
@@ -96,11 +123,23 @@ def _for(host: Host, node: Any) -> None:
                 _declaration(host, first)
             else:
                 host.value(inner)
-    while test is None or host.value(test):
+    _loop(host, test, body, step)
+
+
+def _loop(host: Host, test: Any, body: Any, step: Any, *, test_first: bool = True) -> None:
+    host.loops += 1
+    while not test_first or test is None or host.value(test):
+        test_first = True
         _round(host)
-        host.run(body)
+        try:
+            host.run(body)
+        except _Again:
+            pass
+        except _Leave:
+            break
         if step is not None:
             host.value(step)
+    host.loops -= 1
 
 
 def _round(host: Host) -> None:
@@ -109,24 +148,43 @@ def _round(host: Host) -> None:
         raise ProgramError(f"more than {_MOST_ROUNDS} rounds on the host", "TIR1001")
 
 
+def _jump(kind: type[_Leave]) -> Callable[[Host, Any], None]:
+    def apply(host: Host, node: Any) -> None:
+        if not host.loops:
+            raise ProgramError("there is no loop to leave", "TIR1001")
+        raise kind
+
+    return apply
+
+
 def _assign(host: Host, node: Any) -> Any:
     target, sign, source = node.children
     new, op = host.value(source), str(sign)[:-1]
     if op:
         new = numbers.binary(op, host.value(target), new)
-    if target.data == "name":
-        host.names[str(target.children[0])] = new
-    elif target.data == "subscript":
+    return _write(host, target, new)
+
+
+def _write(host: Host, target: Any, new: Any) -> Any:
+    """`target = new`: what it is then. Raises ProgramError."""
+    if target.data == "subscript":
         array, index = _element(host, target)
-        array[index] = new
-    else:
+        array[index] = host.converted(str(target.children[0].children[0]), new)
+        return array[index]
+    if target.data != "name":
         raise ProgramError("the host assigns to names and elements of arrays", "TIR1001")
-    return new
+    name = str(target.children[0])
+    if hasattr(host.names.get(name), "__len__"):
+        raise ProgramError(f"{name} is memory: its elements are assigned to")
+    host.names[name] = host.converted(name, new)
+    return host.names[name]
 
 
 def _element(host: Host, node: Any) -> tuple[Any, int]:
     array, items = host.value(node.children[0]), node.children[1].children
     index = host.value(items[0])
+    if not hasattr(array, "__len__"):
+        raise ProgramError(f"{array} has no elements")
     if len(items) != 1 or not 0 <= index < len(array):
         raise ProgramError(f"there is no element {index} of {len(array)}")
     return array, index
@@ -154,15 +212,26 @@ def _conditional(host: Host, node: Any) -> Any:
 def _step(host: Host, node: Any) -> Any:
     before = node.data == "before"
     target, sign = (node.children[1], node.children[0]) if before else node.children
-    name = str(target.children[0])
-    old = host.look_up(name)
-    host.names[name] = numbers.binary(str(sign)[0], old, 1)
-    return host.names[name] if before else old
+    old = host.value(target)
+    new = _write(host, target, numbers.binary(str(sign)[0], old, 1))
+    return new if before else old
+
+
+def _cast(host: Host, node: Any) -> Any:
+    words, stars, extents, operand = node.children
+    if stars.children or extents.children[0] is not None:
+        raise ProgramError("the host computes with numbers")
+    return values.as_kind(host.value(operand), ctypes.named(tuple(map(str, words.children))))
+
+
+def _sequence(host: Host, node: Any) -> Any:
+    return [host.value(part) for part in node.children][-1]
 
 
 _STATEMENTS: dict[str, Callable[[Host, Any], None]] = {
     "plain": _plain, "block": _block, "declaration": _declaration, "if_": _if, "if_else": _if,
-    "while_": _while, "for_": _for,
+    "while_": _while, "do_while": _do_while, "for_": _for, "break_": _jump(_Leave),
+    "continue_": _jump(_Again),
 }  # fmt: skip
 
 _EXPRESSIONS: dict[str, Callable[[Host, Any], Any]] = {
@@ -170,5 +239,6 @@ _EXPRESSIONS: dict[str, Callable[[Host, Any], Any]] = {
     "truth": lambda host, node: node.children[0] == "true",
     "name": lambda host, node: host.look_up(str(node.children[0])),
     "assign": _assign, "subscript": _subscript, "binary": _binary, "unary": _unary,
-    "conditional": _conditional, "before": _step, "after": _step,
+    "conditional": _conditional, "before": _step, "after": _step, "cast": _cast,
+    "sequence": _sequence,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -10,22 +11,34 @@ from tileir.frontends.triton_c.errors import ProgramError
 
 
 def _quotient(x: float, y: float) -> float:
-    """Rounded to zero where both are integers."""
+    """Rounded to zero where both are integers; of floats by 0 an infinity or NaN."""
     if not isinstance(x, int) or not isinstance(y, int):
+        if y == 0:
+            return x * math.copysign(math.inf, y)
         return x / y
     found = abs(x) // abs(y)
     return found if (x < 0) == (y < 0) else -found
 
 
 def _remainder(x: float, y: float) -> float:
-    return x - _quotient(x, y) * y if isinstance(x, int) and isinstance(y, int) else x % y
+    integers = isinstance(x, int) and isinstance(y, int)
+    return x - _quotient(x, y) * y if integers else math.fmod(x, y)
+
+
+def _shifted(shift: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def apply(x: int, y: int) -> int:
+        if not 0 <= y < 64:
+            raise ValueError("numbers have 64 bits")
+        return shift(x, y)
+
+    return apply
 
 
 _BINARY: dict[str, Callable[..., float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _quotient, "%": _remainder,
     "&&": lambda x, y: bool(x) and bool(y), "||": lambda x, y: bool(x) or bool(y),
-    "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift,
-    ">>": operator.rshift, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": _shifted(operator.lshift),
+    ">>": _shifted(operator.rshift), "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 
@@ -37,7 +50,7 @@ _UNARY: dict[str, Callable[..., Any]] = {
 def binary(sign: str, x: float, y: float) -> float:
     """`x sign y`. Raises ProgramError."""
     try:
-        return _BINARY[sign](x, y)
+        return _limited(_BINARY[sign](x, y))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ProgramError(f"{x} {sign} {y}: {error}") from None
 
@@ -53,9 +66,17 @@ def unary(sign: str, x: float) -> float:
 def parsed(text: str) -> float:
     """The number that C's spelling stands for. Raises ProgramError."""
     try:
-        return _parsed(text.lower())
+        return _limited(_parsed(text.lower()))
     except ValueError:
-        raise ProgramError(f"`{text}` is no number") from None
+        shown = text if len(text) < 40 else f"{text[:20]}..."
+        raise ProgramError(f"`{shown}` is no number of 64 bits") from None
+
+
+def _limited(number: float) -> float:
+    """`number`, which no integer type holds where it is too large. Raises ValueError."""
+    if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
+        raise ValueError("numbers have 64 bits")
+    return number
 
 
 def _parsed(body: str) -> float:

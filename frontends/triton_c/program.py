@@ -24,6 +24,9 @@ from tileir.types import AddressSpace
 _DEEPEST = 40
 """Calls within calls that are inlined."""
 
+_MOST_ELEMENTS = 1 << 24
+"""Elements of a constant, which the host fills one by one."""
+
 _PROMISES = {
     "restrict": "noalias", "__restrict__": "noalias", "__noalias": "noalias",
     "read_only": "readonly", "__readonly": "readonly", "write_only": "writeonly",
@@ -100,7 +103,8 @@ class Program:
         b = Builder()
         sizes = {n: self._size(node, names) for n, (_, node) in self._allocations.items()}
         memory = {n: [0] * size for n, size in sizes.items()}
-        after = host.filled(self.text, self._host_statements, {**names, **memory})
+        kinds = {n: kind for n, (kind, _) in self._allocations.items()}
+        after = host.filled(self.text, self._host_statements, {**names, **memory}, kinds)
         for constant, (kind, _) in self._allocations.items():
             content = [after[constant][i] for i in range(sizes[constant])]
             b.global_(constant, kind.element, sizes[constant], content, constant=True)
@@ -114,7 +118,12 @@ class Program:
         return {name: given.get(name, choices[0]) for name, choices in self.tunables.items()}
 
     def _size(self, node: Any, names: Mapping[str, Any]) -> int:
-        return known(Frame(Builder(), self.text, {}, names), node)
+        frame = Frame(Builder(), self.text, {}, names)
+        size = known(frame, node)
+        with frame.at(node):
+            if not 1 <= size <= _MOST_ELEMENTS:
+                raise ProgramError(f"constants have 1 to {_MOST_ELEMENTS} elements, not {size}")
+        return size
 
 
 @records.frozen(eq=False)
@@ -272,25 +281,25 @@ def _declare_constants(program: Program, frame: Frame) -> None:
 
 
 def _callables(program: Program) -> dict[str, Callable[..., Any]]:
-    def caller(node: Any) -> Callable[[Frame, list[Item]], Item]:
+    def caller(node: Any) -> Callable[[Frame, list[Item]], Item | None]:
         return lambda frame, items: _inlined(program, frame, node, items)
 
     return {name: caller(node) for name, node in program.functions.items()}
 
 
-def _inlined(program: Program, outer: Frame, node: Any, items: list[Item]) -> Item:
+def _inlined(program: Program, outer: Frame, node: Any, items: list[Item]) -> Item | None:
     """A function in place of its call."""
     if outer.depth >= _DEEPEST:
         raise ProgramError(f"calls of {_name(node)} are more than {_DEEPEST} deep")
     parameters, result, b = _parameters(program, node, outer.known), _result(program, node), outer.b
     if len(items) != len(parameters):
         raise ProgramError(f"{_name(node)} takes {len(parameters)} arguments, not {len(items)}")
-    if outer.predicate is not None:
-        raise ProgramError("functions are not called under a predicate", "TIR1001")
     returned = b.block("returned", *([] if result is ctypes.VOID else [result.element]))
+    predicate = _entered(outer, result, returned)
     frame = Frame(
-        b, program.text, outer.functions, outer.known, result, returned, depth=outer.depth + 1
-    )
+        b, program.text, outer.functions, outer.known, result, returned,
+        predicate=predicate, outside=predicate, depth=outer.depth + 1,
+    )  # fmt: skip
     frame.scopes = [outer.scopes[0], {}]
     for parameter, item in zip(parameters, items, strict=True):
         value = values.convert(b, item, parameter.kind)
@@ -304,4 +313,17 @@ def _inlined(program: Program, outer: Frame, node: Any, items: list[Item]) -> It
     elif b.current.block is not None:
         b.unreachable()
     b.enter(returned)
-    return 0 if result is ctypes.VOID else Value(returned.parameters[0], result)
+    return None if result is ctypes.VOID else Value(returned.parameters[0], result)
+
+
+def _entered(frame: Frame, result: CType, returned: Any) -> Value | None:
+    """The predicate within a function that is called: control goes around it where one number is
+    the predicate, and then there is none."""
+    b, predicate = frame.b, frame.predicate
+    if predicate is None or predicate.shape:
+        return predicate
+    body = b.block("called")
+    around = () if result is ctypes.VOID else (b.undef(result.element),)
+    b.cond_br(predicate.expr, body, returned(*around))
+    b.enter(body)
+    return None

@@ -52,11 +52,35 @@ class _Preprocessor(pcpp.Preprocessor):
         self._directive = directive.source, directive.lineno
         return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
 
-    def on_error(self, file: str, line: int, msg: str) -> None:
-        self.problems.append((file, line, msg))
+    def on_directive_unknown(
+        self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
+    ) -> Any:
+        """`#pragma` says nothing here, `#error` what is wrong; others there are none."""
+        name, text = directive.value, "".join(token.value for token in toks)
+        if name not in ("pragma", "line"):
+            message = f"#error {text}" if name == "error" else f"there is no #{name}"
+            self.on_error(directive.source, directive.lineno, message)
+        return True
 
-    def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
-        raise OSError("programs include nothing")
+    def on_error(self, file: str, line: int, msg: str) -> None:
+        """Keep what is wrong; what has no place is wrong with the last directive."""
+        file, line = (file, line) if line else self._directive
+        self.problems.append((file, line, msg.strip()))
+
+    def include(self, tokens: Any, original_line: Any) -> Any:
+        """No file is read."""
+        self.on_error(*self._directive, "programs include nothing")
+        return ()
+
+    def whole(self, source: str, file: str) -> str:
+        """`source` with its directives carried out."""
+        out = io.StringIO()
+        try:
+            self.parse(source, file)
+            self.write(out)
+        except IndexError:  # pcpp's, of directives that end too early
+            self.on_error(*self._directive, "something is missing in this directive")
+        return out.getvalue()
 
 
 def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
@@ -65,13 +89,11 @@ def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
     machine = _Preprocessor()
     for name, value in defines.items():
         machine.define(f"{name} {value}")
-    machine.parse(source, file)
-    out = io.StringIO()
-    machine.write(out)
+    found = machine.whole(source, file)
     if machine.problems:
         where, line, message = machine.problems[0]
         raise wrong(f"the preprocessor: {message}", Location(where or file, line, 1))
-    return _mapped(out.getvalue(), file)
+    return _mapped(found, file)
 
 
 def _mapped(text: str, file: str) -> Text:

@@ -8,7 +8,7 @@ from typing import Any
 from tileir.frontends.triton_c import ctypes, values
 from tileir.frontends.triton_c.ctypes import CType, named, pointer_to
 from tileir.frontends.triton_c.errors import ProgramError
-from tileir.frontends.triton_c.expressions import evaluate, extents, type_of
+from tileir.frontends.triton_c.expressions import effect, evaluate, extents, type_of
 from tileir.frontends.triton_c.frame import Frame, Loop
 from tileir.frontends.triton_c.values import Value, described
 from tileir.types import AddressSpace, tile
@@ -35,7 +35,7 @@ def _block(frame: Frame, node: Any) -> bool:
 
 def _plain(frame: Frame, node: Any) -> None:
     if node.children and node.children[0] is not None:
-        evaluate(frame, node.children[0])
+        effect(frame, node.children[0])
 
 
 # Declarations -------------------------------------------------------------------------------
@@ -123,18 +123,21 @@ def _loop(frame: Frame, test: Any, body: Any, step: Any, *, test_first: bool = T
     chosen = True if test is None else _scalar(frame, test)
     b.cond_br(chosen.expr if isinstance(chosen, Value) else chosen, inside, done)
     b.enter(inside)
-    frame.loops.append(Loop(again, done))
+    frame.loops.append(Loop(again, done, frame.predicate))
     if run(frame, body):
         b.br(again)
     elif b.current.block is not None:
         b.unreachable()
-    frame.loops.pop()
+    loop = frame.loops.pop()
     b.enter(again)
     if step is not None:
-        evaluate(frame, step)
+        effect(frame, step)
     b.br(header)
     b.enter(done)
-    return True
+    endless = chosen is True and not loop.left
+    if endless:
+        b.unreachable()
+    return not endless
 
 
 def _while(frame: Frame, node: Any) -> bool:
@@ -155,17 +158,19 @@ def _for(frame: Frame, node: Any) -> bool:
             if inner.data == "variable":
                 declared(frame, inner)
             else:
-                evaluate(frame, inner)
+                effect(frame, inner)
         return _loop(frame, test, body, step)
 
 
-def _jump(where: str) -> Callable[[Frame, Any], bool]:
+def _jump(leaves: bool) -> Callable[[Frame, Any], bool]:
     def apply(frame: Frame, node: Any) -> bool:
         if not frame.loops:
             raise ProgramError("there is no loop to leave", "TIR1001")
-        if frame.predicate is not None:
+        loop = frame.loops[-1]
+        if frame.predicate is not loop.predicate:
             raise ProgramError("control cannot leave under a predicate", "TIR1001")
-        frame.b.br(getattr(frame.loops[-1], where))
+        loop.left |= leaves
+        frame.b.br(loop.done if leaves else loop.again)
         return False
 
     return apply
@@ -173,7 +178,7 @@ def _jump(where: str) -> Callable[[Frame, Any], bool]:
 
 def _return(frame: Frame, node: Any) -> bool:
     value = node.children[0] if node.children else None
-    if frame.predicate is not None:
+    if frame.predicate is not frame.outside:
         raise ProgramError("control cannot leave under a predicate", "TIR1001")
     if frame.exit is None:
         if value is not None:
@@ -198,5 +203,5 @@ def _return(frame: Frame, node: Any) -> bool:
 _RULES: dict[str, Callable[[Frame, Any], Any]] = {
     "block": _block, "plain": _plain, "declaration": _declaration, "if_": _if, "if_else": _if,
     "predicated": _predicated, "while_": _while, "do_while": _do_while, "for_": _for,
-    "break_": _jump("done"), "continue_": _jump("again"), "return_": _return,
+    "break_": _jump(leaves=True), "continue_": _jump(leaves=False), "return_": _return,
 }  # fmt: skip

@@ -6,8 +6,9 @@ nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tileir import records
 from tileir.builder import Builder, Expr
@@ -52,15 +53,23 @@ def own_type(number: float) -> CType:
 
 def literal(b: Builder, number: float, kind: CType, shape: tuple[int, ...] = ()) -> Value:
     """`number` everywhere. Raises ProgramError."""
+    return Value(b.constant(tile(kind.element, shape), as_kind(number, kind)), kind)
+
+
+def as_kind(number: Any, kind: CType) -> float:
+    """`number` converted to type `kind`. Raises ProgramError."""
+    if not isinstance(number, (int, float)):
+        raise ProgramError(f"a number is needed, not a {type(number).__name__}")
     if kind.is_pointer:
         raise ProgramError(f"{number} is no pointer")
-    whole = tile(kind.element, shape)
     if kind.is_float:
-        return Value(b.constant(whole, float(number)), kind)
+        return float(number)
     if kind is ctypes.BOOL:
-        return Value(b.constant(whole, bool(number)), kind)
+        return bool(number)
+    if not math.isfinite(number):
+        raise ProgramError(f"{number} is no {kind}")
     wrapped = int(number) & ((1 << kind.bits) - 1)
-    return Value(b.constant(whole, wrapped - ((wrapped >> kind.bits - 1) << kind.bits)), kind)
+    return wrapped - ((wrapped >> kind.bits - 1) << kind.bits) if kind.signed else wrapped
 
 
 def value_of(b: Builder, item: Item) -> Value:
@@ -119,14 +128,22 @@ def common(b: Builder, x: Item, y: Item) -> tuple[Value, Value]:
 
 
 def _meeting(x: Item, y: Item) -> CType:
-    if isinstance(x, Value) and isinstance(y, Value):
-        return ctypes.usual(x.kind, y.kind)
-    value, number = (x, y) if isinstance(x, Value) else (y, x)
-    if not isinstance(value, Value):
-        return ctypes.usual(own_type(x), own_type(y))  # type: ignore[arg-type]
-    if isinstance(number, float) and not value.kind.is_float:
+    if isinstance(x, Value):
+        return ctypes.usual(x.kind, y.kind) if isinstance(y, Value) else _beside(x.kind, y)
+    if isinstance(y, Value):
+        return _beside(y.kind, x)
+    return ctypes.usual(own_type(x), own_type(y))
+
+
+def _beside(kind: CType, number: float) -> CType:
+    """The type in which a number meets values of `kind`."""
+    if kind.is_float or kind.is_pointer:
+        return kind
+    if isinstance(number, float):
         return ctypes.FLOAT
-    return value.kind if value.kind.is_float else ctypes.usual(value.kind, own_type(number))  # type: ignore[arg-type]
+    kind = ctypes.usual(kind, ctypes.INT)
+    held = not kind.signed and 0 <= number < 1 << kind.bits
+    return kind if held else ctypes.usual(kind, own_type(number))
 
 
 # Operators ----------------------------------------------------------------------------------
@@ -205,8 +222,24 @@ def _bits(name: str) -> Callable[[Builder, Item, Item], Value]:
         left, right = common(b, x, y)
         if not left.kind.is_integer:
             raise ProgramError(f"bits of {described(left)} are not combined")
-        op = "ashr" if name == "lshr" and left.kind.signed else name
-        return Value(getattr(b, op)(left.expr, right.expr), left.kind)
+        return Value(getattr(b, name)(left.expr, right.expr), left.kind)
+
+    return apply
+
+
+def _shift(right: bool) -> Callable[[Builder, Item, Item], Value]:
+    """The result has the type of what is shifted; a number's is wide enough for what it meets."""
+
+    def apply(b: Builder, x: Item, y: Item) -> Value:
+        value, count = value_of(b, x), value_of(b, y)
+        if not value.kind.is_integer or not count.kind.is_integer:
+            raise ProgramError(f"bits of {described(value)} are not shifted by {described(count)}")
+        kind = ctypes.usual(value.kind, ctypes.INT)
+        if not isinstance(x, Value) and count.kind.bits == 64:
+            kind = ctypes.LONG
+        value, count = together(convert(b, value, kind), convert(b, count, kind))
+        op = "shl" if not right else "ashr" if kind.signed else "lshr"
+        return Value(getattr(b, op)(value.expr, count.expr), kind)
 
     return apply
 
@@ -215,7 +248,7 @@ BINARY: dict[str, Callable[[Builder, Item, Item], Value]] = {
     "+": _arithmetic("add"), "-": _arithmetic("sub"), "*": _arithmetic("mul"),
     "/": _arithmetic("div"), "%": _arithmetic("rem"), "&&": _logical("and_"),
     "||": _logical("or_"), "&": _bits("and_"), "|": _bits("or_"), "^": _bits("xor"),
-    "<<": _bits("shl"), ">>": _bits("lshr"), "<": _compare("lt"), "<=": _compare("le"),
+    "<<": _shift(right=False), ">>": _shift(right=True), "<": _compare("lt"), "<=": _compare("le"),
     ">": _compare("gt"), ">=": _compare("ge"), "==": _compare("eq"), "!=": _compare("ne"),
 }  # fmt: skip
 """The operators of two operands."""

@@ -120,6 +120,16 @@ def test_reductions(axis: int | None) -> None:
     np.testing.assert_array_equal(found, product)
 
 
+def test_truths_are_counted_and_the_largest_of_them_is_true() -> None:
+    x = np.array([[True, False, True], [False, False, False]])
+    check(lambda v, reference: _as_i32(v.sum(1)), x)
+    check(lambda v, reference: _as_i32(v.cumsum(1)), x)
+    for name in ("max", "min"):
+        check(lambda v, reference, n=name: getattr(v, n)(1), x)
+    largest = evaluated(_pair(lambda v, w: v.builder.maximum(v, w)), x, ~x)
+    np.testing.assert_array_equal(largest, np.ones_like(x))
+
+
 def _typed(value: Any, like: Any) -> Any:
     """Numpy widens sums; tiles do not."""
     return value.astype(like.dtype) if isinstance(value, np.generic | np.ndarray) else value

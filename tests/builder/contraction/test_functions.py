@@ -33,7 +33,7 @@ OF_WHOLE = {
     "shl": lambda x, y: x << abs(y), "shr": lambda x, y: x >> abs(y),
 }  # fmt: skip
 OF_REAL = {
-    "quotient": np.divide, "div": np.divide, "remainder": lambda x, y: x - x / y * y,
+    "quotient": np.divide, "div": np.divide, "remainder": np.fmod,
     "pow": lambda x, y: np.power(np.abs(x) + 1, y),
 }  # fmt: skip
 

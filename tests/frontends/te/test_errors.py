@@ -41,12 +41,17 @@ MISTAKES = [
     ("TIR1502", lambda: te.placeholder((-1,))),
     ("TIR1502", lambda: te.placeholder((8,), "float13")),
     ("TIR1502", lambda: te.reduce_axis(8)),
+    ("TIR1502", lambda: te.reduce_axis((0, 10**30))),
     ("TIR1503", lambda: te.compute((8,), lambda i: X[i, K])),
     ("TIR1503", lambda: te.compute((8,), lambda i: te.sum(X[i, i], axis=i))),
     ("TIR1503", lambda: te.compute((8,), lambda i: te.sum(X[i, K]))),
     ("TIR1503", lambda: te.compute((8,), lambda i: te.sum(X[i, K], axis=[K, K]))),
     ("TIR1503", lambda: te.compute((8,), lambda i: te.sum(X[i, K], axis=K, where=X[i, K] > 0))),
+    ("TIR1501", lambda: te.compute((8,), lambda i: sum(X[i, i] for _ in range(3000)))),
     ("TIR1504", lambda: te.create_schedule(X)),
+    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].pragma(d.op.axis[0], "stages", 10**12))),
+    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].pragma(d.op.axis[0], "num_warps", 64))),
+    ("TIR1505", lambda: te.build(product(16, 16, 16)[2], [])),
     ("TIR1504", lambda: te.thread_axis("threadIdx.x")),
     ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].split(c.op.axis[0], 4))),
     ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].split(d.op.axis[0]))),
@@ -142,3 +147,17 @@ def _random_program(rng):
         return te.build(s, [a, b, c])
 
     return built()
+
+
+def test_reductions_over_more_points_than_are_counted_are_refused_at_the_users_line():
+    k, j = te.reduce_axis((0, 1 << 20)), te.reduce_axis((0, 1 << 20))
+    c = te.compute((8,), lambda i: te.sum(X[i, 0], axis=[k, j]), 7)
+    with pytest.raises(te.TensorExpressionError, match="a reduction over") as caught:
+        te.build(te.create_schedule(c), [X, c])
+    assert caught.value.location.file.endswith("test_errors.py")
+
+
+def test_tensors_are_named_in_messages():
+    for args, name in (([X, X], "X is no argument"), ([te.var("n"), "n"], "n is no argument")):
+        with pytest.raises(te.TensorExpressionError, match=name):
+            te.build(te.create_schedule(te.compute((8,), lambda i: X[i, i])), args)

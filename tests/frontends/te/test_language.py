@@ -280,3 +280,25 @@ def test_numbers_are_given_when_a_program_runs():
     assert (
         run(out, [x, alpha], np.arange(8, dtype=np.float32), 2.5) == np.arange(8) * 2.5 + 1
     ).all()
+
+
+def test_a_stage_is_computed_where_its_reader_is():
+    x = te.placeholder((12,), "float32", "X")
+    y = te.compute((12,), lambda i: x[i] * 2, "Y")
+    z = te.compute((10,), lambda i: y[i] + y[i + 2], "Z")
+    o = te.compute((10,), lambda i: z[i] + 1, "O")
+    s = te.create_schedule(o)
+    outer, _ = s[o].split(o.op.axis[0], 4)
+    s[z].compute_at(s[o], outer)
+    s[y].compute_at(s[z], z.op.axis[0])
+    built, given = te.build(s, [x, o]), np.arange(12, dtype=np.float32)
+    assert [launch.kernel for launch in built.program.launches] == ["k0_O"]
+    assert (built(given) == given[:-2] * 4 + 5).all()
+
+
+def test_numbers_of_numpy_are_numbers():
+    x = te.placeholder((4,), "float32", "X")
+    half = np.float32(0.5)
+    o = te.compute((np.int64(4),), lambda i: half * 4 * x[i] + half + np.int32(1), "O")
+    found = te.build(te.create_schedule(o), [x, o])(np.arange(4, dtype=np.float32))
+    assert (found == np.arange(4) * 2 + 1.5).all()

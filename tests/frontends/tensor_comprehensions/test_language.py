@@ -262,3 +262,21 @@ def test_malformed_sources_have_clear_errors(name):
         refused(compiled, source) for source in mistaken([text], SOURCES // len(EXAMPLES), seed=8)
     ]
     assert sum(found) > len(found) // 2
+
+
+def test_remainders_and_quotients_are_those_of_c():
+    a = np.array([5.5, -5.5, 7, -7, 2], np.float32)
+    text = "def f(float(N) A) -> (O) { O(i) = fmod(A(i), 3) + (2 - N) / 2 + (2 - N) % 2 }"
+    assert (parse(text).f(a) == np.fmod(a, 3) - 2).all()
+
+
+def test_truths_are_counted():
+    a = np.array([3, 1, 2, 2], np.float32)
+    text = "def f(float(N) A) -> (O, P) { O(i) +=! (A(i) > A(j)) P max=! (A(i) > 2.5) }"
+    counts, largest = parse(text.replace(") P", ") where j in 0:N P")).f(a)
+    assert counts.tolist() == [3, 0, 1, 1] and largest
+
+
+def test_what_is_accumulated_to_is_named():
+    with pytest.raises(TileirError, match="initial is a dict"):
+        parse("def f(float(N) A) -> (O) { O(i) += A(i) }").f(np.ones(3, np.float32), initial=3)

@@ -258,3 +258,49 @@ def test_malformed_sources_have_clear_errors(text):
         for source in mistaken([text], SOURCES // len(EXAMPLES), seed=7)
     ]
     assert sum(found) > len(found) // 2
+
+
+def test_truths_are_counted():
+    a, b = ints(9, 6) > 0, ints(6, 5) > 0
+    counts = run("function (A[N, K]) -> (O) { O[i: N] = +(A[i, k]); }", a)
+    assert counts.dtype == np.int32 and (counts == a.sum(1)).all()
+    product = run(MATMUL.replace("C", "O"), a, b)
+    assert (product == a.astype(int) @ b).all()
+    for sign, wanted in (("<", a.min(1)), (">", a.max(1))):
+        found = run(f"function (A[N, K]) -> (O) {{ O[i: N] = {sign}(A[i, k]); }}", a)
+        assert found.dtype == bool and (found == wanted).all()
+    assert (run("function (A, B) -> (O) { O = max(A, B); }", a, a[0]) == (a | a[0])).all()
+
+
+def test_one_array_may_be_given_twice():
+    a = ints(8, 8)
+    assert (run(MATMUL, a, a) == a @ a).all()
+    assert (run("function (A, B) -> (O) { O = A + B; }", a, a[::-1]) == a + a[::-1]).all()
+
+
+def test_remainders_of_floats_are_those_of_c():
+    a = np.array([5.5, -5.5, 7, -7], np.float32)
+    for divisor in (2, -3.5):
+        found = run("function (A, B) -> (O) { O = A % B; }", a, divisor)
+        assert (found == np.fmod(a, np.float32(divisor))).all()
+
+
+def test_numbers_made_of_sizes_are_known():
+    a = ints(3, 4, 5)
+    found = run("function (A[X, Y, Z]) -> (O) { O = reshape(A, X * Y / 2, Z - -Z); }", a)
+    assert (found == a.reshape(6, 10)).all()
+    shifted = run("function (A[N]) -> (O) { O[i: N] = +(A[(1 - N) / 2 + i]); }", np.arange(6))
+    assert shifted.tolist() == [0, 0, 0, 1, 2, 3]  # quotients are rounded to zero
+
+
+def test_numbers_that_nothing_holds_are_refused():
+    with pytest.raises(TileirError, match="a reduction over") as caught:
+        run("function (A[N]) -> (O) { O[i: N] = +(A[i]), j < 99999999999999999999; }", ints(8))
+    assert caught.value.line == 1
+    with pytest.raises(TileirError, match="A is i32, not 1000000000000"):
+        run("function (A) -> (O) { O = A + 1; }", 10**12)
+    for pair in ((F32, 3), (F32, (-1,)), (F32, (2.5,)), (F32,), (3, (3,)), ("float32", (3,))):
+        with pytest.raises(TileirError, match="an element type and a shape"):
+            parse("function (A) -> (O) { O = A; }").compiled(pair)
+    scalar = run("function (A) -> (O) { O = A + 1; }", np.float32(3))
+    assert scalar == 4

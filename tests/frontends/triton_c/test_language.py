@@ -34,6 +34,60 @@ def test_operators_are_those_of_c(expression: str, value: int) -> None:
     assert result(f"*out = {expression};", -7, np.zeros(1, np.float32))[0] == value
 
 
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        ("unsigned int s = 1; *out = n >> s; *(out + 1) = -8 >> s;", [-4, -4]),
+        ("unsigned int h = n; *out = (h * 2654435761u) >> 16;", [-7 * 2654435761 % 2**32 >> 16]),
+        ("int i[8] = 0 ... 8; *out = sum(i < 5, 0); char c[8] = i * 16; *(out + 1) = sum(c, 0);",
+         [5, 448]),
+        ("char c = -128; *out = abs(c); unsigned int u = 3000000000; *(out + 1) = abs(u) == u;",
+         [128, 1]),
+        ("*out = 1.0 / 0.0 > 1e30; *(out + 1) = -5.5 % 2 < 0;", [1, 1]),
+        ("int i, j; for (i = 0, j = 9; i < j; i++, j--) n += j; *out = n; *(out + 1) = (i, j);",
+         [28, 4]),
+        ("for (;;) { if (n > 3) break; n++; } *out = n;", [4]),
+        ("(*out)++; *(out + 1) = ++*out;", [2, 2]),
+    ],
+)  # fmt: skip
+def test_types_and_steps_are_those_of_c(body: str, values: list[int]) -> None:
+    assert list(result(body, -7, np.zeros(1, np.float32))[: len(values)]) == values
+
+
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        ("*out = n > 0 ? n++ : 3; *(out + 1) = n;", [3, -7]),
+        ("*out = n > 0 ? (*(out + 1) = 4) : 3;", [3, 0]),
+        ("*out = n > 0 ? atomic_add(out + 1, 5) : 3;", [3, 0]),
+        ("*out = n > 0 ? put(out + 1 + (1 << 20)) : 3;", [3, 0]),
+        ("*out = n > 0 ? *(out + *(out + (1 << 20))) : 3;", [3]),
+        ("int i[8] = 0 ... 8; *(out + i) = (i < 2 ? *(out + i) : 0.5) * 2;", [0, 0, 1, 1]),
+        ("int i[8] = 0 ... 8; @(i < 2) atomic_cas(out + i, 0, 9);", [9, 9, 0]),
+        ("@(n > 0) for (int k = 0; k < 3; k++) *out += k;", [0]),
+        ("int i[8] = 0 ... 8; @(i < 2) for (int k = 0; ; k++) { if (k > 2) break; four(out + k); }",
+         [4, 4, 4, 0]),
+    ],
+)  # fmt: skip
+def test_what_is_not_chosen_does_nothing(body: str, values: list[int]) -> None:
+    head = """int four(int* p) { int v = 3; v++; *p = v; return v; }
+              int put(int* p) { if (*p > 4) return 0; return four(p); }"""
+    found = result(body, -7, np.zeros(1, np.float32), head=head, on="interpreter")
+    assert list(found[: len(values)]) == values
+
+
+@pytest.mark.parametrize(
+    "loop", ["while (true) {", "for (;;) {", "do {", "while (1) { if (a == 2) continue; "]
+)
+def test_a_function_may_leave_an_endless_loop_with_its_value(loop: str) -> None:
+    head = (
+        f"int f(int a) {{ {loop} a++; if (a > 3) return a; }} {'while(1);' * (loop == 'do {')} }}"
+    )
+    assert (
+        result("*out = f(n);", 2 if "continue" not in loop else 3, np.zeros(1), head=head)[0] == 4
+    )
+
+
 def test_loops_breaks_and_steps() -> None:
     body = """
       int total = 0;
@@ -137,11 +191,27 @@ def _text(module: Any) -> str:
         ("int i[8] = 0 ... 8; int j[4] = 0 ... 4; i + j;", "TIR1003", 41),
         ("void v;", "TIR1003", 6),
         ("x = (float*)n;", "TIR1003", 5),
+        ("*out = 1 << 10000000000;", "TIR1003", 8),
+        ("*out = 1e400;", "TIR1003", 1),
+        ("*out = " + "9" * 400 + ";", "TIR1003", 8),
+        ("trans();", "TIR1003", 1),
+        ("reshape(n);", "TIR1003", 1),
+        ("bitcast();", "TIR1003", 1),
+        ("max(x, x);", "TIR1003", 1),
+        ("*out = put(out);", "TIR1003", 8),
+        ("n = x[0];", "TIR1003", 5),
+        ("x[0] = 1;", "TIR1003", 1),
+        ("unsigned signed int i;", "TIR1003", 1),
+        ("signed float f;", "TIR1003", 1),
+        ("long long long f;", "TIR1003", 1),
+        ("int i[8] = 0 ... 8; @(i < 3) return;", "TIR1001", 30),
+        ("for (;;) { @(n < 3) break; }", "TIR1001", 21),
     ],
 )
 def test_errors_are_at_their_place(body: str, code: str, column: int) -> None:
     with pytest.raises(TileirError) as caught:
-        parse(f"kernel void k(int n, float* x, int* out) {{\n{body}\n}}", "bad.c").module()
+        head = "void put(int* p) { *p = 1; } kernel void k(int n, float* x, int* out) {"
+        parse(f"{head}\n{body}\n}}", "bad.c").module()
     found = caught.value
     assert (found.code, found.location.file, found.line, found.column) == (code, "bad.c", 2, column)
 
@@ -156,6 +226,48 @@ kernel void k(int* out) { *out = *d; }"""
         assert caught.value.line == 2
     out = np.zeros(1, np.int32)
     parse(source).kernel()[(1,)](out, constants={"M": 4})
+
+
+def test_constants_are_filled_by_the_statements_of_c() -> None:
+    source = """__constant__ int* d = alloc_const int[8];
+      __constant__ unsigned char* e = alloc_const unsigned char[1];
+      int i = 2.7, j;
+      d[0] = i; d[1] = 7.9; d[2] = (int)2.5 + 1; d[2]++; e[0] = -1;
+      do { d[3] += i; i--; } while (i > 0);
+      for (i = 4, j = 0; ; i++, j = j + 2) { if (i > 6) break; if (i == 5) continue; d[i] = j; }
+      kernel void k(int* out) { int i[8] = 0 ... 8; *(out + i) = *(d + i); *(out + 7) = *e; }"""
+    out = np.zeros(8, np.int32)
+    parse(source).kernel()[(1,)](out)
+    assert list(out) == [2, 7, 4, 3, 0, 0, 4, 255]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["d[0] = d;", "d = 3;", "i = i << i;", "d[0] = 1e400;", "break;", "i[0] = 1;",
+     "int* p;", "d[i] = 1;", "__constant__ int* f = alloc_const int[100000000000];"],
+)  # fmt: skip
+def test_mistakes_on_the_host_are_at_their_place(statement: str) -> None:
+    source = f"""__constant__ int* d = alloc_const int[8]; int i = 99;
+{statement}
+kernel void k(int* out) {{ *out = *d; }}"""
+    with pytest.raises(TileirError) as caught:
+        parse(source, "host.c").module()
+    assert (caught.value.location.file, caught.value.line) == ("host.c", 2)
+
+
+@pytest.mark.parametrize(
+    "part", ["+".join(["n"] * 2000), "n ? 1 : " * 2000 + "0", "!" * 2000 + "n"]
+)
+def test_long_expressions_mean_something_or_are_nested_too_deeply(part: str) -> None:
+    source = f"kernel void k(int* out, int n) {{ *out = {part}; }}"
+    if "+" in part:
+        out = np.zeros(1, np.int32)
+        parse(source).kernel()[1](out, 3, on="interpreter")
+        assert out[0] == 6000
+        return
+    with pytest.raises(TileirError, match="nested too deeply") as caught:
+        parse(source).module()
+    assert caught.value.line == 1
 
 
 def test_random_text_gives_errors_and_nothing_else() -> None:
@@ -199,3 +311,15 @@ def test_a_program_without_kernels_says_so() -> None:
     with pytest.raises(TileirError, match="there are: none") as caught:
         parse("#define N 4\n").module()
     assert caught.value.line == 1
+
+
+@pytest.mark.parametrize(
+    "directive",
+    ["#undef", "#ifdef", "#pragma", "#error no", "#include <a.h>", "#bogus", "#if"],
+)
+def test_what_directives_say_wrong_is_at_their_line(directive: str) -> None:
+    source = f"#if 0\n{directive}\n#endif\n" if directive[:3] not in ("#if", "#pr") else ""
+    parse(source + "kernel void k(int* x) { *x = 1; }").module()
+    with pytest.raises(TileirError, match="the preprocessor: ") as caught:
+        parse(f"\n{directive}\n#endif", "k.c")
+    assert (caught.value.location.file, caught.value.line) == ("k.c", 2)
