@@ -79,6 +79,23 @@ def one_path_only(x, n):
 
 
 @triton.jit
+def left_at_run_time(x, n):
+    for i in tl.static_range(4):
+        if n > i:
+            break  # §break
+        tl.store(x, i)
+
+
+@triton.jit
+def round_left_at_run_time(x, n):
+    for _ in range(n):
+        for i in (1, 2):
+            if n > i:
+                continue  # §continue
+            tl.store(x, i)
+
+
+@triton.jit
 def changes_type(x, n):
     v = 0
     for _ in range(n):
