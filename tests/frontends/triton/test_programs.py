@@ -67,6 +67,29 @@ def test_loops_count_down_and_unrolled_ones_leave_their_last_number(on: str) -> 
 
 
 @triton.jit
+def left_early(out, n, SKIPPED: tl.constexpr):
+    for i in range(n):
+        for j in tl.static_range(6):
+            if j == SKIPPED:
+                continue
+            for k in range(n):
+                if k > i:
+                    break
+                tl.atomic_add(out + j, 1)
+            if j > 3:
+                if j % 2 == 0:
+                    break
+        tl.atomic_add(out + 5, 1)
+
+
+@pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
+def test_unrolled_loops_are_left_by_what_is_known(on: str) -> None:
+    out = np.zeros(6, np.int32)
+    left_early[(1,)](out, 3, SKIPPED=2, on=on)
+    assert out.tolist() == [6, 6, 0, 6, 6, 3]
+
+
+@triton.jit
 def wide_bounds(out, first, last):
     count = tl.full((), 0, tl.int64)
     for i in range(first.to(tl.int64) * 32, last, -32):
