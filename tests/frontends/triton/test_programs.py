@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -202,6 +202,33 @@ def test_what_a_kernel_asks_of_its_launch() -> None:
     assert out[0] == 3
     with pytest.raises(TileirError, match="not known"):
         overlapping.module({"out": "*i32", "n": "i32"}, {"W": 2})
+
+
+class Range(NamedTuple):
+    low: tl.tensor
+    high: tl.tensor
+
+
+@triton.jit
+def widened(r, by):
+    return Range(r.low - by, high=r.high + by)
+
+
+@triton.jit
+def sequences(out, n):
+    bounds = Range(n, n)
+    for i in range(n):
+        bounds = widened(bounds, i)
+    for i, value in enumerate(reversed(list(bounds))):
+        tl.store(out + i, value)
+    for place, value in zip((out + 2, out + 3), (max((n, 2)), n + 1), strict=True):
+        tl.store(place, value)
+
+
+def test_tuples_are_made_and_walked_as_in_python() -> None:
+    out = np.zeros(4, np.int32)
+    sequences[(1,)](out, 4)
+    assert out.tolist() == [10, -2, 4, 5]
 
 
 @triton.jit
