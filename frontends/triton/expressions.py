@@ -18,6 +18,7 @@ from tileir.frontends.triton.language.memory import (
     TensorDescriptor,
 )
 from tileir.frontends.triton.names import tensorised
+from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tensor import Tensor, described
 
 BINARY: dict[type[ast.operator], tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -250,6 +251,9 @@ def _of_tensor(frame: Frame, x: Tensor, name: str) -> Any:
 
 def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     value, index = evaluate(frame, node.value), evaluate(frame, node.slice)
+    if isinstance(getattr(value, "source", None), Source):
+        message = f"a kernel launches none: {value.__name__} is called without a grid"
+        raise KernelError(message, "TIR1003")
     if not isinstance(value, Tensor):
         return _known(operator.getitem, value, static(index, "an index"))
     items = index if isinstance(index, tuple) else (index,)

@@ -143,6 +143,56 @@ def bad_keyword(x):
 
 
 @triton.jit
+def misspelled_axis(x):
+    tl.store(x, tl.sum(tl.arange(0, 4), axsi=0))  # §tl.sum
+
+
+@triton.jit
+def too_few_of_a_combiner(x):
+    lanes = tl.arange(0, 4)
+    found = tl.reduce((lanes, lanes), 0, sum_of_pairs)  # §tl.reduce
+    tl.store(x, found[0])
+
+
+@triton.jit
+def largest_of_one(x):
+    tl.store(x, max(tl.arange(0, 4)))  # §max
+
+
+@triton.jit
+def launched_by_a_kernel(x):
+    fine[(1,)](x)  # §fine[(1,)]
+
+
+@triton.jit
+def checked_pointer(x, n):
+    tl.load(x + n, boundary_check=(0,))  # §tl.load
+
+
+@triton.jit
+def stored_checked(x, n):
+    tl.store(x + n, 1.0, boundary_check=(0,))  # §tl.store
+
+
+@triton.jit
+def checked_too_far(x, n):
+    block = tl.make_block_ptr(x, (n, n), (n, 1), (0, 0), (4, 4), (1, 0))
+    tl.load(block, boundary_check=(0, 2))  # §tl.load
+
+
+@triton.jit
+def masked_block(x, n):
+    block = tl.make_block_ptr(x, (n,), (1,), (0,), (4,), (0,))
+    tl.store(block, 1.0, mask=tl.arange(0, 4) < n)  # §tl.store
+
+
+@triton.jit
+def advanced_too_little(x, n):
+    block = tl.make_block_ptr(x, (n, n), (n, 1), (0, 0), (4, 4), (1, 0))
+    block = tl.advance(block, (4,))  # §tl.advance
+
+
+@triton.jit
 def many_conditions(x):
     if tl.arange(0, 4) > 1:  # §if
         tl.store(x, 1)
@@ -166,6 +216,11 @@ def returns_value(x):
 KERNELS = [v for v in list(globals().values()) if isinstance(v, triton.JITFunction)]
 
 
+@triton.jit
+def sum_of_pairs(a, b, c, d):
+    return a + b + c + d
+
+
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
 def test_an_error_is_at_the_line_and_column_that_is_marked(kernel: Any) -> None:
     lines, first = inspect.getsourcelines(kernel.fn)
@@ -180,6 +235,19 @@ def test_an_error_is_at_the_line_and_column_that_is_marked(kernel: Any) -> None:
     assert Path(found.file).resolve() == Path(__file__)
     assert found.line == first + row
     assert lines[row][found.column - 1 :].startswith(marked)
+
+
+@triton.jit
+def swapped(x, n):
+    block = tl.make_block_ptr(x, (n, n), (n, 1), (0, 0), (4, 4), (1, 0))
+    tl.store((block, n, fine, "a"), block)
+
+
+def test_a_value_is_named_as_the_kernel_knows_it() -> None:
+    with pytest.raises(TileirError) as caught:
+        swapped.module({"x": "*fp32", "n": "i32"})
+    shown = "not tuple (BlockPointer of (4, 4) fp32, int32, function fine, str 'a')"
+    assert str(caught.value).endswith(shown)
 
 
 def test_what_cannot_be_launched_is_refused() -> None:
