@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
+
 from tileir import Module, records
 from tileir.executor import Call, Dispatch, Dispatching, Done, executor, executors, on_host
 from tileir.frontends.triton.arguments import argument, host_array, unaligned
@@ -58,6 +60,7 @@ class JITFunction:
         self.fn, self._plain = function, frozenset(do_not_specialize)
         self._modules: dict[Any, Module] = {}
         self._dispatch: Dispatch | None = None
+        self._outside: tuple[Any, ...] = ()
 
     @property
     def arg_names(self) -> list[str]:
@@ -72,7 +75,16 @@ class JITFunction:
 
         On arrays of a GPU it returns the compiled kernel at once, like Triton's; `stream=` takes
         the handle of another stream than the one that the arrays' library works on."""
+        if self.source.watched:
+            self._renew()
         return partial(self._call if self._dispatch is None else self._dispatch.call, grid)
+
+    def _renew(self) -> None:
+        """Forget what was compiled for other values of globals."""
+        now = self.source.outside()
+        if now != self._outside:
+            self._modules.clear()
+            self._dispatch, self._outside = None, now
 
     def _call(self, grid: Any, *arguments: Any, **named: Any) -> Any:
         """A call before one on a GPU."""
@@ -148,6 +160,7 @@ class JITFunction:
         self, arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], Specialization]:
         """Options, arguments by name, and what they are compiled for."""
+        self._renew()
         options = {k: v for k, v in named.items() if k in OPTIONS}
         own = self.source.signature.parameters
         passed = {k: v for k, v in named.items() if k in own or k not in OPTIONS}
@@ -171,7 +184,7 @@ class JITFunction:
         constants: dict[str, Any] = {}
         for index, (name, value) in enumerate(bound.items()):
             if name in self.source.constant_parameters:
-                constants[name] = value
+                constants[name] = value.item() if isinstance(value, np.generic) else value
                 continue
             plain = name in self._plain or index in self._plain
             found = argument(name, value, plain)

@@ -76,9 +76,8 @@ def left_early(out, n, SKIPPED: tl.constexpr):
                 if k > i:
                     break
                 tl.atomic_add(out + j, 1)
-            if j > 3:
-                if j % 2 == 0:
-                    break
+            if j > 3 and j % 2 == 0:
+                break
         tl.atomic_add(out + 5, 1)
 
 
@@ -275,6 +274,28 @@ def test_names_of_the_newest_language() -> None:
     assert out[:8].tolist() == [max(v, 3) + v + 3 + v for v in range(8)]
     assert out[8:16].tolist() == [0, 1, 1, 1, 0, 0, 1, 0]
     assert out[16:].tolist() == [0, 1, 7]
+
+
+STEP = 3
+
+
+@triton.jit
+def one_step(x):
+    return x + STEP
+
+
+@triton.jit
+def steps(out, N: tl.constexpr):
+    tl.store(out + tl.arange(0, N), one_step(tl.arange(0, N)))
+
+
+def test_a_kernel_follows_the_numbers_of_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = np.zeros(4, np.float32)
+    for number in (3, 5, 0.5):
+        monkeypatch.setitem(globals(), "STEP", number)
+        steps[1](out, np.int64(4))
+        assert out.tolist() == [number, 1 + number, 2 + number, 3 + number]
+    assert steps.warmup(out, 4, grid=1) is steps.warmup(out, np.int64(4), grid=1)
 
 
 @triton.jit
