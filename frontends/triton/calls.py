@@ -84,7 +84,7 @@ def _language(frame: Frame, function: Builtin, arguments: list[Any], named: dict
         if "argument" not in text:
             raise _misused(function, arguments) from error
         raise KernelError(f"tl.{function.name}: {text.split('() ')[-1]}", "TIR1003") from error
-    except (AttributeError, IndexError, OverflowError, ValueError) as error:
+    except (AttributeError, LookupError, OverflowError, ValueError) as error:
         raise _misused(function, arguments) from error
 
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tileir.frontends.triton import semantic
+from tileir.frontends.triton import dtypes, semantic
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language.builtin import METHODS, Builtin, static
@@ -238,7 +238,7 @@ def _of_tensor(frame: Frame, x: Tensor, name: str) -> Any:
     if name in ("shape", "dtype"):
         return getattr(x, name)
     if name == "type":
-        return x.dtype
+        return dtypes.BlockType(x.dtype, x.shape) if x.shape else x.dtype
     if name == "numel":
         size = 1
         for n in x.shape:
@@ -268,6 +268,10 @@ def _slice(frame: Frame, node: ast.Slice) -> Any:
     return slice(*(None if p is None else static(evaluate(frame, p), "a bound") for p in parts))
 
 
+_CONVERTED: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+"""What `!r`, `!s` and `!a` make of a value."""
+
+
 def _text(frame: Frame, node: ast.JoinedStr) -> str:
     return "".join(
         str(part.value) if isinstance(part, ast.Constant) else _shown(frame, part)
@@ -278,7 +282,11 @@ def _text(frame: Frame, node: ast.JoinedStr) -> str:
 def _shown(frame: Frame, node: ast.expr) -> str:
     assert isinstance(node, ast.FormattedValue)
     value = evaluate(frame, node.value)
-    return described(value) if isinstance(value, Tensor) else str(value)
+    if isinstance(value, Tensor):
+        return described(value)
+    how = "" if node.format_spec is None else evaluate(frame, node.format_spec)
+    shown = _CONVERTED.get(chr(node.conversion)) if node.conversion > 0 else None
+    return _known(format, shown(value) if shown else value, how)
 
 
 def _call(frame: Frame, node: ast.Call) -> Any:

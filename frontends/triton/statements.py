@@ -49,6 +49,8 @@ def _bind(frame: Frame, target: ast.expr, value: Any) -> None:
     if isinstance(target, ast.Name):
         frame.names.set(target.id, tensorised(frame.b, value))
     elif isinstance(target, (ast.Tuple, ast.List)):
+        if any(isinstance(part, ast.Starred) for part in target.elts):
+            raise KernelError("no name takes the rest of a tuple by `*`", "TIR1001")
         items = static_items(value)
         if len(items) != len(target.elts):
             raise KernelError(f"{len(items)} values for {len(target.elts)} names", "TIR1003")

@@ -160,6 +160,27 @@ def largest_of_one(x):
 
 
 @triton.jit
+def rounded_integer(x):
+    tl.load(x).to(tl.int32, fp_downcast_rounding="rtz")  # §tl.load(x).to(
+
+
+@triton.jit
+def fractional_places(x):
+    tl.gather(tl.arange(0, 4), tl.arange(0, 4) * 0.5, 0)  # §tl.gather
+
+
+@triton.jit
+def histogram_of_fractions(x):
+    tl.histogram(tl.arange(0, 4) * 0.5, 4)  # §tl.histogram
+
+
+@triton.jit
+def rest_of_a_tuple(x):
+    first, *_rest = (1, 2, 3)  # §first, *_rest
+    tl.store(x, first)
+
+
+@triton.jit
 def launched_by_a_kernel(x):
     fine[(1,)](x)  # §fine[(1,)]
 

@@ -276,6 +276,22 @@ def test_names_of_the_newest_language() -> None:
     assert out[16:].tolist() == [0, 1, 7]
 
 
+@triton.jit
+def asked_for_types(x, out, B: tl.constexpr):
+    value = tl.load(x + tl.arange(0, B))
+    tl.static_assert(value.type.is_block() and not value.dtype.is_block() and not x.type.is_block())
+    tl.static_assert(value.type.shape == (B,) and value.type.numel == B)
+    tl.static_assert(value.type.element_ty == tl.float32 and value.type.scalar == value.dtype)
+    tl.static_assert(f"{B:03d} {value.type!s:>10} {'x'!r}" == "008 <[8], fp32> 'x'")
+    tl.store(out + tl.arange(0, B), (value * 2).to(value.type))
+
+
+def test_a_tile_has_a_type_and_texts_have_formats() -> None:
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.int32)
+    asked_for_types[(1,)](x, out, 8)
+    assert out.tolist() == list(range(0, 16, 2))
+
+
 STEP = 3
 
 
