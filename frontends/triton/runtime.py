@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
@@ -54,6 +56,9 @@ class JITFunction:
         self, function: Callable[..., Any], do_not_specialize: Sequence[Any] = (),
         do_not_specialize_on_alignment: Sequence[Any] = (),
     ) -> None:  # fmt: skip
+        if not isinstance(function, FunctionType):
+            kind = type(function).__name__
+            raise refused(f"jit is of functions, not of a {kind}: it stands below other decorators")
         self._unaligned = frozenset(do_not_specialize_on_alignment)
         self.source = Source(function)
         self.__name__, self.__doc__ = function.__name__, function.__doc__
@@ -134,10 +139,7 @@ class JITFunction:
         launch = self._prepared(options, bound, special, grid, on)
         if 0 in launch.candidate.grid:
             return None
-        candidate = launch.candidate
-        return executor(launch.where).launch(
-            candidate.module, candidate.kernel, candidate.grid, launch.values, **candidate.options
-        )
+        return _launched(launch)
 
     def prepared(
         self, *arguments: Any, grid: Any, on: str | None = None, **named: Any
@@ -209,6 +211,19 @@ class JITFunction:
         if found is None:
             found = self._modules[key] = module_of(self.source, special)
         return found
+
+
+def _launched(launch: PreparedLaunch) -> Any:
+    """What the executor gives. Lines that a kernel prints are shown, whoever runs it."""
+    candidate, lines = launch.candidate, list[str]()
+    own = {"output": lines} if launch.where == "simt" else {}
+    found = executor(launch.where).launch(
+        candidate.module, candidate.kernel, candidate.grid, launch.values,
+        **candidate.options, **own,
+    )  # fmt: skip
+    lines += getattr(found, "printed", ())
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return found
 
 
 def _compiler_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,7 +82,8 @@ class Source:
         """The globals that are numbers, texts or tuples, of this function and those it calls, by
         where they stand: a program may set them to something else."""
         found: dict[tuple[int, str], tuple[Mapping[str, Any], str]] = {}
-        seen, open_ = {self}, [self]
+        seen: set[Source] = {self}
+        open_: list[Source] = [self]
         while open_:
             for space, name in open_.pop()._mentioned():
                 value = space.get(name)

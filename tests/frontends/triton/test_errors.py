@@ -281,6 +281,22 @@ def test_what_cannot_be_launched_is_refused() -> None:
         fine[(1,)](np.zeros(4, np.complex64))
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: triton.jit(fine),
+        lambda: triton.jit(print),
+        lambda: triton.autotune([triton.Config({})], [])(fine.fn),
+        lambda: triton.autotune([{"B": 16}], [])(fine),  # type: ignore[list-item]
+        lambda: triton.heuristics({})(fine.fn),
+    ],
+)
+def test_decorators_in_another_order_are_refused(wrong: Any) -> None:
+    with pytest.raises(TileirError) as caught:
+        wrong()
+    assert caught.value.code == "TIR1005"
+
+
 @triton.jit
 def fine(x):
     tl.store(x, 1)

@@ -277,6 +277,18 @@ def test_names_of_the_newest_language() -> None:
 
 
 @triton.jit
+def talking(x, n):
+    tl.device_print("x", tl.load(x + tl.program_id(0)), n)
+
+
+@pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
+def test_what_a_kernel_prints_is_shown(on: str, capsys: pytest.CaptureFixture[str]) -> None:
+    talking[(2,)](np.array([2.5, 7.5], np.float32), 33, on=on)
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in ("2.5", "7.5", "33", "(1, 0, 0)"))
+
+
+@triton.jit
 def asked_for_types(x, out, B: tl.constexpr):
     value = tl.load(x + tl.arange(0, B))
     tl.static_assert(value.type.is_block() and not value.dtype.is_block() and not x.type.is_block())
