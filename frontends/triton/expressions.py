@@ -11,7 +11,7 @@ from tileir.frontends.triton import dtypes, semantic
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language.builtin import METHODS, Builtin, static
-from tileir.frontends.triton.language.control import constexpr, static_range
+from tileir.frontends.triton.language.control import constexpr, range as counted, static_range
 from tileir.frontends.triton.language.memory import (
     DESCRIPTOR_METHODS,
     BlockPointer,
@@ -304,23 +304,33 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
     if len(node.generators) != 1:
         raise KernelError("a list has one `for`", "TIR1001")
     (loop,) = node.generators
-    if not isinstance(loop.target, ast.Name):
-        raise KernelError("the target of a list's `for` is a name", "TIR1001")
     found: list[Any] = []
     before = dict(frame.names.held)
     for item in static_items(evaluate(frame, loop.iter)):
-        frame.names.held.pop(loop.target.id, None)
-        frame.names.set(loop.target.id, item)
+        _bind_known(frame, loop.target, item)
         if all(static(evaluate(frame, test), "a condition") for test in loop.ifs):
             found.append(evaluate(frame, node.elt))
     frame.names.held = before
     return tuple(found)
 
 
+def _bind_known(frame: Frame, target: ast.expr, item: Any) -> None:
+    """The names of a list's `for`: what is known stays known."""
+    several = isinstance(target, (ast.Tuple, ast.List))
+    names, items = (target.elts, static_items(item)) if several else ([target], (item,))
+    if len(names) != len(items):
+        raise KernelError(f"{len(items)} values for {len(names)} names", "TIR1003")
+    for name, value in zip(names, items, strict=True):
+        if not isinstance(name, ast.Name):
+            raise KernelError("the `for` of a list sets names", "TIR1001")
+        frame.names.held.pop(name.id, None)
+        frame.names.set(name.id, value)
+
+
 def static_items(value: Any) -> tuple[Any, ...]:
     """The items of what is known while compiling. Raises KernelError."""
-    if isinstance(value, static_range):
-        return tuple(range(*(static(n, "a bound") for n in value.bounds)))
+    if isinstance(value, (static_range, counted)):
+        return tuple(_known(range, *(static(n, "a bound") for n in value.bounds)))
     if isinstance(value, (tuple, list, range, dict, str)):
         return tuple(value)
     raise KernelError(f"{described(value)} has no items known while compiling", "TIR1004")

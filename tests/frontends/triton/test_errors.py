@@ -57,6 +57,18 @@ def endless_range(x):
 
 
 @triton.jit
+def unrolled_in_place(x):
+    for i in tl.static_range(0, 4, 0):  # §for
+        tl.store(x, i)
+
+
+@triton.jit
+def list_at_run_time(x, n):
+    squares = [i * i for i in range(n)]  # §[i * i
+    tl.store(x, squares[0])
+
+
+@triton.jit
 def unpacked_tensor(x):
     tl.store(*tl.arange(0, 4))  # §tl.store
 

@@ -218,6 +218,7 @@ def sequences(out, n):
     bounds = Range(n, n)
     for i in range(n):
         bounds = widened(bounds, i)
+    tl.static_assert([i * i for i in range(1, 4)] == (1, 4, 9))
     for i, value in enumerate(reversed(list(bounds))):
         tl.store(out + i, value)
     for place, value in zip((out + 2, out + 3), (max((n, 2)), n + 1), strict=True):
