@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from functools import reduce, wraps
 from typing import Any
 
 from tileir.frontends.triton import dtypes, language, semantic
@@ -31,13 +32,25 @@ _OF_PYTHON: dict[Any, Builtin] = {
 }
 """Python's functions as those of the language."""
 
+
+def _listed(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """A function that gives items one by one as one that gives a tuple."""
+
+    @wraps(function, assigned=("__name__",), updated=())
+    def apply(*arguments: Any, **named: Any) -> tuple[Any, ...]:
+        return tuple(function(*arguments, **named))
+
+    return apply
+
+
 _STEERING: dict[Any, Callable[..., Any]] = {
     control.constexpr: control.constexpr,
     control.range: control.range,
     control.static_range: control.static_range,
     builtins.range: control.range,
+    **{f: _listed(f) for f in (tuple, list, zip, enumerate, reversed)},
 }
-"""What steers the compiler is made while compiling, of tensors too."""
+"""What steers the compiler, and what makes tuples, is made while compiling, of tensors too."""
 
 
 def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
@@ -55,6 +68,8 @@ def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any
         raise KernelError(f"{described(function)} is not a function", "TIR1003")
     if function in _STEERING:
         return _python(_STEERING[function], arguments, named)
+    if _is_named_tuple(function):
+        return _python(function, arguments, named)
     if not (is_static(arguments) and is_static(tuple(named.values()))):
         return _on_tensors(frame, function, arguments, named)
     return _python(function, arguments, named)
@@ -69,7 +84,7 @@ def _language(frame: Frame, function: Builtin, arguments: list[Any], named: dict
         if "argument" not in text:
             raise _misused(function, arguments) from error
         raise KernelError(f"tl.{function.name}: {text.split('() ')[-1]}", "TIR1003") from error
-    except (AttributeError, IndexError, OverflowError, ValueError) as error:
+    except (AttributeError, LookupError, OverflowError, ValueError) as error:
         raise _misused(function, arguments) from error
 
 
@@ -90,15 +105,20 @@ def _on_tensors(frame: Frame, function: Any, arguments: list[Any], named: dict[s
     raise KernelError(message, "TIR1003")
 
 
+def _is_named_tuple(function: Any) -> bool:
+    return isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_make")
+
+
 def _folded(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
     """`min`, `max` of several, two at a time."""
     target = _OF_PYTHON[function]
-    if target in (language.minimum, language.maximum) and len(arguments) > 1:
-        found = arguments[0]
-        for item in arguments[1:]:
-            found = target.apply(frame, found, item)
-        return found
-    return target.apply(frame, *arguments, **named)
+    if target not in (language.minimum, language.maximum):
+        return _language(frame, target, arguments, named)
+    several = arguments[0] if len(arguments) == 1 else arguments
+    if not isinstance(several, (tuple, list)):
+        name = function.__name__
+        raise KernelError(f"{name} is of several values; tl.{name} reduces one", "TIR1003")
+    return reduce(lambda x, y: _language(frame, target, [x, y], named), several)
 
 
 def _python(function: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> Any:

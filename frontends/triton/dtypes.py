@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -139,6 +140,34 @@ class PointerType:
         return f"pointer<{self.element_ty}>"
 
 
+@records.frozen
+class BlockType:
+    """The type of a tile: `x.type`."""
+
+    element_ty: DType | PointerType
+    shape: tuple[int, ...]
+
+    @property
+    def scalar(self) -> DType | PointerType:
+        """The type of one element."""
+        return self.element_ty
+
+    @property
+    def numel(self) -> int:
+        """How many elements there are."""
+        return math.prod(self.shape)
+
+    def is_block(self) -> bool:
+        """Whether this is the type of a tile."""
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return _question(name, lambda: "")
+
+    def __str__(self) -> str:
+        return f"<{list(self.shape)}, {self.element_ty}>"
+
+
 int1 = DType("int1", I1)
 int8 = DType("int8", I8)
 int16 = DType("int16", I16)
@@ -171,7 +200,7 @@ class _Names(type):
         raise ValueError(f"there is no type {name!r}; there are {', '.join(t.name for t in ALL)}")
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, (DType, PointerType))
+        return isinstance(instance, (DType, PointerType, BlockType))
 
 
 class Named(metaclass=_Names):

@@ -7,17 +7,18 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tileir.frontends.triton import semantic
+from tileir.frontends.triton import dtypes, semantic
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language.builtin import METHODS, Builtin, static
-from tileir.frontends.triton.language.control import constexpr, static_range
+from tileir.frontends.triton.language.control import constexpr, range as counted, static_range
 from tileir.frontends.triton.language.memory import (
     DESCRIPTOR_METHODS,
     BlockPointer,
     TensorDescriptor,
 )
 from tileir.frontends.triton.names import tensorised
+from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tensor import Tensor, described
 
 BINARY: dict[type[ast.operator], tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -237,7 +238,7 @@ def _of_tensor(frame: Frame, x: Tensor, name: str) -> Any:
     if name in ("shape", "dtype"):
         return getattr(x, name)
     if name == "type":
-        return x.dtype
+        return dtypes.BlockType(x.dtype, x.shape) if x.shape else x.dtype
     if name == "numel":
         size = 1
         for n in x.shape:
@@ -250,6 +251,9 @@ def _of_tensor(frame: Frame, x: Tensor, name: str) -> Any:
 
 def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     value, index = evaluate(frame, node.value), evaluate(frame, node.slice)
+    if isinstance(getattr(value, "source", None), Source):
+        message = f"a kernel launches none: {value.__name__} is called without a grid"
+        raise KernelError(message, "TIR1003")
     if not isinstance(value, Tensor):
         return _known(operator.getitem, value, static(index, "an index"))
     items = index if isinstance(index, tuple) else (index,)
@@ -264,6 +268,10 @@ def _slice(frame: Frame, node: ast.Slice) -> Any:
     return slice(*(None if p is None else static(evaluate(frame, p), "a bound") for p in parts))
 
 
+_CONVERTED: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+"""What `!r`, `!s` and `!a` make of a value."""
+
+
 def _text(frame: Frame, node: ast.JoinedStr) -> str:
     return "".join(
         str(part.value) if isinstance(part, ast.Constant) else _shown(frame, part)
@@ -274,7 +282,11 @@ def _text(frame: Frame, node: ast.JoinedStr) -> str:
 def _shown(frame: Frame, node: ast.expr) -> str:
     assert isinstance(node, ast.FormattedValue)
     value = evaluate(frame, node.value)
-    return described(value) if isinstance(value, Tensor) else str(value)
+    if isinstance(value, Tensor):
+        return described(value)
+    how = "" if node.format_spec is None else evaluate(frame, node.format_spec)
+    shown = _CONVERTED.get(chr(node.conversion)) if node.conversion > 0 else None
+    return _known(format, shown(value) if shown else value, how)
 
 
 def _call(frame: Frame, node: ast.Call) -> Any:
@@ -292,23 +304,33 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
     if len(node.generators) != 1:
         raise KernelError("a list has one `for`", "TIR1001")
     (loop,) = node.generators
-    if not isinstance(loop.target, ast.Name):
-        raise KernelError("the target of a list's `for` is a name", "TIR1001")
     found: list[Any] = []
     before = dict(frame.names.held)
     for item in static_items(evaluate(frame, loop.iter)):
-        frame.names.held.pop(loop.target.id, None)
-        frame.names.set(loop.target.id, item)
+        _bind_known(frame, loop.target, item)
         if all(static(evaluate(frame, test), "a condition") for test in loop.ifs):
             found.append(evaluate(frame, node.elt))
     frame.names.held = before
     return tuple(found)
 
 
+def _bind_known(frame: Frame, target: ast.expr, item: Any) -> None:
+    """The names of a list's `for`: what is known stays known."""
+    several = isinstance(target, (ast.Tuple, ast.List))
+    names, items = (target.elts, static_items(item)) if several else ([target], (item,))
+    if len(names) != len(items):
+        raise KernelError(f"{len(items)} values for {len(names)} names", "TIR1003")
+    for name, value in zip(names, items, strict=True):
+        if not isinstance(name, ast.Name):
+            raise KernelError("the `for` of a list sets names", "TIR1001")
+        frame.names.held.pop(name.id, None)
+        frame.names.set(name.id, value)
+
+
 def static_items(value: Any) -> tuple[Any, ...]:
     """The items of what is known while compiling. Raises KernelError."""
-    if isinstance(value, static_range):
-        return tuple(range(*(static(n, "a bound") for n in value.bounds)))
+    if isinstance(value, (static_range, counted)):
+        return tuple(_known(range, *(static(n, "a bound") for n in value.bounds)))
     if isinstance(value, (tuple, list, range, dict, str)):
         return tuple(value)
     raise KernelError(f"{described(value)} has no items known while compiling", "TIR1004")

@@ -39,6 +39,10 @@ class Frame:
     """How many calls deep this function is inlined."""
     nested: int = 0
     """How many branches and loops of this function, decided at run time, are open."""
+    unrolled: list[tuple[int, int]] = records.field(factory=list[Any])
+    """For each unrolled loop that is open: the loops and the branches of run time around it."""
+    left: type[ast.stmt] | None = None
+    """What ended the round just compiled of the innermost unrolled loop: `break` or `continue`."""
     exit: Exit | None = None
     result: Any = None
 

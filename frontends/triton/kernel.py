@@ -100,6 +100,8 @@ _DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\](?:,.*)?>")
 def _parsed(text: Any) -> Argument:
     if isinstance(text, (tuple, list)):
         return Several(tuple(map(_parsed, cast(tuple[Any, ...], text))))
+    if not isinstance(text, str):
+        raise KernelError(f"{text!r} is no type of a signature: i32, fp16, *fp32:16, constexpr")
     descriptor = _DESCRIPTOR.fullmatch(text)
     if descriptor and descriptor[1] in SIGNATURE:
         block = tuple(int(n) for n in descriptor[2].split(","))

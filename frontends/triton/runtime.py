@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any, cast
+
+import numpy as np
 
 from tileir import Module, records
 from tileir.executor import Call, Dispatch, Dispatching, Done, executor, executors, on_host
@@ -52,12 +56,16 @@ class JITFunction:
         self, function: Callable[..., Any], do_not_specialize: Sequence[Any] = (),
         do_not_specialize_on_alignment: Sequence[Any] = (),
     ) -> None:  # fmt: skip
+        if not isinstance(function, FunctionType):
+            kind = type(function).__name__
+            raise refused(f"jit is of functions, not of a {kind}: it stands below other decorators")
         self._unaligned = frozenset(do_not_specialize_on_alignment)
         self.source = Source(function)
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.fn, self._plain = function, frozenset(do_not_specialize)
         self._modules: dict[Any, Module] = {}
         self._dispatch: Dispatch | None = None
+        self._outside: tuple[Any, ...] = ()
 
     @property
     def arg_names(self) -> list[str]:
@@ -72,7 +80,16 @@ class JITFunction:
 
         On arrays of a GPU it returns the compiled kernel at once, like Triton's; `stream=` takes
         the handle of another stream than the one that the arrays' library works on."""
+        if self.source.watched:
+            self._renew()
         return partial(self._call if self._dispatch is None else self._dispatch.call, grid)
+
+    def _renew(self) -> None:
+        """Forget what was compiled for other values of globals."""
+        now = self.source.outside()
+        if now != self._outside:
+            self._modules.clear()
+            self._dispatch, self._outside = None, now
 
     def _call(self, grid: Any, *arguments: Any, **named: Any) -> Any:
         """A call before one on a GPU."""
@@ -122,10 +139,7 @@ class JITFunction:
         launch = self._prepared(options, bound, special, grid, on)
         if 0 in launch.candidate.grid:
             return None
-        candidate = launch.candidate
-        return executor(launch.where).launch(
-            candidate.module, candidate.kernel, candidate.grid, launch.values, **candidate.options
-        )
+        return _launched(launch)
 
     def prepared(
         self, *arguments: Any, grid: Any, on: str | None = None, **named: Any
@@ -148,6 +162,7 @@ class JITFunction:
         self, arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], Specialization]:
         """Options, arguments by name, and what they are compiled for."""
+        self._renew()
         options = {k: v for k, v in named.items() if k in OPTIONS}
         own = self.source.signature.parameters
         passed = {k: v for k, v in named.items() if k in own or k not in OPTIONS}
@@ -171,7 +186,7 @@ class JITFunction:
         constants: dict[str, Any] = {}
         for index, (name, value) in enumerate(bound.items()):
             if name in self.source.constant_parameters:
-                constants[name] = value
+                constants[name] = value.item() if isinstance(value, np.generic) else value
                 continue
             plain = name in self._plain or index in self._plain
             found = argument(name, value, plain)
@@ -196,6 +211,19 @@ class JITFunction:
         if found is None:
             found = self._modules[key] = module_of(self.source, special)
         return found
+
+
+def _launched(launch: PreparedLaunch) -> Any:
+    """What the executor gives. Lines that a kernel prints are shown, whoever runs it."""
+    candidate, lines = launch.candidate, list[str]()
+    own = {"output": lines} if launch.where == "simt" else {}
+    found = executor(launch.where).launch(
+        candidate.module, candidate.kernel, candidate.grid, launch.values,
+        **candidate.options, **own,
+    )  # fmt: skip
+    lines += getattr(found, "printed", ())
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return found
 
 
 def _compiler_options(options: Mapping[str, Any]) -> dict[str, Any]:

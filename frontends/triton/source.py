@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from tileir import Location, records
 from tileir.builder import source_name
 from tileir.frontends.triton.errors import wrong
+from tileir.frontends.triton.language.control import constexpr
 
 
 @records.frozen(slots=False)
@@ -75,12 +77,54 @@ class Source:
         """Names of parameters annotated `tl.constexpr`."""
         return frozenset(a.arg for a in self.parameters if _is_constexpr(a.annotation))
 
+    @cached_property
+    def watched(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
+        """The globals that are numbers, texts or tuples, of this function and those it calls, by
+        where they stand: a program may set them to something else."""
+        found: dict[tuple[int, str], tuple[Mapping[str, Any], str]] = {}
+        seen: set[Source] = {self}
+        open_: list[Source] = [self]
+        while open_:
+            for space, name in open_.pop()._mentioned():
+                value = space.get(name)
+                source = getattr(value, "source", None)
+                if isinstance(source, Source) and source not in seen:
+                    seen.add(source)
+                    open_.append(source)
+                elif _is_data(value):
+                    found[id(space), name] = space, name
+        return tuple(found.values())
+
+    def _mentioned(self) -> Iterator[tuple[Mapping[str, Any], str]]:
+        """Names in this function that may be globals, its own and of modules."""
+        own: dict[str, Any] = self.function.__globals__
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name):
+                yield own, node.id
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                module = own.get(node.value.id)
+                if isinstance(module, ModuleType):
+                    yield vars(module), node.attr
+
+    def outside(self) -> tuple[Any, ...]:
+        """What those globals are now."""
+        values = (space.get(name) for space, name in self.watched)
+        return tuple((type(value), value) for value in values)
+
     def free(self, name: str) -> Any:
         """What `name` means outside the function. Raises KeyError."""
         closure = inspect.getclosurevars(self.function).nonlocals
         if name in closure:
             return closure[name]
         return self.function.__globals__[name]
+
+
+def _is_data(value: Any) -> bool:
+    """Whether `value` is a number, a text, or a tuple or constexpr of such."""
+    if isinstance(value, tuple):
+        return all(map(_is_data, cast(tuple[Any, ...], value)))
+    inner = value.value if isinstance(value, constexpr) else value
+    return isinstance(inner, (int, float, str))
 
 
 def _is_constexpr(annotation: ast.expr | None) -> bool:

@@ -49,6 +49,8 @@ def _bind(frame: Frame, target: ast.expr, value: Any) -> None:
     if isinstance(target, ast.Name):
         frame.names.set(target.id, tensorised(frame.b, value))
     elif isinstance(target, (ast.Tuple, ast.List)):
+        if any(isinstance(part, ast.Starred) for part in target.elts):
+            raise KernelError("no name takes the rest of a tuple by `*`", "TIR1001")
         items = static_items(value)
         if len(items) != len(target.elts):
             raise KernelError(f"{len(items)} values for {len(target.elts)} names", "TIR1003")
@@ -136,11 +138,22 @@ def _for(frame: Frame, node: ast.For) -> bool:
     items = evaluate(frame, node.iter)
     if isinstance(items, control.range):
         return _counted(frame, node, items)
-    for item in static_items(items):
+    return _unrolled(frame, node, static_items(items))
+
+
+def _unrolled(frame: Frame, node: ast.For, items: Sequence[Any]) -> bool:
+    """A loop whose rounds are compiled one behind the other."""
+    frame.unrolled.append((len(frame.names.loops), frame.nested))
+    through = True
+    for item in items:
         _bind_item(frame, node.target, item)
-        if not run(frame, node.body):
-            return False
-    return True
+        through = run(frame, node.body)
+        left, frame.left = frame.left, None
+        through = through or left is not None
+        if not through or left is ast.Break:
+            break
+    frame.unrolled.pop()
+    return through
 
 
 def _bind_item(frame: Frame, target: ast.expr, item: Any) -> None:
@@ -208,14 +221,26 @@ def _while(frame: Frame, node: ast.While) -> bool:
 
 
 def _break(frame: Frame, node: ast.Break) -> bool:
-    frame.names.end_round()
-    frame.b.break_()
-    return False
+    return _leave(frame, node, frame.b.break_)
 
 
 def _continue(frame: Frame, node: ast.Continue) -> bool:
-    frame.names.end_round()
-    frame.b.continue_()
+    return _leave(frame, node, frame.b.continue_)
+
+
+def _leave(frame: Frame, node: ast.Break | ast.Continue, jump: Callable[[], None]) -> bool:
+    """End a round of the innermost loop: by a `jump`, or of an unrolled one by compiling no more
+    of it."""
+    loops, nested = frame.unrolled[-1] if frame.unrolled else (-1, 0)
+    if len(frame.names.loops) > loops:
+        frame.names.end_round()
+        jump()
+    elif frame.nested > nested:
+        what = type(node).__name__.lower()
+        message = f"{what} of an unrolled loop stands under a condition known while compiling only"
+        raise KernelError(message, "TIR1004")
+    else:
+        frame.left = type(node)
     return False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from tileir import records
 from tileir.builder import Builder, Expr
@@ -84,4 +84,9 @@ def described(value: Any) -> str:
     if isinstance(value, Tensor):
         extents = f"<{', '.join(map(str, value.shape))}>" if value.shape else ""
         return f"{value.dtype}{extents}"
+    if isinstance(value, tuple):
+        items = cast(tuple[Any, ...], value)
+        return f"{type(items).__name__} ({', '.join(map(described, items))})"
+    if callable(value) and not isinstance(value, type):
+        return f"function {getattr(value, '__name__', repr(value))}"
     return f"{type(value).__name__} {value!r}"

@@ -12,6 +12,8 @@ from tileir import records
 from tileir.errors import TileirError
 from tileir.executor import executor
 from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.source import Source
+from tileir.frontends.triton.tensor import described
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.measuring import Measuring
 
@@ -45,6 +47,10 @@ class Autotuner:
     def __init__(
         self, kernel: Any, configs: Sequence[Config], key: Sequence[str], **options: Any
     ) -> None:
+        _check_kernel(kernel, "autotune")
+        for config in configs:
+            if not isinstance(config, Config):
+                raise refused(f"configurations are made by Config, not {described(config)}")
         self.kernel, self.configs, self.key = kernel, list(configs) or [Config({})], tuple(key)
         self._prune = options.get("prune_configs_by") or {}
         self._restored = [
@@ -172,6 +178,12 @@ def _timed(there: Any, launch: Any) -> float | TileirError:
         return error
 
 
+def _check_kernel(kernel: Any, decorator: str) -> None:
+    """Raises LaunchError where `kernel` is none."""
+    if not isinstance(getattr(kernel, "source", None), Source):
+        raise refused(f"{decorator} is of kernels, not of {described(kernel)}: jit stands below it")
+
+
 def _copy(value: Any) -> Any:
     if isinstance(value, tuple):
         items = cast(tuple[Any, ...], value)
@@ -192,6 +204,7 @@ class Heuristics:
     """A kernel some of whose parameters are computed from the other arguments."""
 
     def __init__(self, kernel: Any, values: Mapping[str, Callable[..., Any]]) -> None:
+        _check_kernel(kernel, "heuristics")
         self.kernel, self.values = kernel, values
         self.source, self.__name__ = kernel.source, kernel.__name__
 

@@ -17,6 +17,16 @@ from tileir.values import Constant, Undef
 Rule: TypeAlias = Callable[["Frame", Statement], Any]
 """Carries out a statement: its result, several, or None."""
 
+_UNLIKE_TRITON = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+"""What rules come upon in a statement that lacks what Triton writes there."""
+
 RULES: dict[str, Rule] = {}
 """By the name of the op."""
 
@@ -95,7 +105,9 @@ class Frame:
             raise Refused(f"{s.name} has {len(found)} results, not {len(names)}")
         if s.taken and len(s.given) == len(found):
             _check_types(s, found)
-        self.values.update(zip(names, found, strict=False))
+        for name, x in zip(names, found, strict=False):
+            if self.values.maps[0].setdefault(name, x) is not x:
+                raise Refused(f"{name} is defined twice", "TIR1002")
 
     @contextmanager
     def _at(self, s: Statement) -> Generator[None, None, None]:
@@ -111,7 +123,7 @@ class Frame:
         except TileirError as error:
             first = error.diagnostics[0]
             raise wrong(f"{s.name}: {first.message}", s.place, first.code) from None
-        except (ValueError, IndexError, KeyError):
+        except _UNLIKE_TRITON:
             raise wrong(f"{s.name} is not written as Triton writes it", s.place) from None
 
 

@@ -41,10 +41,14 @@ class Statement:
     @property
     def symbol(self) -> str:
         """The function that the head names. Raises Refused."""
-        for token in self.head:
-            if token.kind == "symbol":
-                return token.text[1:].strip('"')
-        raise Refused(f"{self.name} names no function")
+        if not self.symbols:
+            raise Refused(f"{self.name} names no function")
+        return self.symbols[0]
+
+    @property
+    def symbols(self) -> list[str]:
+        """Names of functions in the head."""
+        return [t.text[1:].strip('"') for t in self.head if t.kind == "symbol"]
 
     @property
     def result(self) -> Type:

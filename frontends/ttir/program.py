@@ -13,7 +13,7 @@ from tileir.frontends.ttir.errors import CompilationError, wrong
 from tileir.frontends.ttir.frame import Frame
 from tileir.frontends.ttir.lexer import tokens
 from tileir.frontends.ttir.locations import Locations
-from tileir.frontends.ttir.nodes import Function, Region, Statement
+from tileir.frontends.ttir.nodes import Function, Region
 from tileir.frontends.ttir.reading import Reader
 from tileir.types import Pointer, Type
 
@@ -33,13 +33,25 @@ def read(text: str, file: str = "<ttir>", **options: int) -> Module:
     if not functions:
         raise wrong("there is no tt.func in it", Location(file, 1, 1))
     b = Builder()
-    known = {f.name: f for f in functions}
+    known: dict[str, Function] = {}
+    for function in functions:
+        _check_parameters(function)
+        if known.setdefault(function.name, function) is not function:
+            raise wrong(f"@{function.name} is defined twice", function.place)
     for function in _callees_first(functions, known):
         _define(b, function, options)
     try:
         return b.module()
     except TileirError as error:
         raise CompilationError(*error.diagnostics) from None
+
+
+def _check_parameters(function: Function) -> None:
+    """No two parameters have one name. Raises CompilationError."""
+    names = [name for name, _, _ in function.parameters]
+    for name in names:
+        if names.count(name) > 1:
+            raise wrong(f"{name} is defined twice", function.place, "TIR1002")
 
 
 def _callees_first(functions: list[Function], known: dict[str, Function]) -> list[Function]:
@@ -53,9 +65,8 @@ def _callees_first(functions: list[Function], known: dict[str, Function]) -> lis
         if function.name in under_way:
             raise wrong(f"@{function.name} calls itself", function.place)
         under_way.add(function.name)
-        for call in _calls(function.region):
-            if call.symbol in known:
-                visit(known[call.symbol])
+        for name in filter(known.__contains__, _called(function.region)):
+            visit(known[name])
         found[function.name] = function
 
     for function in functions:
@@ -64,14 +75,15 @@ def _callees_first(functions: list[Function], known: dict[str, Function]) -> lis
     return list(found.values())
 
 
-def _calls(region: Region) -> list[Statement]:
-    found: list[Statement] = []
+def _called(region: Region) -> list[str]:
+    """Names of the functions that a region calls."""
+    found: list[str] = []
     for section in region.sections:
         for s in section.statements:
             if s.name == "tt.call":
-                found.append(s)
+                found += s.symbols
             for inner in s.regions:
-                found += _calls(inner)
+                found += _called(inner)
     return found
 
 

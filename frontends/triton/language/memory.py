@@ -44,6 +44,9 @@ class BlockPointer:
 
     type = dtype
 
+    def __repr__(self) -> str:
+        return f"of {self.block_shape} {self.dtype.element_ty}"
+
 
 @records.frozen(eq=False)
 class TensorDescriptor:
@@ -54,6 +57,9 @@ class TensorDescriptor:
     strides: tuple[Tensor, ...]
     block_shape: tuple[int, ...]
     dtype: dtypes.DType
+
+    def __repr__(self) -> str:
+        return f"of {self.block_shape} {self.dtype}"
 
 
 @builtin
@@ -71,6 +77,8 @@ def load(
             raise KernelError("a block pointer takes boundary_check, not mask and other")
         pointer, mask = _block(s, pointer, boundary_check)
         other = _padding(static(padding_option, "padding_option"), mask)
+    else:
+        _check_plain(boundary_check, padding_option)
     place = _pointer(pointer)
     kind = _pointee(place)
     guard = _mask(s, place, mask)
@@ -98,7 +106,11 @@ def store(
 ) -> None:  # fmt: skip
     """Write `value`, converted to what `pointer` points to, where `mask`."""
     if isinstance(pointer, BlockPointer):
+        if mask is not None:
+            raise KernelError("a block pointer takes boundary_check, not mask")
         pointer, mask = _block(s, pointer, boundary_check)
+    else:
+        _check_plain(boundary_check)
     place, guard = _mask(s, _pointer(pointer), mask)
     shape = place.shape
     written = tensor.of(s.b, value) if not isinstance(value, (int, float)) else None
@@ -172,6 +184,8 @@ def advance(s: Scope, base: BlockPointer, offsets: Any) -> BlockPointer:
     """The same block pointer, moved by `offsets` elements."""
     if not isinstance(base, BlockPointer):
         raise KernelError(f"advance moves a block pointer, not {described(base)}")
+    if len(offsets) != len(base.offsets):
+        raise KernelError(f"{len(offsets)} offsets for a block of {len(base.offsets)} dimensions")
     moved = zip(base.offsets, offsets, strict=True)
     return records.evolve(base, offsets=tuple(semantic.add(s.b, a, o) for a, o in moved))
 
@@ -179,7 +193,8 @@ def advance(s: Scope, base: BlockPointer, offsets: Any) -> BlockPointer:
 def _block(s: Scope, block: BlockPointer, boundary_check: Any) -> tuple[Tensor, Tensor | None]:
     """The pointers of a block, and the mask of those inside along the checked dimensions."""
     b, rank = s.b, len(block.block_shape)
-    checked = {d % rank for d in extents((boundary_check,))} if boundary_check else set()
+    given = () if boundary_check is None else extents((boundary_check,))
+    checked = {_dimension(block, d) for d in given}
     place, mask = block.base, None
     for d, size in enumerate(block.block_shape):
         along = tuple(size if i == d else 1 for i in range(rank))
@@ -192,6 +207,21 @@ def _block(s: Scope, block: BlockPointer, boundary_check: Any) -> tuple[Tensor, 
             inside = semantic.both(b, semantic.compare("ge")(b, at, 0), below)
             mask = inside if mask is None else semantic.both(b, mask, inside)
     return semantic.broadcast_to(place, block.block_shape), mask
+
+
+def _dimension(block: BlockPointer, number: int) -> int:
+    """A dimension of a block, counted from the front. Raises KernelError."""
+    rank = len(block.block_shape)
+    if not -rank <= number < rank:
+        raise KernelError(f"boundary_check: a block of {rank} dimensions has no {number}")
+    return number % rank
+
+
+def _check_plain(boundary_check: Any, padding_option: Any = "") -> None:
+    """What only block pointers have is not asked of a plain one. Raises KernelError."""
+    if boundary_check not in ((), None) or static(padding_option, "padding_option"):
+        message = "boundary_check and padding_option are of block pointers; a pointer takes a mask"
+        raise KernelError(message)
 
 
 # Tensor descriptors ---------------------------------------------------------------------------

@@ -25,16 +25,32 @@ def _named(name: str, widen: Callable[[DType], DType], combiner: Callable[[DType
     """A reduction of one tensor by an operation of the IR, on the type that `widen` gives."""
 
     def apply(
-        s: Scope, input: Tensor, axis: Any = None, keep_dims: Any = False, dtype: Any = None,
-        **extra: Any,
-    ) -> Any:  # fmt: skip
-        if name in ("max", "min") and extra.get("return_indices"):
-            return _extreme(s, input, axis, keep_dims, largest=name == "max")
+        s: Scope, input: Tensor, axis: Any = None, keep_dims: Any = False, dtype: Any = None
+    ) -> Tensor:
         _check_reduced(input, name)
         kind = widen(input.dtype) if dtype is None else dtype  # type: ignore[arg-type]
         value = semantic.cast(input, kind)
         return _reduced(s, (value,), axis, keep_dims, combiner(kind))[0]
 
+    return _as_method(name, apply)
+
+
+def _extremum(name: str) -> Builtin:
+    """The largest or smallest element, with its place where that is asked for."""
+    plain = _named(name, _for_extremum, _signed(name))
+
+    def apply(
+        s: Scope, input: Tensor, axis: Any = None, return_indices: Any = False,
+        return_indices_tie_break_left: Any = True, keep_dims: Any = False,
+    ) -> Any:  # fmt: skip
+        if static(return_indices, "return_indices"):
+            return _extreme(s, input, axis, keep_dims, largest=name == "max")
+        return plain.apply(s, input, axis, keep_dims)
+
+    return _as_method(name, apply)
+
+
+def _as_method(name: str, apply: Callable[..., Any]) -> Builtin:
     made = Builtin(name, apply)
     METHODS[name] = made
     return made
@@ -73,8 +89,8 @@ def _signed(name: str) -> Callable[[DType], str]:
 
 
 sum_ = _named("sum", _for_sum, _integer_or_float("add", "fadd"))
-max_ = _named("max", _for_extremum, _signed("max"))
-min_ = _named("min", _for_extremum, _signed("min"))
+max_ = _extremum("max")
+min_ = _extremum("min")
 xor_sum = _named("xor_sum", _for_sum, _integer_or_float("xor", "xor"))
 reduce_or = _named("reduce_or", _for_sum, _integer_or_float("or", "or"))
 
@@ -103,6 +119,9 @@ def _function(s: Scope, function: Any, kinds: list[Kind]) -> Callable[..., Any]:
         tensors = [Tensor(x, k) for x, k in zip(places, kinds * 2, strict=True)]
         found = s.call(function, tensors, {})
         several = found if isinstance(found, tuple) else (found,)
+        if len(several) != len(kinds):
+            message = f"{combine.__name__} gives {len(several)} values of {len(kinds)} reduced"
+            raise KernelError(message)
         return tuple(
             semantic.cast(t if isinstance(t, Tensor) else literal(s.b, t, k), k).expr
             for t, k in zip(several, kinds, strict=True)
@@ -156,9 +175,7 @@ def _running(name: str, combiner: Callable[[DType], str]) -> Builtin:
         value = semantic.cast(input, kind)
         return _scanned(s, (value,), axis, reverse, combiner(kind))[0]
 
-    made = Builtin(name, apply)
-    METHODS[name] = made
-    return made
+    return _as_method(name, apply)
 
 
 cumsum = _running("cumsum", _integer_or_float("add", "fadd"))
@@ -172,9 +189,7 @@ def _arg(name: str, largest: bool) -> Builtin:
     ) -> Tensor:  # fmt: skip
         return _extreme(s, input, axis, keep_dims, largest)[1]
 
-    made = Builtin(name, apply)
-    METHODS[name] = made
-    return made
+    return _as_method(name, apply)
 
 
 def _extreme(
@@ -208,7 +223,9 @@ argmin = _arg("argmin", largest=False)
 
 
 @method
-def softmax(s: Scope, x: Tensor, dim: Any = None, keep_dims: Any = False, **_: Any) -> Tensor:
+def softmax(
+    s: Scope, x: Tensor, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any = False
+) -> Tensor:
     """`exp(x - max) / sum` along `dim`, the first."""
     axis = 0 if dim is None else dim
     less = semantic.sub(s.b, x, max_.apply(s, x, axis, keep_dims=True))

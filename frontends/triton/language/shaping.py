@@ -77,12 +77,22 @@ def to(
 ) -> Tensor:
     """`input` with its elements converted, or with the same bits seen as another type."""
     value = tensor.of(s.b, input)
+    dtype = dtype.scalar
     if bitcast:
         return semantic.bitcast(value, dtype)
     modes = {None: None, "rtne": None, "rtz": "rz"}
     if fp_downcast_rounding not in modes:
         raise KernelError(f"there is no rounding {fp_downcast_rounding!r}; there are rtne and rtz")
+    if fp_downcast_rounding is not None and not _is_narrowing(value.dtype, dtype):
+        kinds = f"{value.dtype} to {dtype}"
+        raise KernelError(f"fp_downcast_rounding is of floats made narrower, not of {kinds}")
     return semantic.cast(value, dtype, rounding=modes[fp_downcast_rounding])
+
+
+def _is_narrowing(old: Kind, new: Kind) -> bool:
+    """Whether a conversion is of floats to floats of fewer bits."""
+    floats = [k for k in (old, new) if isinstance(k, dtypes.DType) and k.is_floating()]
+    return len(floats) == 2 and floats[0].primitive_bitwidth > floats[1].primitive_bitwidth
 
 
 @method
@@ -219,6 +229,8 @@ def unsqueeze(s: Scope, x: Tensor, dim: Any) -> Tensor:
 @method
 def gather(s: Scope, src: Tensor, index: Tensor, axis: Any) -> Tensor:
     """Elements of `src` at places `index` along `axis`."""
+    if not index.dtype.is_int():
+        raise KernelError(f"places are integers, not {described(index)}")
     where = semantic.cast(index, dtypes.int32)
     return Tensor(s.b.gather(src.expr, where.expr, axis=axis_of(src, axis)), src.dtype)
 
@@ -239,6 +251,8 @@ def flip(s: Scope, x: Tensor, dim: Any = None) -> Tensor:
 @method
 def histogram(s: Scope, input: Tensor, num_bins: Any, mask: Any = None) -> Tensor:
     """How often each of `0 ... num_bins - 1` occurs; int32."""
+    if not input.dtype.is_int():
+        raise KernelError(f"a histogram is of integers, not of {described(input)}")
     kind = tile(dtypes.int32.element, (whole(num_bins, "num_bins"),))
     chosen = None
     if mask is not None:

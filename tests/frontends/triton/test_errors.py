@@ -57,6 +57,18 @@ def endless_range(x):
 
 
 @triton.jit
+def unrolled_in_place(x):
+    for i in tl.static_range(0, 4, 0):  # §for
+        tl.store(x, i)
+
+
+@triton.jit
+def list_at_run_time(x, n):
+    squares = [i * i for i in range(n)]  # §[i * i
+    tl.store(x, squares[0])
+
+
+@triton.jit
 def unpacked_tensor(x):
     tl.store(*tl.arange(0, 4))  # §tl.store
 
@@ -76,6 +88,23 @@ def one_path_only(x, n):
     if n > 0:
         v = 1
     tl.store(x, v)  # §v)
+
+
+@triton.jit
+def left_at_run_time(x, n):
+    for i in tl.static_range(4):
+        if n > i:
+            break  # §break
+        tl.store(x, i)
+
+
+@triton.jit
+def round_left_at_run_time(x, n):
+    for _ in range(n):
+        for i in (1, 2):
+            if n > i:
+                continue  # §continue
+            tl.store(x, i)
 
 
 @triton.jit
@@ -126,6 +155,77 @@ def bad_keyword(x):
 
 
 @triton.jit
+def misspelled_axis(x):
+    tl.store(x, tl.sum(tl.arange(0, 4), axsi=0))  # §tl.sum
+
+
+@triton.jit
+def too_few_of_a_combiner(x):
+    lanes = tl.arange(0, 4)
+    found = tl.reduce((lanes, lanes), 0, sum_of_pairs)  # §tl.reduce
+    tl.store(x, found[0])
+
+
+@triton.jit
+def largest_of_one(x):
+    tl.store(x, max(tl.arange(0, 4)))  # §max
+
+
+@triton.jit
+def rounded_integer(x):
+    tl.load(x).to(tl.int32, fp_downcast_rounding="rtz")  # §tl.load(x).to(
+
+
+@triton.jit
+def fractional_places(x):
+    tl.gather(tl.arange(0, 4), tl.arange(0, 4) * 0.5, 0)  # §tl.gather
+
+
+@triton.jit
+def histogram_of_fractions(x):
+    tl.histogram(tl.arange(0, 4) * 0.5, 4)  # §tl.histogram
+
+
+@triton.jit
+def rest_of_a_tuple(x):
+    first, *_rest = (1, 2, 3)  # §first, *_rest
+    tl.store(x, first)
+
+
+@triton.jit
+def launched_by_a_kernel(x):
+    fine[(1,)](x)  # §fine[(1,)]
+
+
+@triton.jit
+def checked_pointer(x, n):
+    tl.load(x + n, boundary_check=(0,))  # §tl.load
+
+
+@triton.jit
+def stored_checked(x, n):
+    tl.store(x + n, 1.0, boundary_check=(0,))  # §tl.store
+
+
+@triton.jit
+def checked_too_far(x, n):
+    block = tl.make_block_ptr(x, (n, n), (n, 1), (0, 0), (4, 4), (1, 0))
+    tl.load(block, boundary_check=(0, 2))  # §tl.load
+
+
+@triton.jit
+def masked_block(x, n):
+    block = tl.make_block_ptr(x, (n,), (1,), (0,), (4,), (0,))
+    tl.store(block, 1.0, mask=tl.arange(0, 4) < n)  # §tl.store
+
+
+@triton.jit
+def advanced_too_little(x, n):
+    block = tl.make_block_ptr(x, (n, n), (n, 1), (0, 0), (4, 4), (1, 0))
+    block = tl.advance(block, (4,))  # §tl.advance
+
+
+@triton.jit
 def many_conditions(x):
     if tl.arange(0, 4) > 1:  # §if
         tl.store(x, 1)
@@ -149,6 +249,11 @@ def returns_value(x):
 KERNELS = [v for v in list(globals().values()) if isinstance(v, triton.JITFunction)]
 
 
+@triton.jit
+def sum_of_pairs(a, b, c, d):
+    return a + b + c + d
+
+
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
 def test_an_error_is_at_the_line_and_column_that_is_marked(kernel: Any) -> None:
     lines, first = inspect.getsourcelines(kernel.fn)
@@ -165,6 +270,19 @@ def test_an_error_is_at_the_line_and_column_that_is_marked(kernel: Any) -> None:
     assert lines[row][found.column - 1 :].startswith(marked)
 
 
+@triton.jit
+def swapped(x, n):
+    block = tl.make_block_ptr(x, (n, n), (n, 1), (0, 0), (4, 4), (1, 0))
+    tl.store((block, n, fine, "a"), block)
+
+
+def test_a_value_is_named_as_the_kernel_knows_it() -> None:
+    with pytest.raises(TileirError) as caught:
+        swapped.module({"x": "*fp32", "n": "i32"})
+    shown = "not tuple (BlockPointer of (4, 4) fp32, int32, function fine, str 'a')"
+    assert str(caught.value).endswith(shown)
+
+
 def test_what_cannot_be_launched_is_refused() -> None:
     x = np.zeros(4, np.float32)
     for arguments, grid in (((x, 1), (1,)), ((), (1,)), ((x,), ("a",))):
@@ -173,6 +291,22 @@ def test_what_cannot_be_launched_is_refused() -> None:
         assert caught.value.code == "TIR1005"
     with pytest.raises(TileirError):
         fine[(1,)](np.zeros(4, np.complex64))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: triton.jit(fine),
+        lambda: triton.jit(print),
+        lambda: triton.autotune([triton.Config({})], [])(fine.fn),
+        lambda: triton.autotune([{"B": 16}], [])(fine),  # type: ignore[list-item]
+        lambda: triton.heuristics({})(fine.fn),
+    ],
+)
+def test_decorators_in_another_order_are_refused(wrong: Any) -> None:
+    with pytest.raises(TileirError) as caught:
+        wrong()
+    assert caught.value.code == "TIR1005"
 
 
 @triton.jit

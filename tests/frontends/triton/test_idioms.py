@@ -183,3 +183,76 @@ def test_a_combiner_may_make_a_tile_to_ask_for_its_type(on: str) -> None:
     x[5] = np.nan
     largest_or_nan.run(x, out, BLOCK=64, grid=(1,), on=on)
     assert np.isnan(out[0])
+
+
+@triton.jit
+def merged(mean, spread, weight, other_mean, other_spread, other_weight):
+    apart, both = other_mean - mean, weight + other_weight
+    share = tl.where(both == 0.0, 0.0, other_weight / both)
+    found = spread + other_spread + apart * apart * weight * share
+    return mean + apart * share, found, both
+
+
+@triton.jit
+def column_statistics(x, mean, variance, N, C, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    state = (tl.zeros((ROWS, COLUMNS), tl.float32),) * 3
+    for first in range(0, N, ROWS):
+        r = first + tl.arange(0, ROWS)[:, None]
+        inside = (r < N) & (c < C)
+        value = tl.load(x + r * C + c, mask=inside, other=0.0)
+        one = (value, tl.zeros_like(value), tl.full_like(value, 1.0))
+        both = zip(state, merged(*state, *one), strict=True)
+        state = tuple([tl.where(inside, new, old) for old, new in both])
+    found, spread, weight = tl.reduce(state, 0, merged)
+    tl.store(mean + c, found[None, :], mask=c < C)
+    tl.store(variance + c, (spread / weight)[None, :], mask=c < C)
+
+
+@pytest.mark.parametrize("on", EXECUTORS)
+def test_variances_of_columns_in_one_pass(on: str) -> None:
+    x, mean, variance = normal(37, 7), np.zeros(7, np.float32), np.zeros(7, np.float32)
+    column_statistics[(2,)](x, mean, variance, 37, 7, ROWS=8, COLUMNS=4, on=on)
+    np.testing.assert_allclose(mean, x.mean(0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(variance, x.var(0), rtol=1e-4)
+
+
+@triton.jit
+def sorted_places(x, value, out, places, n, LANES: tl.constexpr):
+    lanes = tl.arange(0, LANES)
+    bits = tl.load(x + lanes, mask=lanes < n, other=float("inf")).to(tl.uint32, bitcast=True)
+    ordered = tl.where((bits >> 31) == 1, ~bits, bits | 0x80000000)
+    found = tl.sort((ordered.to(tl.uint64) << 32) | lanes.to(tl.uint64))
+    place = (found & 0xFFFFFFFF).to(tl.int32)
+    tl.store(places + lanes, place, mask=lanes < n)
+    behind = tl.gather(tl.load(value + lanes, mask=lanes < n), place, 0)
+    tl.store(out + lanes, behind, mask=lanes < n)
+
+
+@pytest.mark.parametrize("on", EXECUTORS)
+def test_places_are_sorted_along_with_what_they_hold(on: str) -> None:
+    x, value = normal(29), np.arange(29, dtype=np.int16) * 3
+    out, places = np.zeros(29, np.int16), np.zeros(29, np.int64)
+    sorted_places[(1,)](x, value, out, places, 29, LANES=32, on=on)
+    np.testing.assert_array_equal(places, x.argsort())
+    np.testing.assert_array_equal(out, value[x.argsort()])
+
+
+@triton.jit
+def summed_by_the_last(x, parts, arrived, total, n, LANES: tl.constexpr, PARTS: tl.constexpr):
+    lanes = tl.program_id(0) * LANES + tl.arange(0, LANES)
+    tl.store(parts + tl.program_id(0), tl.sum(tl.load(x + lanes, lanes < n, 0.0)))
+    tl.debug_barrier()
+    if tl.atomic_add(arrived, 1, sem="acq_rel", scope="gpu") == tl.num_programs(0) - 1:
+        i = tl.arange(0, PARTS)
+        tl.store(total, tl.sum(tl.load(parts + i, i < tl.num_programs(0), 0.0, volatile=True)))
+        tl.atomic_xchg(arrived, 0)
+
+
+@pytest.mark.parametrize("on", EXECUTORS)
+def test_the_last_instance_adds_what_all_left(on: str) -> None:
+    x, parts, total = normal(77), np.zeros(8, np.float32), np.zeros(1, np.float32)
+    arrived = np.zeros(1, np.int32)
+    summed_by_the_last[(5,)](x, parts, arrived, total, 77, LANES=16, PARTS=8, on=on)
+    np.testing.assert_allclose(total[0], x.sum(), rtol=1e-4, atol=1e-5)
+    assert arrived[0] == 0

@@ -143,7 +143,9 @@ def statistics(x, out, N: tl.constexpr):
     tl.store(out + 2, tl.argmax(v, 0).to(tl.float32))
     tl.store(out + 3, tl.min(v, 0))
     value, place = tl.max(v, 0, return_indices=True)
+    low, first = tl.min(v, 0, True)
     tl.store(out + 4, value - place)
+    tl.store(out + 5, low - first)
     tl.store(out + 8 + i, tl.cumsum(v, 0))
     tl.store(out + 8 + N + i, tl.associative_scan(v, 0, larger))
 
@@ -159,8 +161,8 @@ def test_reductions_by_name_and_by_function(n: int) -> None:
     out = np.zeros(8 + 2 * n, np.float32)
     ran(statistics, x, out, n)
     log_sum = np.log(np.exp(x.astype(np.float64)).sum())
-    expected = [x.max(), log_sum, x.argmax(), x.min(), x.max() - x.argmax()]
-    np.testing.assert_allclose(out[:5], expected, rtol=1e-5)
+    expected = [x.max(), log_sum, x.argmax(), x.min(), x.max() - x.argmax(), x.min() - x.argmin()]
+    np.testing.assert_allclose(out[:6], expected, rtol=1e-5)
     np.testing.assert_allclose(out[8 : 8 + n], np.cumsum(x), rtol=1e-5, atol=1e-6)
     assert (out[8 + n :] == np.maximum.accumulate(x)).all()
 

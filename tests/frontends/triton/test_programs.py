@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -64,6 +64,28 @@ def test_loops_count_down_and_unrolled_ones_leave_their_last_number(on: str) -> 
     out = np.zeros(6, np.int32)
     counted_down[(1,)](out, 5, on=on)
     assert out.tolist() == [4, 3, 2, 1, 0, 2]
+
+
+@triton.jit
+def left_early(out, n, SKIPPED: tl.constexpr):
+    for i in range(n):
+        for j in tl.static_range(6):
+            if j == SKIPPED:
+                continue
+            for k in range(n):
+                if k > i:
+                    break
+                tl.atomic_add(out + j, 1)
+            if j > 3 and j % 2 == 0:
+                break
+        tl.atomic_add(out + 5, 1)
+
+
+@pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
+def test_unrolled_loops_are_left_by_what_is_known(on: str) -> None:
+    out = np.zeros(6, np.int32)
+    left_early[(1,)](out, 3, SKIPPED=2, on=on)
+    assert out.tolist() == [6, 6, 0, 6, 6, 3]
 
 
 @triton.jit
@@ -181,6 +203,34 @@ def test_what_a_kernel_asks_of_its_launch() -> None:
         overlapping.module({"out": "*i32", "n": "i32"}, {"W": 2})
 
 
+class Range(NamedTuple):
+    low: tl.tensor
+    high: tl.tensor
+
+
+@triton.jit
+def widened(r, by):
+    return Range(r.low - by, high=r.high + by)
+
+
+@triton.jit
+def sequences(out, n):
+    bounds = Range(n, n)
+    for i in range(n):
+        bounds = widened(bounds, i)
+    tl.static_assert([i * i for i in range(1, 4)] == (1, 4, 9))
+    for i, value in enumerate(reversed(list(bounds))):
+        tl.store(out + i, value)
+    for place, value in zip((out + 2, out + 3), (max((n, 2)), n + 1), strict=True):
+        tl.store(place, value)
+
+
+def test_tuples_are_made_and_walked_as_in_python() -> None:
+    out = np.zeros(4, np.int32)
+    sequences[(1,)](out, 4)
+    assert out.tolist() == [10, -2, 4, 5]
+
+
 @triton.jit
 def grouped(rows, columns, M, N, G: tl.constexpr):
     at = tl.program_id(0)
@@ -225,6 +275,56 @@ def test_names_of_the_newest_language() -> None:
     assert out[:8].tolist() == [max(v, 3) + v + 3 + v for v in range(8)]
     assert out[8:16].tolist() == [0, 1, 1, 1, 0, 0, 1, 0]
     assert out[16:].tolist() == [0, 1, 7]
+
+
+@triton.jit
+def talking(x, n):
+    tl.device_print("x", tl.load(x + tl.program_id(0)), n)
+
+
+@pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
+def test_what_a_kernel_prints_is_shown(on: str, capsys: pytest.CaptureFixture[str]) -> None:
+    talking[(2,)](np.array([2.5, 7.5], np.float32), 33, on=on)
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in ("2.5", "7.5", "33", "(1, 0, 0)"))
+
+
+@triton.jit
+def asked_for_types(x, out, B: tl.constexpr):
+    value = tl.load(x + tl.arange(0, B))
+    tl.static_assert(value.type.is_block() and not value.dtype.is_block() and not x.type.is_block())
+    tl.static_assert(value.type.shape == (B,) and value.type.numel == B)
+    tl.static_assert(value.type.element_ty == tl.float32 and value.type.scalar == value.dtype)
+    tl.static_assert(f"{B:03d} {value.type!s:>10} {'x'!r}" == "008 <[8], fp32> 'x'")
+    tl.store(out + tl.arange(0, B), (value * 2).to(value.type))
+
+
+def test_a_tile_has_a_type_and_texts_have_formats() -> None:
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.int32)
+    asked_for_types[(1,)](x, out, 8)
+    assert out.tolist() == list(range(0, 16, 2))
+
+
+STEP = 3
+
+
+@triton.jit
+def one_step(x):
+    return x + STEP
+
+
+@triton.jit
+def steps(out, N: tl.constexpr):
+    tl.store(out + tl.arange(0, N), one_step(tl.arange(0, N)))
+
+
+def test_a_kernel_follows_the_numbers_of_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = np.zeros(4, np.float32)
+    for number in (3, 5, 0.5):
+        monkeypatch.setitem(globals(), "STEP", number)
+        steps[1](out, np.int64(4))
+        assert out.tolist() == [number, 1 + number, 2 + number, 3 + number]
+    assert steps.warmup(out, 4, grid=1) is steps.warmup(out, np.int64(4), grid=1)
 
 
 @triton.jit

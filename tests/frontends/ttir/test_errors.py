@@ -45,6 +45,10 @@ def test_malformed_texts_end_in_errors_with_a_place(seed: int) -> None:
         ("%a:2 = tt.load %p : !tt.ptr<f32>", "TIR1003", 12, "has 1 results, not 2"),
         ("%a = arith.constant ; : i32", "TIR1001", 25, "';' does not belong here"),
         ("tt.call @g(%n) : (i32) -> ()", "", 5, "@g"),
+        ("tt.call %n : (i32) -> ()", "TIR1003", 5, "tt.call names no function"),
+        ("%n = arith.constant 1 : i32", "TIR1002", 10, "%n is defined twice"),
+        ("%a = arith.addi %n, %n {tt.divisibility = 16 : i32} : i32", "TIR1001", 10, "as Triton"),
+        ("%a = tt.dot_scaled %n, %n, %n, %n : i32 -> i32", "TIR1001", 10, "as Triton writes it"),
         ("cf.br ^bb9", "TIR1002", 5, "there is no block ^bb9"),
         ("scf.if %n {\n    }", "TIR0806", 5, "a branch needs a scalar i1, not i32"),
     ],
@@ -74,3 +78,19 @@ def test_a_text_without_a_function_is_refused() -> None:
 def test_a_module_that_is_cut_off_is_refused() -> None:
     with pytest.raises(CompilationError, match="the end does not belong here"):
         read(FRAME.format("").rstrip("}\n") + "}\n")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "also", "line", "message"),
+    [
+        ("%p: i32, %p: i32", "", 2, "%p is defined twice"),
+        ("%p: i32", "tt.func private @f() {\n    tt.return\n  }", 5, "@f is defined twice"),
+    ],
+)
+def test_names_of_functions_and_parameters_are_defined_once(
+    parameters: str, also: str, line: int, message: str
+) -> None:
+    text = f"module {{\n  tt.func public @f({parameters}) {{\n    tt.return\n  }}\n  {also}\n}}\n"
+    with pytest.raises(CompilationError, match=message) as caught:
+        read(text, "wrong.ttir")
+    assert (caught.value.line, caught.value.column) == (line, 3)
