@@ -25,7 +25,6 @@ from tileir.backend.runtime.calls import Calls
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
 from tileir.executor import Call, Dispatch, Done
-from tileir.interp.arguments import fits_dtype
 from tileir.ir import Function, Module
 from tileir.measuring import Candidate
 from tileir.types import Descriptor, Pointer, Type
@@ -253,6 +252,8 @@ def _fitting(name: str, value: Any, type_: Type) -> Any:
         if value.ndim:
             raise refused(f"{name} must be a number of {type_}, not an array")
         return value.item()
+    from tileir.machine.tensor import fits_dtype  # slow to load, for arrays of the host alone
+
     element = type_.pointee if isinstance(type_, Pointer) else type_.block.element
     if not fits_dtype(value.dtype, element):
         raise refused(f"{name} must be an array of {element}, not of {value.dtype}")

@@ -23,8 +23,9 @@ from tileir import records
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.memory import Memory, Region
 from tileir.ir import Function, Parameter
-from tileir.machine import Machine, Tensor, dtype_of
+from tileir.machine import Machine, Tensor
 from tileir.machine.descriptors import Descriptors, DescriptorValue
+from tileir.machine.tensor import fits_dtype
 from tileir.types import Descriptor, Pointer, Scalar
 from tileir.values import Constant, constant
 
@@ -230,15 +231,6 @@ def _described(parameter: Parameter, name: str, value: Any, type_: Descriptor) -
         message = f"{name} must have {len(type_.block.shape)} dimensions, not {array.ndim}"
         raise _error("TIR0511", message, parameter.location)
     return array
-
-
-def fits_dtype(dtype: np.dtype[Any], pointee: Any) -> bool:
-    """The element's own dtype, the unsigned integer of its size, or bool for bytes."""
-    if isinstance(pointee, Pointer):
-        return dtype == np.uint64
-    own = dtype_of(cast(Scalar, pointee))
-    raw = dtype.kind == "u" and dtype.itemsize == own.itemsize
-    return bool(dtype == own or raw or (dtype == np.bool_ and own.itemsize == 1))
 
 
 # Where arrays lie ----------------------------------------------------------------------------

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from tileir.errors import Diagnostic, InterpretError
-from tileir.interp.arguments import Binder, fits_dtype
+from tileir.interp.arguments import Binder
 from tileir.interp.memory import RAW
 from tileir.ir import Global, Module
+from tileir.machine.tensor import fits_dtype
 
 
 def place_globals(module: Module, binder: Binder, given: Mapping[str, Any]) -> dict[str, int]:

@@ -51,6 +51,16 @@ def dtype_of(type: Type) -> np.dtype[Any]:
     return _ADDRESS if isinstance(element, Pointer) else _DTYPES[str(element)]
 
 
+def fits_dtype(dtype: np.dtype[Any], element: Type) -> bool:
+    """Whether arrays of `dtype` hold elements: the element's own dtype, the unsigned integer of its
+    size, or bool for bytes."""
+    own = dtype_of(element)
+    if isinstance(element, Pointer):
+        return dtype == own
+    unsigned = dtype.kind == "u" and dtype.itemsize == own.itemsize
+    return bool(dtype == own or unsigned or (dtype == np.bool_ and own.itemsize == 1))
+
+
 def raw(data: Array) -> Array:
     """The bits of `data` as unsigned integers; one byte for i1, i4 and f4e2m1."""
     return data.view(RAW[data.dtype.itemsize])
