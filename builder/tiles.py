@@ -158,7 +158,7 @@ def arg_extremum(x: Expr, axis: int, largest: bool) -> Expr:
 def axis_of(x: Expr, axis: int) -> int:
     """`axis` counted from the front. Raises BuildError where `x` has no such dimension."""
     rank = len(x.shape)
-    if not -rank <= axis < rank:
+    if axis not in range(-rank, rank):
         raise mistake("TIR0804", f"axis {axis} of a value of type {x.type}")
     return axis % rank
 
