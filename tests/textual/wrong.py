@@ -65,6 +65,7 @@ MODULES = [
         "TIR0016",
         HEAD + "define void @f() {\nentry:\n  ret\n§define void @g() {\nentry:\n  ret\n}\n",
     ),
+    ("TIR0011", HEAD + 'stage "a"\n§stage "b"\n'),
     ("TIR0016", HEAD + 'metadata {a = §"b}\n'),
     ("TIR0016", HEAD + 'metadata {a = ["b", §"c]}\n'),
     ("TIR0016", HEAD + 'stage §"layouts\n'),
