@@ -332,8 +332,8 @@ class Builder(Core, DerivedOps):
 def _types(given: Type | Sequence[Type] | None) -> tuple[Type, ...]:
     if given is None or given is VOID:
         return ()
-    several = isinstance(given, Sequence) and not isinstance(given, str)
-    return tuple([typed(item, "a result") for item in (given if several else (given,))])
+    items: Sequence[Any] = given if isinstance(given, (tuple, list)) else (given,)
+    return tuple([typed(item, "a result") for item in items])
 
 
 def _member(kind: type[Enum], given: Enum | str | None) -> Enum | None:
