@@ -57,8 +57,10 @@ def compile(
     Needs no GPU. Raises `CompileError`: `InfeasibleError` (TIR0708) for a resource it exceeds,
     `UnsupportedError` for an unknown target (TIR0702) or an op that cannot be lowered for it
     (TIR0706), `DefectError` for a defect of the compiler, and plain for a kernel that is not there
-    (TIR0707) or code that is not permitted (TIR0712).
+    (TIR0707) or code that is not permitted (TIR0712); `TypeError` for what is no module.
     """
+    if not isinstance(module, Module):
+        raise TypeError(f"a module is compiled, and not a {type(module).__name__}")
     with typed():
         return _compiled(module, target_named(target), Options.of(options), kernel)
 

@@ -30,7 +30,8 @@ def encoded(parameter: Parameter, value: Any) -> int:
     try:
         return int(value) if pointer else encode(kind, value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise refused(f"{parameter.name} is {kind}: {error}") from None
+        found = f"an array or an address is needed, not {value!r:.60}" if pointer else str(error)
+        raise refused(f"{parameter.name} is {kind}: {found}") from None
 
 
 def refused(message: str) -> LaunchError:

@@ -73,6 +73,8 @@ class Options:
         as the constructor does for a value that cannot be."""
         if isinstance(given, Options):
             return given
+        if not isinstance(given, Mapping | None):
+            raise _mistake(f"options are Options or a mapping, not {given!r}")
         known = {field.name for field in records.fields(Options)}
         for name in given or ():
             if name not in known:

@@ -29,6 +29,8 @@ from tileir.types import (
     I8,
     I16,
     Element,
+    Pointer,
+    Scalar,
 )
 
 Ask: TypeAlias = Callable[[Target], bool]
@@ -115,12 +117,14 @@ def supports(
     """How the op `mnemonic` on `element`, that of its first operand (None: whatever it is), runs
     on `target`; `attributes` by the words of the text, such as `op = "fadd"`.
 
-    Raises `CompileError` (TIR0702) for an unknown target.
+    Raises `CompileError` (TIR0702) for an unknown target, `TypeError` for what is no element type.
     """
     from tileir.backend.expand.ops import DISGUISED  # rules are loaded when something is asked
     from tileir.backend.lower.lowering import third_party_rules
     from tileir.backend.rules import rules
 
+    if not isinstance(element, Scalar | Pointer | None):
+        raise TypeError(f"an element type is needed, as F32, not {element!r}")
     machine = target_named(target) if isinstance(target, str) else target
     for limit in LIMITS:
         if _fits(limit, mnemonic, element, attributes) and not limit.native(machine):

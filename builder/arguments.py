@@ -18,13 +18,24 @@ from tileir.builder.wrapped import Wrapped
 from tileir.field import READING, SEVERAL, Field, FieldKind
 from tileir.op import Op
 from tileir.signature import Pattern
-from tileir.types import F32, I32, Descriptor, Opaque, Pointer, Scalar, Tile, Type, element_of
+from tileir.types import (
+    F32,
+    I32,
+    Buffer,
+    Descriptor,
+    Opaque,
+    Pointer,
+    Scalar,
+    Tile,
+    Type,
+    element_of,
+)
 from tileir.values import Constant, Operand, Undef, Value, constant
 
 if TYPE_CHECKING:
     from tileir.builder.builder import Builder
 
-TYPES = (Scalar, Pointer, Tile, Descriptor, Opaque)
+TYPES = (Scalar, Pointer, Tile, Descriptor, Buffer, Opaque)
 """The classes of types an argument may have."""
 
 
@@ -281,6 +292,13 @@ _ROW = Tile(I32, (2,))
 
 def _bare(item: Any) -> Any:
     return item.value if isinstance(item, Wrapped) else item
+
+
+def typed(given: Any, what: str) -> Type:
+    """`given`, which is the type of `what`. Raises BuildError where it is no type."""
+    if not isinstance(given, TYPES):
+        raise mistake("TIR0803", f"{what} needs a type, as F32, not {given!r}")
+    return given
 
 
 def _each(value: Any) -> tuple[Any, ...]:

@@ -38,9 +38,16 @@ class Target:
     arguments: tuple[Any, ...] = ()
 
 
+def known_block(given: Any) -> BlockRef:
+    """`given`, which `b.block` made. Raises BuildError where it is anything else."""
+    if not isinstance(given, BlockRef):
+        raise mistake("TIR0806", f"expected a block made by b.block, not {given!r}")
+    return given
+
+
 def target_of(given: BlockRef | Target) -> tuple[OpenBlock, tuple[Operand, ...]]:
     """Block and operands of a branch. Raises BuildError where they do not fit."""
-    target = given if isinstance(given, Target) else Target(given)
+    target = given if isinstance(given, Target) else Target(known_block(given))
     block, found = target.to.block, [operand_of(a) for a in target.arguments]
     if len(found) != len(block.parameters):
         message = f"{block.label} takes {len(block.parameters)} arguments, not {len(found)}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from enum import Enum
 from typing import Any, cast
 
 from tileir.builder import arithmetic, tiles
-from tileir.builder.arguments import as_number, literal
-from tileir.builder.blocks import BlockRef, Target, target_of
+from tileir.builder.arguments import as_number, literal, typed
+from tileir.builder.blocks import BlockRef, Target, known_block, target_of
 from tileir.builder.control import Else, For, If, While, condition_of, leave_loop
 from tileir.builder.core import Core
 from tileir.builder.expr import Expr
@@ -65,16 +66,18 @@ class Builder(Core, DerivedOps):
     def configure(
         self,
         *,
-        visibility: Visibility | None = None,
-        linkage: Linkage | None = None,
-        inline: Inline | None = None,
+        visibility: Visibility | str | None = None,
+        linkage: Linkage | str | None = None,
+        inline: Inline | str | None = None,
         alignment: int | None = None,
         **attributes: AttributeValue,
     ) -> None:
-        """Settings of the function being built: `b.configure(num_warps=8)`."""
+        """Settings of the function being built: `b.configure(num_warps=8)`. Those of the header
+        are given as members or by the words of the text format: `inline="noinline"`."""
         function = self.current
         given = {
-            "visibility": visibility, "linkage": linkage, "inline": inline, "alignment": alignment,
+            "visibility": _member(Visibility, visibility), "linkage": _member(Linkage, linkage),
+            "inline": _member(Inline, inline), "alignment": alignment,
         }  # fmt: skip
         changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
         merged = {**function.header.attributes, **attributes}
@@ -239,7 +242,7 @@ class Builder(Core, DerivedOps):
 
     def block(self, label: str, *parameters: Type) -> BlockRef:
         """A new block, to be entered by `b.enter` and reached by `b.br` and `b.cond_br`."""
-        values = tuple(Value(t) for t in parameters)
+        values = tuple([Value(typed(t, "a block's parameter")) for t in parameters])
         made = self.current.new_block(label, values)
         return BlockRef(made, tuple(self.wrap(v) for v in values))
 
@@ -247,7 +250,7 @@ class Builder(Core, DerivedOps):
         """Insert at the end of `block`. Raises BuildError where the block before has no end."""
         if self.current.block is not None:
             raise mistake("TIR0806", f"block {self.current.block.label} has no terminator yet")
-        self.enter_block(block.block)
+        self.enter_block(known_block(block).block)
 
     def br(self, target: BlockRef | Target, **attributes: Any) -> None:
         """Branch to a block: `b.br(loop(i, x))`."""
@@ -275,11 +278,11 @@ class Builder(Core, DerivedOps):
         found = as_number(number)
         if found is None:
             raise mistake("TIR0802", f"a literal is made of a number, not {number!r}")
-        return self.wrap(literal(type, found))
+        return self.wrap(literal(typed(type, "a literal"), found))
 
     def undef(self, type: Type) -> Expr:
         """A value about which nothing is promised."""
-        return self.wrap(Undef(type))
+        return self.wrap(Undef(typed(type, "an undefined value")))
 
     def arange(self, start: int, stop: int | None = None) -> Expr:
         """i32 tile `start ... stop - 1`, from 0 where only one bound is given."""
@@ -329,7 +332,17 @@ class Builder(Core, DerivedOps):
 def _types(given: Type | Sequence[Type] | None) -> tuple[Type, ...]:
     if given is None or given is VOID:
         return ()
-    return tuple(given) if isinstance(given, Sequence) else (given,)
+    items: Sequence[Any] = given if isinstance(given, (tuple, list)) else (given,)
+    return tuple([typed(item, "a result") for item in items])
+
+
+def _member(kind: type[Enum], given: Enum | str | None) -> Enum | None:
+    try:
+        return None if given is None else kind(given)
+    except ValueError:
+        words = ", ".join(str(m.value) for m in kind)
+        message = f"{kind.__name__.lower()} is one of {words}, not {given!r}"
+        raise mistake("TIR0803", message) from None
 
 
 def _operand(item: Any) -> Operand:

@@ -10,7 +10,7 @@ from tileir import records
 from tileir.builder.arguments import Plan, plan_of
 from tileir.builder.expr import Expr
 from tileir.builder.functions import Argument, OpenFunction, parameters_of
-from tileir.builder.mistakes import blamed, mistake
+from tileir.builder.mistakes import blamed, known_place, mistake
 from tileir.builder.ops import insert_fields
 from tileir.builder.place import Places
 from tileir.builder.ssa import Ending, OpenBlock
@@ -64,7 +64,7 @@ class Core:
     def located(self, location: Location) -> Generator[None]:
         """Give every op made inside this location: that of a frontend's own source."""
         before = self.tracking, self.fixed
-        self.tracking, self.fixed = False, location
+        self.tracking, self.fixed = False, known_place(location)
         try:
             yield
         finally:

@@ -214,11 +214,11 @@ class Expr(Wrapped):
 
     def reshape(self, *shape: int) -> Expr:
         """The same elements in row-major order at another shape; one extent may be -1."""
-        return tiles.reshape(self, shape)
+        return tiles.reshape(self, tiles.extents_of(shape))
 
     def broadcast_to(self, *shape: int) -> Expr:
         """Replicated to `shape` by the broadcasting rules."""
-        return Expr(self.builder, at(self.builder, self.value, shape))
+        return Expr(self.builder, at(self.builder, self.value, tiles.extents_of(shape)))
 
     # Reductions -----------------------------------------------------------------------------------
 

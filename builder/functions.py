@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tileir import records
-from tileir.builder.arguments import TYPES
+from tileir.builder.arguments import typed
 from tileir.builder.mistakes import mistake
 from tileir.builder.ssa import Edge, Ending, Graph, OpenBlock, reachable
 from tileir.errors import Location
@@ -152,7 +152,6 @@ def parameters_of(given: Mapping[str, Type | Argument], location: Location | Non
     made: list[Parameter] = []
     for name, what in given.items():
         spec = what if isinstance(what, Argument) else Argument(what)
-        if not isinstance(spec.type, TYPES):
-            raise mistake("TIR0803", f"parameter {name} needs a type, not {spec.type!r}")
-        made.append(Parameter(Value(spec.type, name), spec.attributes, location))
+        type_ = typed(spec.type, f"parameter {name}")
+        made.append(Parameter(Value(type_, name), spec.attributes, location))
     return tuple(made)

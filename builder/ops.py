@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tileir import records
 from tileir.builder.arguments import Plan, plan_of
 from tileir.builder.expr import Expr
-from tileir.builder.mistakes import blamed, mistake
+from tileir.builder.mistakes import blamed, known_place, mistake
 from tileir.builder.wrapped import Wrapped
 from tileir.effects import Effects
 from tileir.errors import TileirError
@@ -149,7 +149,8 @@ def insert(builder: Builder, plan: Plan, arguments: tuple[Any, ...], named: dict
     """Make the op of a call and append it at the insertion point. Raises BuildError."""
     extras = {name: named.pop(name) for name in _EXTRAS if name in named}
     fields = plan.fields(builder, arguments, named)
-    location = extras.get("location") or builder.here()
+    stated = extras.get("location")
+    location = builder.here() if stated is None else known_place(stated)
     when = extras.get("when")
     if when is not None:
         fields["predicate"] = _predicate(plan, when)

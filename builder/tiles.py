@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from tileir.builder.arithmetic import binary, is_float, is_pointer, like
@@ -60,6 +62,11 @@ def _without_ellipsis(items: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
     return items[: places[0]] + fill + items[places[0] + 1 :]
 
 
+def extents_of(shape: Iterable[Any]) -> tuple[int, ...]:
+    """`shape` with numpy's integers as Python's; what is no integer stays, for checks to name."""
+    return tuple([operator.index(n) if hasattr(n, "__index__") else n for n in shape])
+
+
 def reshape(x: Expr, shape: tuple[int, ...]) -> Expr:
     """`x` at `shape`; a scalar is spread, one extent of -1 is computed."""
     shape = _inferred(shape, math.prod(x.shape))
@@ -89,12 +96,13 @@ def arange(builder: Builder, start: int, stop: int | None) -> Expr:
         raise mistake("TIR0804", f"a range needs at least one element, not {low} to {high}")
     if not hasattr(low, "__index__") or not hasattr(high, "__index__"):
         raise mistake("TIR0804", f"a range goes between integers, not from {low} to {high}")
-    return builder.insert("make_range", type=tile(I32, (high - low,)), start=low)
+    extent = extents_of((high - low,))
+    return builder.insert("make_range", type=tile(I32, extent), start=operator.index(low))
 
 
 def full(builder: Builder, shape: tuple[int, ...] | int, value: Any, element: Element) -> Operand:
     """`value`, converted to `element`, at every place of a tile."""
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    extents = extents_of(shape if isinstance(shape, Iterable) else (shape,))
     found = operand_of(value)
     if isinstance(found, (int, float)):
         return like(builder, found, builder.undef(shaped(element, extents)).value)
@@ -158,7 +166,7 @@ def arg_extremum(x: Expr, axis: int, largest: bool) -> Expr:
 def axis_of(x: Expr, axis: int) -> int:
     """`axis` counted from the front. Raises BuildError where `x` has no such dimension."""
     rank = len(x.shape)
-    if not -rank <= axis < rank:
+    if axis not in range(-rank, rank):
         raise mistake("TIR0804", f"axis {axis} of a value of type {x.type}")
     return axis % rank
 

@@ -28,8 +28,8 @@ from tileir.builder import (
     pointer,
     tile,
 )
-from tileir.interp.arguments import dtype_of
 from tileir.ir import Module
+from tileir.machine import dtype_of
 from tileir.types import Scalar, Tile, element_of, shape_of
 
 Shape: TypeAlias = tuple[int, ...]

@@ -22,8 +22,8 @@ import numpy as np
 
 from tileir.errors import TileirError
 from tileir.interp import interpret
-from tileir.interp.arguments import dtype_of
 from tileir.ir import Function, Module
+from tileir.machine import dtype_of
 from tileir.op import all_ops
 from tileir.ops.matrix import cells
 from tileir.testing.matrix_kernels import UNSEEN, Case

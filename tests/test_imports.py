@@ -117,3 +117,10 @@ def test_passes_of_other_distributions_that_are_wrong_are_errors(tmp_path, name,
     )
     run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
     assert "TIR0601" in run.stdout and said in run.stdout, run.stderr
+
+
+def test_the_package_lists_each_name_once() -> None:
+    import tileir
+
+    listed = dir(tileir)
+    assert len(listed) == len(set(listed)) and {*tileir.__all__, "backend"} <= set(listed)

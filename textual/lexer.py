@@ -130,6 +130,8 @@ class Cursor:
 
     def expected(self, what: str) -> NoReturn:
         """Raise: `what` should stand where the current token does."""
+        if self.token.text == '"':
+            self.fail("TIR0016", 'the string is not closed: expected `"` on its line')
         self.fail("TIR0001", f"expected {what}, found {describe(self.token)}")
 
     def fail(

@@ -29,6 +29,9 @@ _UNKNOWN = ("TIR0003", "TIR0004", "TIR0009", "TIR0023")
 """Codes of errors that what a later version adds can cause."""
 
 _MOST_NOTES = 8
+_SETTING = rf"[ \t]+(?:{'|'.join(_GLOBAL_WORDS)}|align[ \t]+\w+)"
+_DATA = re.compile(rf"declare(?:{_SETTING})*[ \t]+(?:global|constant)\b")
+"""How a global begins that another module defines: settings, in any number, before its kind."""
 STARTS = ("define", "declare", "metadata", "global", "constant", "align", *_GLOBAL_WORDS)
 
 
@@ -173,6 +176,8 @@ class ModuleReader:
             self._alias()
         elif cursor.at("stage"):
             cursor.next()
+            if self.stage is not None:
+                cursor.fail("TIR0011", "the stage is given twice", token)
             self.stage = read_string(cursor)
         elif cursor.at("metadata"):
             self._metadata()
@@ -187,8 +192,7 @@ class ModuleReader:
     def _begins_function(self) -> bool:
         if self.cursor.at("define"):
             return True
-        words = set(self.cursor.rest_of_line().split())
-        return self.cursor.at("declare") and not {"global", "constant"} & words
+        return self.cursor.at("declare") and not _DATA.match(self.cursor.rest_of_line())
 
     def _alias(self) -> None:
         token = self.cursor.next()

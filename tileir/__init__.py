@@ -136,4 +136,4 @@ def _part(name: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    return sorted((*globals(), *__all__, *_PARTS))
+    return sorted({*globals(), *__all__, *_PARTS})

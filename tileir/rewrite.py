@@ -9,7 +9,7 @@ A rule answers with what shall stand for the op:
 
     the op itself          nothing changes
     another op             it takes over the results where the types hold
-    a sequence of ops      the last one takes over the results
+    a sequence of ops      the last one takes over the results; `()` takes an op without results out
     an operand             its uses read that instead
     `Replace(values, ops)` `ops` go first, then `values` stand for the results
 
@@ -90,6 +90,9 @@ class Walk:
             message = f"{op.mnemonic}: rewriting does not end"
             raise PassError(Diagnostic("TIR0608", message, op.location))
         replacement = _normal(op, answer)
+        if len(replacement.values) != len(op.results):
+            given = f"{len(replacement.values)} values for {len(op.results)} results"
+            raise TypeError(f"{op.mnemonic}: a rule answers with {given}")
         for new in replacement.ops:
             self._emit(new, depth)
         for result, value in zip(op.results, replacement.values, strict=True):
@@ -135,9 +138,20 @@ def _normal(op: Op, answer: Answer) -> Replace:
         return Replace(answer.values, tuple(_placed(new, op) for new in answer.ops))
     if isinstance(answer, (Value, Constant, Undef)):
         return Replace((answer,))
-    ops = (answer,) if isinstance(answer, Op) else tuple(answer)
+    ops = (answer,) if isinstance(answer, Op) else _sequence(op, answer)
+    if not ops:
+        return Replace(())
     last = _taking_over(ops[-1], op)
     return Replace(last.results, (*(_placed(new, op) for new in ops[:-1]), last))
+
+
+def _sequence(op: Op, answer: object) -> tuple[Op, ...]:
+    ops = tuple(answer) if isinstance(answer, Iterable) else (answer,)
+    if not all(isinstance(new, Op) for new in ops):
+        raise TypeError(
+            f"{op.mnemonic}: a rule answers with ops, a value or Replace, not {answer!r}"
+        )
+    return cast("tuple[Op, ...]", ops)
 
 
 def _placed(new: Op, old: Op) -> Op:

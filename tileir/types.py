@@ -146,7 +146,7 @@ class Pointer(_Interned):
 
     def __new__(cls, pointee: Element, space: int = AddressSpace.GLOBAL) -> Pointer:
         if not isinstance(pointee, (Scalar, Pointer)):
-            raise TypeError(f"a pointer points to a scalar or a pointer, not {pointee}")
+            raise TypeError(f"a pointer points to a scalar or a pointer, not {pointee!r}")
         where = AddressSpace(space)
 
         def fill(t: Pointer) -> None:
@@ -178,7 +178,9 @@ class Tile(_Interned):
 
     def __new__(cls, element: Element, shape: tuple[int, ...], layout: Any = None) -> Tile:
         if not isinstance(element, (Scalar, Pointer)):
-            raise TypeError(f"a tile holds scalars or pointers, not {element}")
+            raise TypeError(f"a tile holds scalars or pointers, not {element!r}")
+        if not isinstance(shape, tuple):
+            raise TypeError(f"tile extents are a tuple, not {shape!r}")
         if not shape or not all(isinstance(n, int) and 0 < n for n in shape):
             raise ValueError(f"tile extents are positive integers, not {shape}")
 

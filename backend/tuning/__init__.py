@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from tileir.backend.tuning.cpu import CpuMeter
 from tileir.backend.tuning.database import Database, Family
+from tileir.backend.tuning.declared import compiler_space
 from tileir.backend.tuning.errors import TuneError
 from tileir.backend.tuning.evaluate import Limits, Trial
 from tileir.backend.tuning.gpu import GpuMeter
@@ -29,6 +30,6 @@ from tileir.backend.tuning.workers import Workers
 __all__ = [
     "SEARCHES", "CpuMeter", "Database", "Exhaustive", "Family", "Field", "GpuMeter", "Halving",
     "Limits", "Local", "Observer", "Outcome", "Parameter", "Problem", "Pruning", "Ranked", "Result",
-    "Role", "Search", "Space", "Status", "Stop", "Trial", "TuneError", "Workers", "content_of",
-    "mapl19", "named", "ranked", "tune",
+    "Role", "Search", "Space", "Status", "Stop", "Trial", "TuneError", "Workers",
+    "compiler_space", "content_of", "mapl19", "named", "ranked", "tune",
 ]  # fmt: skip

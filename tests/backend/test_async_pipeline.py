@@ -10,7 +10,7 @@ from tileir.backend.executor import SimtExecutor
 from tileir.backend.pipeline.async_pipeline import async_pipeline
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
-from tileir.interp.arguments import dtype_of
+from tileir.machine import dtype_of
 from tileir.textual import parse, print_module
 
 

@@ -7,7 +7,7 @@ import tileir
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.builder import BF16, F16, F32, I32, Builder, arg, pointer
-from tileir.interp.arguments import dtype_of
+from tileir.machine import dtype_of
 
 
 def adding(element, *, read, masked=False):

@@ -8,7 +8,7 @@ from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.backend.simt.counts import Counts
 from tileir.builder import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, Builder, pointer, tile
-from tileir.interp.arguments import dtype_of
+from tileir.machine import dtype_of
 
 FLOATS = [(F16, F32), (F16, F16), (BF16, F32), (F32, F32), (F64, F64), (F8E4M3, F32), (F8E5M2, F16)]
 SHAPES = [(16, 8, 16), (32, 24, 40), (48, 20, 7), (1, 5, 3), (7, 9, 33)]

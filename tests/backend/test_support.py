@@ -6,7 +6,7 @@ from tileir.backend import TARGETS, How, compile as compile_kernel, supports
 from tileir.builder import BF16, F32, F64, I32, Builder, pointer
 from tileir.errors import CompileError
 from tileir.op import all_ops
-from tileir.types import F8E4M3, I8
+from tileir.types import F8E4M3, I8, tile
 
 NAMES = [o.mnemonic for o in all_ops() if not o.mnemonic.startswith("gpu.")]
 
@@ -40,6 +40,12 @@ def test_the_table_answers(op, element, target, attributes, how):
 def test_an_unknown_target_is_refused():
     with pytest.raises(CompileError, match="TIR0702"):
         supports("fadd", F32, "sm_42")
+
+
+@pytest.mark.parametrize("element", ["bf16", tile(BF16, (4,))])
+def test_what_is_no_element_type_has_no_answer(element):
+    with pytest.raises(TypeError, match="an element type is needed, as F32, not"):
+        supports("fadd", element, "sm_80")
 
 
 @pytest.mark.parametrize("target", sorted(TARGETS))

@@ -303,3 +303,14 @@ def test_shapes_of_methods() -> None:
         (lambda x: x.builder.where(x > 0, x, 0.0), (3, 5)),
     ):
         assert built(make, x)[0].shape == shape
+
+
+@pytest.mark.parametrize("whole", [int, np.int64, np.uint8])
+def test_extents_may_be_numpys_integers(whole: Any) -> None:
+    b = Builder()
+    with b.kernel("k"):
+        row = b.arange(whole(4), whole(10))
+        assert row.type is b.zeros(whole(6), I32).type is tile(I32, (6,))
+        assert b.full([whole(2), 3], 1.5).shape == (2, 3)
+        assert row.reshape(whole(3), -1).broadcast_to(whole(5), 3, 2).shape == (5, 3, 2)
+    assert b.module()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileir.builder import F32, I32, Builder, pointer
+from tileir.ir import Inline, Linkage, Visibility
 
 
 def test_a_kernel_is_built() -> None:
@@ -17,3 +18,14 @@ def test_a_kernel_is_built() -> None:
     assert [v.name for v in kernel.blocks["loop"].parameters] == ["i", "acc"]
     latch = kernel.blocks["body"].terminator
     assert latch.attributes["stages"] == 3
+
+
+def test_settings_of_a_header_are_members_or_words() -> None:
+    b = Builder()
+    for name, private in (("f", "private"), ("g", Visibility.PRIVATE)):
+        with b.function(name, None, x=I32):
+            b.configure(visibility=private, linkage="linkonce", inline="noinline", alignment=16)
+    made = b.module().functions
+    for name in ("f", "g"):
+        found = made[name].visibility, made[name].linkage, made[name].inline
+        assert found == (Visibility.PRIVATE, Linkage.LINKONCE, Inline.NEVER)

@@ -123,3 +123,23 @@ def test_what_is_put_in_reads_what_was_put_in_before_it() -> None:
     ops = rewrite(function, rule).entry.ops
     assert [op.mnemonic for op in ops] == ["sub", "sub", "ret"]
     assert ops[0].inputs == (n, n)
+
+
+def test_an_op_without_results_is_taken_out_by_nothing() -> None:
+    text = "tir 1.0\n\ndefine void @f(f32* %p) {\nentry:\n  store %p, 1.0\n  ret\n}\n"
+    after = rewrite(parse(text).functions["f"], {"store": lambda op, walk: ()})
+    assert [op.mnemonic for op in after.ops] == ["ret"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "add: a rule answers with ops, a value or Replace, not None"),
+        (7, "not 7"),
+        ((), "add: a rule answers with 0 values for 1 results"),
+        (Replace(()), "0 values for 1 results"),
+    ],
+)
+def test_an_answer_that_is_none_names_the_op(answer: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        on_add(lambda op: answer)

@@ -6,6 +6,7 @@ import copy
 import pickle
 import re
 import threading
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,19 @@ def test_types_cannot_be_changed() -> None:
 def test_extents_are_positive(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="positive"):
         Tile(F32, shape)
+
+
+@pytest.mark.parametrize("shape", [[4, 5], 4, "45"])
+def test_extents_are_a_tuple(shape: Any) -> None:
+    with pytest.raises(TypeError, match=f"tile extents are a tuple, not {re.escape(repr(shape))}"):
+        tile(F32, shape)
+
+
+def test_what_is_no_type_is_told_from_one() -> None:
+    with pytest.raises(TypeError, match="scalars or pointers, not 'f32'"):
+        tile("f32", (4,))  # pyright: ignore
+    with pytest.raises(TypeError, match="a scalar or a pointer, not 'f32'"):
+        Pointer("f32")  # pyright: ignore
 
 
 def test_tiles_do_not_nest() -> None:

@@ -132,6 +132,28 @@ def test_aliases_are_read_and_not_printed() -> None:
     assert "f16 @f(f32 %x, f64* %y, f16<4> %z)" in print_module(parse(text))
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "f32 @f(f32 %x) ; keeps no global",
+        'f32 @"a global constant"(f32 %x)',
+        'f32 @f(f32 %x) loc("a global folder/f.py":1:2)',
+        "private alwaysinline align 16 f32 @f(f32 %x) {global = 1}",
+        "f32 @f(f32 %x) { constant = 1 }",
+    ],
+)
+def test_a_declared_function_may_speak_of_globals(header: str) -> None:
+    module = parse(f"tir 1.0\n\ndeclare {header}\n")
+    assert len(module.functions) == 1
+    assert print_module(parse(print_module(module))) == print_module(module)
+
+
+@pytest.mark.parametrize("settings", ["", "private align 0x10 ", "weak ", "align 4 external "])
+@pytest.mark.parametrize("kind", ["global", "constant"])
+def test_a_declared_global_has_its_settings_before_its_kind(settings: str, kind: str) -> None:
+    assert parse(f"tir 1.0\n\ndeclare {settings}{kind} f32 @x\n").globals["x"].external
+
+
 def test_a_text_of_several_modules_is_split() -> None:
     text = "tir 1.0\n; -----\ntir 1.0\n\ndeclare void @g()\n"
     assert [list(m.functions) for m in parse_many(text)] == [[], ["g"]]

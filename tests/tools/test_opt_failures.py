@@ -42,6 +42,15 @@ def test_a_crash_holds_what_reproduces_it(crashing):
         run(caught.value.module, caught.value.pipeline)
 
 
+@pytest.mark.parametrize("answer", [None, parse(TEXT), "text"])
+def test_a_pass_that_gives_something_else_has_failed(answer, monkeypatch):
+    passed = Pass("forgetful", lambda function: answer, "function", ())
+    monkeypatch.setitem(registry._PASSES, "forgetful", passed)
+    said = f"the pass gave {type(answer).__name__}, and not a Function"
+    with pytest.raises(CrashError, match=said):
+        run(parse(TEXT), "forgetful")
+
+
 def test_other_files_are_no_reproducers(opt):
     assert "TIR0607" in opt(TEXT, "--run-reproducer")[2]
 

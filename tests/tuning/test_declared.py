@@ -3,7 +3,8 @@
 import pytest
 from matmuls import make
 
-from tileir.backend.tuning.declared import SWITCHES, compiler_space, declared
+from tileir.backend.tuning import compiler_space
+from tileir.backend.tuning.declared import SWITCHES, declared
 from tileir.errors import CompileError
 from tileir.ir import Function
 from tileir.passmanager.registry import lookup, pass_

@@ -75,9 +75,14 @@ class Pass:
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
     def __call__(self, ir: Any, **options: Any) -> Outcome:
-        """Run it on a `Function` or `Module`."""
+        """Run it on a `Function` or `Module`. Raises TypeError where it gives something else."""
         answer = self.function(ir, **options)
-        return answer if isinstance(answer, Outcome) else Outcome(answer)
+        outcome = answer if isinstance(answer, Outcome) else Outcome(answer)
+        expected = Function if self.level == "function" else Module
+        if not isinstance(outcome.ir, expected):
+            found = type(outcome.ir).__name__
+            raise TypeError(f"the pass gave {found}, and not a {expected.__name__}")
+        return outcome
 
 
 _PASSES: dict[str, Pass] = {}

@@ -42,6 +42,13 @@ def test_arguments_that_do_not_fit(changes, on):
         launch((1,), on, **changes)
 
 
+@pytest.mark.parametrize("on", ["cpu", "simt"])
+@pytest.mark.parametrize("given", [None, [1.0], "a"], ids=str)
+def test_what_is_no_array_is_shown(given, on):
+    with pytest.raises(LaunchError, match=r"x is f32.*: an array or an address is needed, not"):
+        launch((1,), on, x=given)
+
+
 def test_numbers_may_be_arrays_of_no_dimensions():
     launch((1,), n=np.array(3))
 
