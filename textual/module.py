@@ -173,6 +173,8 @@ class ModuleReader:
             self._alias()
         elif cursor.at("stage"):
             cursor.next()
+            if self.stage is not None:
+                cursor.fail("TIR0011", "the stage is given twice", token)
             self.stage = read_string(cursor)
         elif cursor.at("metadata"):
             self._metadata()
