@@ -167,6 +167,7 @@ def test_options_reach_the_pass(opt):
         ("nonsense", "TIR0601", "there are: "),
         ("licm{depth=1}", "TIR0602", "it has: max-depth"),
         ("licm{max-depth=x}", "TIR0602", "of type int"),
+        ("licm{max-depth=1,max-depth=2}", "TIR0602", "'max-depth' twice"),
         ("func{name=h}(cse)", "TIR0602", "there are: @f, @g"),
         ("cse,", "TIR0603", "expected a pass"),
         ("func(cse", "TIR0603", "expected ')'"),

@@ -11,8 +11,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0602": (
         "option of a pass",
-        "The pass or group has no such option, or the option takes a value of another type: "
-        "`licm{max-depth=2}`. `tileir-opt --list-passes` lists the options.",
+        "The pass or group has no such option, is given it twice, or it takes a value of another "
+        "type: `licm{max-depth=2}`. `tileir-opt --list-passes` lists the options.",
     ),
     "TIR0603": (
         "text of a pipeline",

@@ -134,6 +134,8 @@ class _Reader:
             if option is None:
                 known = ", ".join(by_name) or "none"
                 raise _bad_option(f"{owner} has no option {name!r}; it has: {known}")
+            if option.keyword in found:
+                raise _bad_option(f"{owner} is given the option {name!r} twice")
             found[option.keyword] = _read(owner, option, self.word(f"a value of {name}"))
             if self.peek() == ",":
                 self.at += 1
