@@ -137,6 +137,12 @@ def test_ranges_of_any_integer(element):
     equal(b.module(), 1, [np.zeros(103, f"int{element.bits}")], loops=1)
 
 
+def test_declarations_stay():
+    module = parse((FOUND.parents[2] / "examples/relu.tir").read_text())
+    done = run(module, "strip-mine{piece=4}").module
+    assert list(done.functions) == list(module.functions)
+
+
 def test_descriptors_take_no_registers():
     text = (FOUND / "descriptor_as_a_factor_in_registers.tir").read_text()
     assert run(parse(text), "strip-mine").module.kernel("generated")
