@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from numbers import Integral
 from typing import Any, cast
 
@@ -92,11 +92,11 @@ def _is_natural(value: Any) -> bool:
 
 
 def _is_truth(value: Any) -> bool:
-    return value in (True, False)
+    return isinstance(value, Hashable) and value in (True, False)
 
 
 def _is_level(value: Any) -> bool:
-    return value in range(4)
+    return isinstance(value, int) and value in range(4)
 
 
 def _are_natural(value: Any) -> bool:

@@ -34,7 +34,8 @@ def ptxas() -> str | None:
 
 
 def assembled_by(tool: str, ptx: str, target: Target, options: Sequence[str]) -> tuple[bytes, str]:
-    """The cubin of `ptx` and what `tool` says of it. Raises `CompileError` (TIR0705)."""
+    """The cubin of `ptx` and what `tool` says of it. Raises `CompileError`: TIR0708 where a
+    thread may have too few registers, else TIR0705."""
     import subprocess  # which few kernels need
     import tempfile
 
@@ -46,5 +47,6 @@ def assembled_by(tool: str, ptx: str, target: Target, options: Sequence[str]) ->
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         log = done.stdout + done.stderr
         if done.returncode:
-            raise CompileError(Diagnostic("TIR0705", f"ptxas fails: {log.strip()}"))
+            code = "TIR0708" if "Insufficient registers" in log else "TIR0705"
+            raise CompileError(Diagnostic(code, f"ptxas fails: {log.strip()}"))
         return result.read_bytes(), log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from operator import attrgetter
@@ -172,7 +173,17 @@ def expected_attribute(field: Field, value: Any) -> str | None:
         fits &= not (kind.form in ("int", "float") and isinstance(value, bool))
         fits &= kind.form != "ints" or all(type(n) is int for n in cast(tuple[Any, ...], value))
         expected = kind.form
+        if fits and kind.form == "string":
+            fits, expected = is_text(value), "string that text can spell"
     return None if fits else expected
+
+
+def is_text(value: Any) -> bool:
+    """Whether `value` is a string that a file can hold: one without halves of surrogate pairs."""
+    return isinstance(value, str) and (value.isascii() or not _HALVES.search(value))
+
+
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 def _remap_one(old: Any, env: Mapping[Value, Operand]) -> Any:

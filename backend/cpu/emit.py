@@ -16,7 +16,14 @@ from tileir.backend.cpu.bounds import FUNCTIONS as BEYOND
 from tileir.backend.cpu.dots import RULES as OWN
 from tileir.backend.cpu.host import Site
 from tileir.backend.cpu.lanes import scalar_type
-from tileir.backend.cpu.lowering import PLACES, CpuLowering, caller, ends_of, parameters_of
+from tileir.backend.cpu.lowering import (
+    PLACES,
+    CpuLowering,
+    caller,
+    ends_of,
+    own_symbol,
+    parameters_of,
+)
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.emit import global_text, reached
@@ -105,8 +112,7 @@ def _function(
     entry = list(thread.at_entry)
     if plan.size and function.kernel:
         entry.insert(0, f"  %shared = alloca [{plan.size} x i8], align 64")
-    prefix = "" if function.kernel else "f."
-    head = f"define internal {result} @{prefix}{function.name}({names}) #0 {{"
+    head = f"define internal {result} {own_symbol(function)}({names}) #0 {{"
     lines = (head, "entry:", *entry, "  br label %bb0", *(x for x in thread.lines if x), "}")
     return "\n".join(lines)
 
@@ -150,7 +156,7 @@ loop:
   %px = trunc i64 %x to i32
   %py = trunc i64 %y to i32
   %pz = trunc i64 %z to i32
-  call void @{kernel.name}({given})
+  call void {own_symbol(kernel)}({given})
   %next = add i64 %i, 1
   %again = icmp ult i64 %next, %last
   br i1 %again, label %loop, label %done

@@ -14,6 +14,7 @@ from tileir.backend.cpu.lanes import WIDTH, Lanes, Wide, scalar_type, vector_typ
 from tileir.backend.cpu.matrices import Matrix, Place, placed
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.llvm.text import symbol
 from tileir.backend.lower.lowering import Fragment, Lowering, registers, scalar_of
 from tileir.backend.memory.roots import roots
 from tileir.effects import Effects
@@ -265,7 +266,7 @@ def _called(
     kinds = [scalar_type(t) for t in results]
     kind = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
     arguments = ", ".join([*(f"{scalar_type(t)} {x}" for t, x in operands), *PLACES])
-    text = f"call {kind} @f.{function.name}({arguments})"
+    text = f"call {kind} {own_symbol(function)}({arguments})"
     if not kinds:
         machine.line(text)
         return []
@@ -273,6 +274,15 @@ def _called(
     if len(kinds) == 1:
         return [whole]
     return [machine.emit(f"extractvalue {kind} {whole}, {i}") for i in range(len(kinds))]
+
+
+def own_symbol(function: Function) -> str:
+    """What `function` is called in the code: a kernel as it is, unless the code has a name of its
+    own like that."""
+    if not function.kernel:
+        return symbol(f"f.{function.name}")
+    taken = "." in function.name or function.name in ("host", "run", "set_host")
+    return symbol(f"k.{function.name}" if taken else function.name)
 
 
 PLACES = ("i32 %px", "i32 %py", "i32 %pz", "i32 %gx", "i32 %gy", "i32 %gz")

@@ -10,7 +10,14 @@ from tileir.analysis.clusters import ranks
 from tileir.analysis.effects import effects
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.lines import LineTable, together
-from tileir.backend.llvm.text import global_name, kernel_name, literal, llvm_type, memory_type
+from tileir.backend.llvm.text import (
+    global_name,
+    kernel_name,
+    literal,
+    llvm_type,
+    memory_type,
+    symbol,
+)
 from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.lower.lowering import Lowering
 from tileir.backend.memory.scratch import Plan
@@ -159,7 +166,8 @@ def _function(lowering: Lowering, attributes: int) -> str:
         name = kernel_name(function.name)
         head = f"define ptx_kernel void @{name}({names}) #{attributes}{home} {{"
     else:
-        head = f"define internal {result} @{thread.scope}f.{function.name}({names}) #3{home} {{"
+        name = symbol(f"{thread.scope}f.{function.name}")
+        head = f"define internal {result} {name}({names}) #3{home} {{"
     entry = ["entry:", *thread.at_entry, "  br label %bb0"]
     return "\n".join((head, *entry, *(x for x in thread.lines if x), "}"))
 

@@ -44,7 +44,7 @@ class LineTable:
         kind = self._node("!DISubroutineType(types: null)")
         file = self._file(self._home.file)
         self._scope = self._node(
-            f'distinct !DISubprogram(name: "{name}", scope: !{file}, file: !{file}, '
+            f'distinct !DISubprogram(name: "{_quoted(name)}", scope: !{file}, file: !{file}, '
             f"line: {self._home.line}, type: !{kind}, spFlags: DISPFlagDefinition | "
             f"DISPFlagOptimized, unit: !{self.unit})"
         )

@@ -29,14 +29,31 @@ def llvm_type(type: Type) -> str:
 
 def global_name(name: str) -> str:
     """The name of a global in PTX, whose identifiers have no dots (PTX ISA, "Identifiers")."""
-    return "g$" + re.sub(r"[^A-Za-z0-9_$]", "_$_", name)
+    return _identifier("g", name)
 
 
 def kernel_name(name: str) -> str:
-    """The name of a kernel in PTX: its own where that is an identifier there."""
-    if re.fullmatch(r"[A-Za-z_$][A-Za-z0-9_$]*", name):
+    """The name of a kernel in PTX: its own where that is an identifier there, and none of PTX's
+    own."""
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+", name) and name != "WARP_SZ":
         return name
-    return "k$" + re.sub(r"[^A-Za-z0-9_$]", "_$_", name)
+    return _identifier("k", name)
+
+
+def _identifier(kind: str, name: str) -> str:
+    """`name` as an identifier of PTX. Dots are `_$_`; in a name with other odd characters, which
+    begins unlike those without, each is its number between dollars, so that no two are alike."""
+    if re.fullmatch(r"[A-Za-z0-9_$.]*", name):
+        return f"{kind}${name.replace('.', '_$_')}"
+    return f"{kind}x$" + re.sub(r"[^A-Za-z0-9_]", lambda odd: f"${ord(odd[0]):x}$", name)
+
+
+def symbol(name: str) -> str:
+    """`name` as a symbol of LLVM IR, in quotes where a word cannot be it."""
+    if re.fullmatch(r"[A-Za-z$._-][A-Za-z0-9$._-]*", name):
+        return f"@{name}"
+    odd = re.sub(rb"[^A-Za-z0-9]", lambda odd: b"\\%02X" % odd[0][0], name.encode())
+    return f'@"{odd.decode()}"'
 
 
 def memory_type(type: Element) -> str:

@@ -9,7 +9,7 @@ from tileir.backend.llvm.clusters import LlvmClusters
 from tileir.backend.llvm.folding import folded, is_literal
 from tileir.backend.llvm.mma import LlvmMatrices
 from tileir.backend.llvm.outside import LlvmOutside
-from tileir.backend.llvm.text import llvm_type, mangled, memory_type
+from tileir.backend.llvm.text import llvm_type, mangled, memory_type, symbol
 from tileir.types import I32, Element, Pointer, Type
 
 Handle = str
@@ -62,7 +62,7 @@ class LlvmThread(LlvmMatrices, LlvmClusters, LlvmOutside):
         kinds = [llvm_type(t) for t in results]
         kind = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
         arguments = ", ".join(f"{llvm_type(t)} {x}" for t, x in operands)
-        text = f"call {kind} @{self.scope}{name}({arguments})"
+        text = f"call {kind} {symbol(self.scope + name)}({arguments})"
         if not kinds:
             self.line(text)
             return []

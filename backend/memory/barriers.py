@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileir.backend.memory.scratch import Plan, needs
+from tileir.backend.memory.scratch import Plan, check_layouts, needs
 from tileir.backend.memory.sync import place_barriers
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
@@ -70,6 +70,9 @@ def barriers(module: Module) -> Module:
         }
     """  # noqa: E501
     kernels = {f.name: f for f in module.functions.values() if f.kernel and not f.is_declaration}
+    for function in kernels.values():
+        for op in function.ops:
+            check_layouts(op)
     placed = {name: synchronised(function) for name, function in kernels.items()}
     if all(placed[name] is function for name, function in kernels.items()):
         return module

@@ -73,7 +73,7 @@ def needs(function: Function) -> dict[Op, Need]:
         need = NEEDS.get(op.mnemonic)
         if need is None or (op.mnemonic in ATOMICS and op.results[0] not in read):
             continue
-        _check_layouts(op)
+        check_layouts(op)
         if size := need(op):
             found[op] = Need(-(-size // _ALIGNMENT) * _ALIGNMENT, _alignment(op))
     return found
@@ -97,7 +97,8 @@ def within_warps(op: Any) -> bool:
     return within_warps(op.source.type, op.layout)
 
 
-def _check_layouts(op: Op) -> None:
+def check_layouts(op: Op) -> None:
+    """Raise CompileError (TIR0709) where a tile that `op` concerns has no layout."""
     for value in (*op.inputs, *op.results):
         if isinstance(value.type, Tile) and value.type.layout is None:
             message = f"{op.mnemonic}: {value.type} has no layout; `coalesce` chooses them"

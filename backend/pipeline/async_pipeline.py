@@ -14,7 +14,7 @@ from tileir.backend.pipeline.ahead import Ahead
 from tileir.backend.pipeline.prefetch import Prefetching
 from tileir.backend.pipeline.rewriting import Rewriting, Staged, mma_of, step_of
 from tileir.effects import Effects
-from tileir.errors import Diagnostic
+from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
@@ -195,8 +195,15 @@ def _pipelined(
     count = wanted or max(2, min(4, shared // each))
     if count < 2:
         return function
+    if count * each > _MOST_BYTES:
+        message = f"{count} stages of {each} bytes are more than any shared memory holds"
+        raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
     kind = Prefetching if prefetch and _prefetches(function, loop, loads) else Rewriting
     return kind(function, loop, loads, ahead, count).apply()
+
+
+_MOST_BYTES = 1 << 18
+"""Bytes of slots for which copies are written: no GPU's block has as much shared memory."""
 
 
 def _prefetches(function: Function, loop: Loop, loads: list[Staged]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.types import Buffer, Pointer, Tile, Type, element_of
+from tileir.types import Buffer, Descriptor, Pointer, Tile, Type, element_of
 
 _WARPS = 16
 _THREAD_REGISTERS = 65536
@@ -16,8 +16,8 @@ Specifications")."""
 
 def words(type: Type) -> int:
     """32-bit registers that a value of `type` takes, over all threads; addresses count as one,
-    since most are a common base and an offset. Buffers take none."""
-    if isinstance(type, Buffer):
+    since most are a common base and an offset. Buffers and descriptors take none."""
+    if isinstance(type, (Buffer, Descriptor)):
         return 0
     element = element_of(type)
     size = 1 if isinstance(element, Pointer) else max(1, cast(Any, element).bits // 32)

@@ -136,8 +136,10 @@ def strip_mine(
     found = {
         f.name: stripped(f, warps=warps, limit=limit, piece=piece, keep=keep)
         for f in module.functions.values()
+        if not f.is_declaration
     }
-    functions = {name: cast(Function, outcome.ir) for name, outcome in found.items()}
+    made = {name: cast(Function, outcome.ir) for name, outcome in found.items()}
+    functions = {**module.functions, **made}
     remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
     statistics = {"loops": sum(o.statistics.get("loops", 0) for o in found.values())}
     if all(f is module.functions[name] for name, f in functions.items()):

@@ -88,6 +88,16 @@ def test_so_is_large_code_of_warpgroups(monkeypatch, size, less):
     assert asked == [["-O1"] if less else []]
 
 
+@pytest.mark.parametrize(("said", "code"), [("Insufficient registers (32)", "TIR0708"),
+                                            ("syntax error", "TIR0705")])  # fmt: skip
+def test_what_ptxas_refuses(tmp_path, said, code):
+    tool = tmp_path / "ptxas"
+    tool.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    tool.chmod(0o755)
+    with pytest.raises(CompileError, match=code):
+        assembled_by(str(tool), "", target("sm_90a"), [])
+
+
 @pytest.mark.parametrize("own", [None, "glibc.malloc.check=1"])
 def test_ptxas_takes_large_pages_unless_told_otherwise(monkeypatch, tmp_path, own):
     """A made-up one that gives its environment for a cubin."""

@@ -178,6 +178,26 @@ def test_kernels_of_one_module_have_tables_of_their_own() -> None:
     assert '"one.tir"' in ptx and '"two.tir"' in ptx
 
 
+def test_names_that_are_no_words() -> None:
+    text = """tir 1.0
+
+define private i32 @"a \\"b"(i32 %x, i32 %y) {
+entry:
+  %m = mul i32 %x, %y
+  ret %m
+}
+
+define kernel void @"k \\"é"(i32* %p) {
+entry:
+  %o = make_range i32<64>
+  %r = reduce i32 %o {combiner = @"a \\"b"}
+  store %p, %r
+  ret
+}
+"""
+    assert ".entry kx$k$20$$22$$e9$(" in compiled(parse(text, "k.tir"), lines=True).ptx
+
+
 def test_a_name_of_a_file_that_is_no_text() -> None:
     module = parse("tir 1.0\n\ndefine kernel void @k() {\nentry:\n  ret\n}\n", "odd\udcff.tir")
     assert "odd\\377.tir" in compiled(module, lines=True).ptx

@@ -1,11 +1,13 @@
 """LLVM IR as it is written: nothing twice, nothing that is known."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from tileir.backend.llvm.emit import _parameter
 from tileir.backend.llvm.folding import folded
+from tileir.backend.llvm.text import global_name, kernel_name, symbol
 from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.llvm.workarounds import negations_kept
 from tileir.errors import CompileError
@@ -123,6 +125,29 @@ def test_negations_of_what_a_maximum_takes_are_spelled_out():
     assert "neg.s32" not in found and "neg.s64" in found
     others = NEGATED.replace("max", "add")
     assert negations_kept(others) == others
+
+
+@pytest.mark.parametrize("name", ["count", "a_b$", "9", ""])
+def test_names_that_are_identifiers_stay(name):
+    assert global_name(name) == f"g${name}"
+    assert kernel_name(name) == (name if name[:1].isalpha() else f"k${name}")
+
+
+@pytest.mark.parametrize("name", [global_name, kernel_name])
+def test_no_two_names_are_one_in_ptx(name):
+    assert name("a.b") in ("g$a_$_b", "k$a_$_b")
+    odd = ["a b", "a;b", "a$20$b", "a$b", "a_b", "a.b", "a. b", "a$2e$$20$b", "é", "_$_", ""]
+    found = [name(each) for each in odd]
+    assert len(set(found)) == len(odd)
+    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+", x) for x in found)
+
+
+def test_kernels_are_not_called_as_ptx_is():
+    assert [kernel_name(n) for n in ("_", "$", "WARP_SZ")] == ["k$_", "k$$", "k$WARP_SZ"]
+
+
+def test_symbols_are_quoted_where_no_word_is_one():
+    assert symbol("f.a_b") == "@f.a_b" and symbol('a "é') == '@"a\\20\\22\\C3\\A9"'
 
 
 @pytest.mark.parametrize("kind", [Tile(F32, (4,)), Descriptor(Tile(F16, (4, 16)))])

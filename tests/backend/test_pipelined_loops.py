@@ -11,6 +11,7 @@ import pytest
 import tileir
 from tileir.backend.pipeline.occupancy import register_limit
 from tileir.backend.target import target
+from tileir.errors import InfeasibleError
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
 
@@ -93,6 +94,12 @@ def test_slots_are_as_many_as_asked_for(count: int) -> None:
     assert slots(pipelined(KERNEL, f"stages = {count}").module) == [count, count]
     asked = KERNEL.replace("loop, done\n", f"loop, done {{stages = {count}}}\n")
     assert slots(pipelined(asked, "stages = 4").module) == [count, count]
+
+
+def test_slots_that_no_shared_memory_holds() -> None:
+    """They are refused before a copy is written for each."""
+    with pytest.raises(InfeasibleError, match="1000000000000 stages of 1024 bytes"):
+        pipelined(KERNEL, "stages = 1000000000000")
 
 
 def test_one_slot_is_no_pipeline() -> None:

@@ -9,6 +9,7 @@ import pytest
 import tileir
 from tileir.backend import compile as compile_kernel
 from tileir.builder import F32, I8, I16, I32, I64, Builder, arg, pointer, tile
+from tileir.errors import CompileError
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
 
@@ -134,3 +135,21 @@ def test_ranges_of_any_integer(element):
         numbers = b.insert("make_range", type=tile(element, (100,)), start=3)
         (x + b.arange(3, 103)).store(numbers * 3)
     equal(b.module(), 1, [np.zeros(103, f"int{element.bits}")], loops=1)
+
+
+def test_declarations_stay():
+    module = parse((FOUND.parents[2] / "examples/relu.tir").read_text())
+    done = run(module, "strip-mine{piece=4}").module
+    assert list(done.functions) == list(module.functions)
+
+
+def test_descriptors_take_no_registers():
+    text = (FOUND / "descriptor_as_a_factor_in_registers.tir").read_text()
+    assert run(parse(text), "strip-mine").module.kernel("generated")
+
+
+@pytest.mark.parametrize("warps", [-1, 33, 10**30])
+def test_warps_that_no_block_has(warps):
+    module = softmax(4, 128)
+    with pytest.raises(CompileError, match=f"in 1 to 32, not {warps}"):
+        run(module, f"coalesce{{warps={warps}}}")

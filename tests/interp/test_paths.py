@@ -121,6 +121,14 @@ def test_tiles_that_memory_does_not_hold() -> None:
     assert "too little memory" in fails("TIR0522", "%w = mul", text, 1, 3)
 
 
+@pytest.mark.parametrize("body", ["%w = splat {} %n", "%w = add {} 1, 2"])
+def test_tiles_that_no_array_can_be(body: str) -> None:
+    line = body.format("i32<1073741824, 1073741824, 4>")
+    text = f"define kernel void @k(i32 %n) {{\nentry:\n  {line}\n  ret\n}}\n"
+    where = "%w = splat" if "splat" in body else "define"
+    assert "too little memory" in fails("TIR0522", where, text, 1, 3)
+
+
 def test_calls_nest_as_deep_as_is_said_and_no_deeper() -> None:
     x = np.zeros(1, np.int32)
     run(chain(128), 1, x)

@@ -160,6 +160,13 @@ def test_what_runs_ahead_may_be_undefined_past_the_end():
         assert outputs(changed, 4) == outputs(module, 4)
 
 
+def test_stages_that_no_thread_has_registers_for():
+    module = parse(LOOPS["last, carried"][0])
+    result = run(module, "pipeline{stages=1000000000000}")
+    assert result.module is module
+    assert "1000000000000 stages, of 256 at most" in result.remarks[0].message
+
+
 def test_a_pass_run_twice_leaves_pipelined_loops_alone():
     module = run(parse(LOOPS["last, carried"][0]), "pipeline{stages=3}").module
     assert run(module, "pipeline{stages=3}").module is module

@@ -111,6 +111,7 @@ def test_errors_say_what_would_help(softmax):
         ("num_warps", 2.5), ("num_warps", "4"), ("num_warps", True), ("num_warps", -1),
         ("stages", -1), ("registers", [32]), ("lines", "no"), ("windows", None), ("optimize", 9),
         ("split", 1.0), ("unmapped", (1, "x")), ("permit", "asm"), ("libraries", (1,)),
+        ("lines", np.array([1, 2])), ("optimize", np.array(1)), ("optimize", 1.0),
     ],
 )  # fmt: skip
 def test_values_that_options_do_not_have_are_refused(softmax, name, value):

@@ -33,6 +33,7 @@ MODULES = [
     ("TIR0011", HEAD + "metadata {a = 1, §a = 2}\n"),
     ("TIR0007", HEAD + 'metadata {a = §"\\q"}\n'),
     ("TIR0001", HEAD + "§stage\n".replace("§stage", "stage §")),
+    ("TIR0011", HEAD + 'stage "layouts"\n§stage "layouts"\n'),
     ("TIR0001", HEAD + "#l = §3\n"),
     ("TIR0701", HEAD + "#l = §layout(nonsense)\n"),
     ("TIR0022", HEAD + "declare void @f(f32<4, §#l> %x)\n"),

@@ -6,7 +6,9 @@ import pickle
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import tileir
@@ -16,6 +18,7 @@ from tileir.ir import Block, Function, Global, Module, Parameter, ParameterAttri
 from tileir.op import Op, Successor
 from tileir.ops.arith import Add
 from tileir.ops.control import Branch, Call, CondBranch, Return
+from tileir.ops.debug import Print
 from tileir.ops.shape import MakeRange, Splat
 from tileir.types import F32, I1, I32, VOID, Pointer, Tile
 from tileir.values import Constant, Value, constant
@@ -120,6 +123,8 @@ GLOBALS = [
     Global("g", VOID, 1, location=HERE),
     Global("g", F32, 0, location=HERE),
     Global("g", F32, -3, location=HERE),
+    Global("g", F32, 1.5, location=HERE),  # type: ignore[arg-type]
+    Global("g", F32, "1", location=HERE),  # type: ignore[arg-type]
     Global("g", F32, 4, initial=(constant(F32, 1.0),) * 3, location=HERE),
     Global("g", F32, 4, initial=(constant(F32, 1.0),) * 5, location=HERE),
     Global("g", F32, 4, initial=(), location=HERE),
@@ -135,10 +140,27 @@ def test_globals(symbol: Global) -> None:
     assert [(d.code, d.location) for d in found] == [("TIR0307", HERE)]
 
 
-@pytest.mark.parametrize("alignment", [3, 12, -8])
-def test_alignment_of_globals(alignment: int) -> None:
+@pytest.mark.parametrize("alignment", [3, 12, -8, 4.0, "4", True])
+def test_alignment_of_globals(alignment: Any) -> None:
     broken = Module(globals={"g": Global("g", F32, 4, alignment=alignment, location=HERE)})
     assert [(d.code, d.location) for d in diagnose(broken)] == [("TIR0221", HERE)]
+
+
+@pytest.mark.parametrize("settings", [
+    {"alignment": "8"}, {"alignment": 8.0}, {"attributes": {"cluster": 2.0}},
+    {"attributes": {"cluster": np.array([1, 2])}},
+])  # fmt: skip
+def test_settings_of_another_kind_than_numbers(settings: dict[str, Any]) -> None:
+    found = codes(diagnose(Module({"f": function(Block("e", (), (RET,)), **settings)})))
+    assert found[-1] == ("TIR0221" if "alignment" in settings else "TIR0222")
+
+
+@pytest.mark.parametrize("promise", [{"aligned": "16"}, {"aligned": 1.0}, {"multiple_of": "2"}])
+def test_promises_of_another_kind_than_numbers(promise: dict[str, Any]) -> None:
+    kind = Pointer(F32) if "aligned" in promise else I32
+    parameter = Parameter(Value(kind), ParameterAttributes(**promise))
+    broken = Function("f", (parameter,), (), {"e": Block("e", (), (RET,))})
+    assert codes(diagnose(Module({"f": broken}))) == ["TIR0220"]
 
 
 def test_globals_that_fit() -> None:
@@ -160,15 +182,26 @@ def test_symbols_are_filed_under_their_names() -> None:
     assert found.code == "TIR0308" and found.notes[0].location == HERE
 
 
-UNWRITABLE = [None, {}, b"x", F32, ("a", 1), (True,), (1.5,), 10**40, (-(10**40),)]
+UNWRITABLE = [
+    None, {}, b"x", F32, ("a", 1), (True,), (1.5,), 10**40, (-(10**40),), "\ud800", ("a", "\udfff"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", UNWRITABLE, ids=str)
+@pytest.mark.parametrize("value", UNWRITABLE, ids=ascii)
 def test_what_no_text_can_spell_is_no_attribute(value: object) -> None:
     broken = Module({"f": function(attributes={"x": value}, location=HERE)}, metadata={"y": value})
     found = diagnose(broken)
     assert codes(found) == ["TIR0310", "TIR0310"] and found[1].location == HERE
     assert found[0].message.startswith("metadata hold y = ")
+
+
+def test_symbols_and_labels_are_text() -> None:
+    half = "a\ud800"
+    assert codes(diagnose(Module(globals={half: Global(half, F32, 1)}))) == ["TIR0308"]
+    made = Function(half, (), (), {half: Block(half, (), (RET,))})
+    assert codes(diagnose(Module({half: made}))) == ["TIR0308", "TIR0203"]
+    with pytest.raises(VerifyError, match="TIR0106"):
+        Print((ONE,), prefix=half)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "1", "é", 'a"', "a\n"])

@@ -13,8 +13,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0203": (
         "label mismatch",
-        "A block is filed under another label than its own. Only a program that builds "
-        "modules by hand can cause this.",
+        "A block is filed under another label than its own, or one that is no text. Only a program "
+        "that builds modules by hand can cause this.",
     ),
     "TIR0204": (
         "unknown block",

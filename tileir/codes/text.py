@@ -33,7 +33,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0009": ("unknown attribute", "The op has no attribute of this name."),
     "TIR0010": ("attribute missing", "The op needs an attribute that has no default."),
-    "TIR0011": ("given twice", "An attribute, word or alias is given more than once."),
+    "TIR0011": ("given twice", "An attribute, word, alias or stage is given more than once."),
     "TIR0012": ("number of operands", "The op takes more or fewer operands."),
     "TIR0013": (
         "number of results",

@@ -21,7 +21,7 @@ from tileir.machine import Tensor, undef
 from tileir.machine.descriptors import Descriptors, DescriptorValue
 from tileir.machine.faults import Faults
 from tileir.op import Op
-from tileir.types import Pointer, Scalar, Type, element_of
+from tileir.types import Pointer, Scalar, Tile, Type, element_of
 
 MAX_DEPTH = 128
 """Nested calls of device functions."""
@@ -188,8 +188,10 @@ class InstanceMixin(Faults):
             return fail("TIR0515", op, str(error) or "has no meaning here", self)
         if isinstance(error, RecursionError):
             return fail("TIR0513", op, "calls nest too deeply", self)
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError) or (isinstance(error, ValueError) and _is_vast(op)):
             return fail("TIR0522", op, f"there is too little memory: {error}", self)
+        if isinstance(error, ValueError):
+            raise error
         assert isinstance(error, TileirError)
         first, *rest = error.diagnostics
         if first.location is not None or not op.location:
@@ -206,6 +208,17 @@ class InstanceMixin(Faults):
     def unreachable(self) -> None:
         """Reaching `unreachable` breaks the program's promise."""
         raise InterpretError(Diagnostic("TIR0507", "reached, against the program's promise"))
+
+
+def _is_vast(op: Op) -> bool:
+    """Whether `op` concerns a tile of more elements than numpy has arrays for, whatever each
+    takes: it says so with a ValueError."""
+    kinds = [v.type for v in (*op.inputs, *op.results)]
+    return any(isinstance(t, Tile) and t.size >= _VAST for t in kinds)
+
+
+_VAST = 1 << 58
+"""Elements of 32 bytes or fewer that take 2^63 bytes."""
 
 
 def _defined(descriptor: Any) -> DescriptorValue:

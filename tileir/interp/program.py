@@ -15,7 +15,7 @@ from typing import Any, cast
 from tileir import records
 from tileir.analysis.loops import loops
 from tileir.effects import Effects
-from tileir.errors import TileirError
+from tileir.errors import Diagnostic, InterpretError, TileirError
 from tileir.interp.liveness import invariant_ops, last_uses, values_across_blocks
 from tileir.interp.quick import quick_step
 from tileir.interp.reach import effects_of, synchronises
@@ -191,10 +191,14 @@ class _Preparation:
         return slot
 
     def _literal(self, operand: Operand) -> Any:
-        if isinstance(operand, Constant):
-            return self.machine.constant(operand)
-        assert isinstance(operand, Undef)
-        return self.machine.undef(operand.type)
+        assert isinstance(operand, (Constant, Undef))
+        try:
+            if isinstance(operand, Constant):
+                return self.machine.constant(operand)
+            return self.machine.undef(operand.type)
+        except ValueError as error:  # numpy's, of a tile larger than arrays can be
+            message = f"there is too little memory for a literal of {operand.type}: {error}"
+            raise InterpretError(Diagnostic("TIR0522", message, self.function.location)) from None
 
     # One block -----------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from tileir.interp.program import BlockCode, CallSite, Code, Edge, Frame, Step
 from tileir.interp.schedule import NotReadyError, Pause, Steps
 from tileir.op import Op
 
-_OF_AN_OP = (TileirError, NotImplementedError, RecursionError, MemoryError)
+_OF_AN_OP = (TileirError, NotImplementedError, RecursionError, MemoryError, ValueError)
 """What running an op may raise, to be told where."""
 
 

@@ -110,6 +110,8 @@ def _pipelined(function: Function, loop: Loop, stages: int, remarks: list[Diagno
     if not loads or wanted < 2:
         return function
     reason = _obstacle(loop)
+    if wanted > _MOST_STAGES:
+        reason = f"{wanted} stages, of {_MOST_STAGES} at most"
     schedule = Schedule(function, loop, wanted - 1) if reason is None else None
     if schedule is not None:
         reason = schedule.take([schedule.condition])
@@ -121,6 +123,10 @@ def _pipelined(function: Function, loop: Loop, stages: int, remarks: list[Diagno
         if why is not None:
             remarks.append(remark("TIR0653", f"not pipelined: {why}", op.location))
     return schedule.apply() if schedule.loads else function
+
+
+_MOST_STAGES = 256
+"""Iterations whose loads are written out: a GPU's thread has fewer registers."""
 
 
 def _moving(op: Op) -> bool:

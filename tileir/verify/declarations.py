@@ -9,6 +9,7 @@ from typing import Any
 
 from tileir.analysis.clusters import ATTRIBUTE, SIZES
 from tileir.errors import Diagnostic, Location
+from tileir.field import is_text
 from tileir.ir import Function, Global, Module, Parameter, usual_space
 from tileir.types import VOID, AddressSpace, Descriptor, Pointer, Scalar, Tile, element_of
 
@@ -18,6 +19,9 @@ def check_names(module: Module) -> Iterator[Diagnostic]:
     for name, symbol in (*module.functions.items(), *module.globals.items()):
         if symbol.name != name:
             message = f"@{symbol.name} is filed under the name @{name}"
+            yield Diagnostic("TIR0308", message, symbol.location)
+        if not is_text(name):
+            message = f"{name!r} has half of a surrogate pair, which no text can spell"
             yield Diagnostic("TIR0308", message, symbol.location)
     for name in module.functions.keys() & module.globals.keys():
         note = Diagnostic("TIR0308", "the global is here", module.globals[name].location)
@@ -42,14 +46,20 @@ def check_attributes(
 
 def _is_written(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
-        return all(isinstance(v, str) for v in value) or all(map(_is_integer, value))
-    return isinstance(value, (bool, str)) or (
-        _is_integer(value) if isinstance(value, Rational) else isinstance(value, Real)
+        return all(map(is_text, value)) or all(map(_is_integer, value))
+    return (
+        isinstance(value, bool)
+        or is_text(value)
+        or (_is_integer(value) if isinstance(value, Rational) else isinstance(value, Real))
     )
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and abs(int(value)) < 10**40
+    return _is_whole(value) and abs(int(value)) < 10**40
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_globals(module: Module) -> Iterator[Diagnostic]:
@@ -63,10 +73,11 @@ def _check_global(symbol: Global) -> Iterator[Diagnostic]:
     if not isinstance(symbol.element, (Scalar, Pointer)):
         message = f"{name} must hold scalars or pointers, not {symbol.element}"
         yield Diagnostic("TIR0307", message, where)
-    if symbol.count < 1:
-        yield Diagnostic("TIR0307", f"{name} must hold at least 1 element", where)
+    if not _is_whole(symbol.count) or symbol.count < 1:
+        message = f"{name} must hold a whole number of elements, at least 1, not {symbol.count!r}"
+        yield Diagnostic("TIR0307", message, where)
     if _bad_alignment(symbol.alignment):
-        message = f"alignment of {name} must be a power of two, not {symbol.alignment}"
+        message = f"alignment of {name} must be a power of two, not {symbol.alignment!r}"
         yield Diagnostic("TIR0221", message, where)
     if symbol.space not in (AddressSpace.GLOBAL, usual_space(symbol.constant)):
         kind = "a constant" if symbol.constant else "a global"
@@ -96,7 +107,9 @@ def check_function_header(function: Function) -> Iterator[Diagnostic]:
         message = f"void is no value: @{function.name} has no results instead"
         yield Diagnostic("TIR0216", message, function.location)
     if _bad_alignment(function.alignment):
-        message = f"alignment of @{function.name} must be a power of two, not {function.alignment}"
+        message = (
+            f"alignment of @{function.name} must be a power of two, not {function.alignment!r}"
+        )
         yield Diagnostic("TIR0221", message, function.location)
     owner = f"attributes of @{function.name}"
     yield from check_attributes(owner, function.attributes, function.location)
@@ -105,8 +118,8 @@ def check_function_header(function: Function) -> Iterator[Diagnostic]:
         yield from _check_parameter(function, parameter)
 
 
-def _bad_alignment(alignment: int) -> bool:
-    return alignment < 0 or alignment & (alignment - 1) != 0
+def _bad_alignment(alignment: Any) -> bool:
+    return not _is_whole(alignment) or alignment < 0 or alignment & (alignment - 1) != 0
 
 
 _POSITIVE = ("num_warps", "num_ctas", "num_stages", "max_registers", "split", "multicast")
@@ -119,7 +132,7 @@ def _check_settings(function: Function) -> Iterator[Diagnostic]:
             message = f"{name} of @{function.name} must be a positive integer, not {value!r}"
             yield Diagnostic("TIR0222", message, function.location)
     blocks = function.attributes.get(ATTRIBUTE, 1)
-    if blocks not in SIZES or isinstance(blocks, bool):
+    if not _is_whole(blocks) or blocks not in SIZES:
         message = f"{ATTRIBUTE} of @{function.name} must be one of {SIZES}, not {blocks!r}"
         yield Diagnostic("TIR0222", message, function.location)
 
@@ -141,11 +154,11 @@ def _parameter_faults(function: Function, parameter: Parameter) -> Iterator[tupl
     if promise.aligned and not is_pointer:
         yield "TIR0220", f"is aligned, so it must be a pointer, not {type_}"
     if _bad_alignment(promise.aligned):
-        yield "TIR0220", f"must be aligned to a power of two, not {promise.aligned}"
+        yield "TIR0220", f"must be aligned to a power of two, not {promise.aligned!r}"
     if promise.multiple_of and not (isinstance(element, Scalar) and element.is_integer):
         yield "TIR0220", f"has multiple_of, so it must be an integer, not {type_}"
-    if promise.multiple_of < 0:
-        yield "TIR0220", f"must be a multiple of a positive number, not {promise.multiple_of}"
+    if not _is_whole(promise.multiple_of) or promise.multiple_of < 0:
+        yield "TIR0220", f"must be a multiple of a positive number, not {promise.multiple_of!r}"
     if (promise.readonly or promise.writeonly or promise.noalias) and not _reaches_memory(
         parameter
     ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from tileir.analysis.cfg import cfg
 from tileir.errors import Diagnostic, Location
+from tileir.field import is_text
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.verify.traits import traits
@@ -27,6 +28,9 @@ def check_structure(function: Function) -> Iterator[Diagnostic]:
     for label, block in function.blocks.items():
         if block.label != label:
             message = f"block {label} carries the label {block.label}"
+            yield Diagnostic("TIR0203", message, place(block, function))
+        if not is_text(label):
+            message = f"{label!r} has half of a surrogate pair, which no text can spell"
             yield Diagnostic("TIR0203", message, place(block, function))
         yield from _check_terminator(function, block)
         edges = block.successors

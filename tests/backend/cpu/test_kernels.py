@@ -34,6 +34,18 @@ def test_it_is_an_executor():
     assert executor("cpu").name == "cpu"
 
 
+@pytest.mark.parametrize("name", ["run", "host", "beyond.row", "f.a b", 'a "é"'])
+def test_any_name_is_a_kernel_s(name):
+    """Those of the code's own functions too, and those that are no word."""
+    b = Builder()
+    with b.function("a b", I32, left=I32, right=I32) as (left, right):
+        b.ret(b.maximum(left, right))
+    with b.kernel(name, x=pointer(I32)) as (x,):
+        x.store(b.reduce(b.arange(48), axis=0, combiner="a b"))
+    (found,) = both(b.module(), 1, np.zeros(1, np.int32))
+    assert found[0] == 47
+
+
 def test_every_instance_of_a_grid_of_three_dimensions():
     b = Builder()
     with b.kernel("k", x=pointer(I32)) as (x,):

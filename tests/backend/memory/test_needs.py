@@ -6,6 +6,7 @@ import pytest
 
 from tests.backend.memory.scenes import HEAD
 from tileir import Function
+from tileir.backend.memory.barriers import barriers
 from tileir.backend.memory.scratch import Need, Plan, needs, within_warps
 from tileir.errors import CompileError
 from tileir.textual import parse
@@ -99,6 +100,12 @@ def test_a_tile_without_a_layout_is_an_error() -> None:
         needs(parse(text + "  ret\n}\n").kernel())
     assert (caught.value.code, caught.value.line) == ("TIR0709", 3)
     assert "reduce: f32<64> has no layout" in str(caught.value)
+
+
+def test_barriers_need_layouts() -> None:
+    text = HEAD + "  %t = splat f32*<64> %x\n  store %t, 1.0\n  store %t, 2.0\n  ret\n}\n"
+    with pytest.raises(CompileError, match=r"splat: f32\*<64> has no layout"):
+        barriers(parse(text))
 
 
 def test_rooms_that_ops_say_they_have() -> None:
