@@ -17,10 +17,9 @@ from tileir.backend.lower.thread import Order
 from tileir.types import BF16, F16, I1, I32, AddressSpace, Element, Pointer, Scalar
 
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
-_SMALL = {
-    "fadd": ("binary", "fadd"), "fmax": ("intrinsic", "maximumnum"),
-    "fmin": ("intrinsic", "minimumnum"),
-}  # fmt: skip
+_SMALL = {"fadd": ("binary", "fadd")}
+_EXTREMES = {"fmax": ("intrinsic", "maximumnum"), "fmin": ("intrinsic", "minimumnum")}
+"""LLVM's atomic ops of these names do not tell zeros of different signs apart."""
 
 
 class Atomics(Memory):
@@ -34,30 +33,38 @@ class Atomics(Memory):
         def one(lane: str) -> str:
             place = f"{scalar_type(kind)} {self.lane_of(kind, pointer, lane)}"
             x = self.lane_of(element, value, lane)
-            if element in (F16, BF16) and name in _SMALL:
-                return self._retried(_SMALL[name], element, place, x)
+            how = (_EXTREMES | _SMALL if element in (F16, BF16) else _EXTREMES).get(name)
+            if how is not None:
+                return self._retried(how, element, place, x)
             word = _ORDERS[order.semantics]
             return self.emit(f"atomicrmw {name} {place}, {scalar_type(element)} {x} {word}")
 
         return self._each_lane(element, one)
 
     def _retried(self, how: tuple[str, str], element: Element, place: str, x: str) -> str:
-        """A combination of 16-bit floats by compare-and-exchange."""
-        first = self.emit(f"load atomic i16, {place} monotonic, align 2")
-        before, head, done = self.label, self.fresh_label("retry"), self.fresh_label("done")
+        """A combination of floats by compare-and-exchange."""
+        plain, bits = scalar_type(element), f"i{element.bits}"
+        text = f"load atomic {bits}, {place} monotonic, align {element.bytes}"
+        first, before = self.emit(text), self.label
+        head, done = self.fresh_label("retry"), self.fresh_label("done")
         old, again = self.fresh(), self.fresh()
         self.line(f"br label %{head}")
         self.start(head)
         at = len(self.lines)
         self.lines.append("")
-        new = getattr(self, how[0])(how[1], element, old, x)
-        both = self.emit(f"cmpxchg {place}, i16 {old}, i16 {new} acq_rel monotonic")
-        self.line(f"{again} = extractvalue {{ i16, i1 }} {both}, 0")
-        made = self.emit(f"extractvalue {{ i16, i1 }} {both}, 1")
-        self.lines[at] = f"  {old} = phi i16 [ {first}, %{before} ], [ {again}, %{self.label} ]"
+        new = getattr(self, how[0])(how[1], element, self._as(plain, bits, old), x)
+        wanted = self._as(bits, plain, new)
+        both = self.emit(f"cmpxchg {place}, {bits} {old}, {bits} {wanted} acq_rel monotonic")
+        self.line(f"{again} = extractvalue {{ {bits}, i1 }} {both}, 0")
+        made = self.emit(f"extractvalue {{ {bits}, i1 }} {both}, 1")
+        self.lines[at] = f"  {old} = phi {bits} [ {first}, %{before} ], [ {again}, %{self.label} ]"
         self.line(f"br i1 {made}, label %{done}, label %{head}")
         self.start(done)
-        return again
+        return self._as(plain, bits, again)
+
+    def _as(self, kind: str, given: str, x: str) -> str:
+        """`x`, of the LLVM type `given`, as one of `kind`, of as many bits."""
+        return x if kind == given else self.emit(f"bitcast {given} {x} to {kind}")
 
     def add_vector(
         self, element: Element, pointer: Lanes, values: Sequence[Lanes], order: Order

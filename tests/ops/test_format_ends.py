@@ -157,3 +157,14 @@ def test_a_sum_of_negative_zeros_is_negative(element: Scalar) -> None:
     found = MACHINE.elementwise("fma", a, b, c).data
     assert (found == 0).all()
     assert np.signbit(found).tolist() == [True, True, False, False]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("element", [F32, F64], ids=str)
+def test_a_product_beyond_the_range_is_no_infinity(element: Scalar, mode: str) -> None:
+    """What is added to it may be one, of the other sign."""
+    dtype = dtype_of(element)
+    most = np.finfo(dtype).max
+    a, b, c = np.array([[most, 3, -np.inf], [most, -3, np.inf], [np.inf, 3, -np.inf]], dtype).T
+    found = MACHINE.elementwise("fma", *map(Tensor, (a, b, c)), rounding=mode).data
+    np.testing.assert_array_equal(found, np.array([-np.inf, np.inf, np.nan], dtype))

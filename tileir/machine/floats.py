@@ -113,9 +113,11 @@ def fma(a: Array, b: Array, c: Array, *, rounding: str = "rn", ftz: bool = False
 
 
 def _fma64(x: Array, y: Array, z: Array, mode: str) -> Array:
-    product = x * y
-    plain = _zero_sum(np.asarray(product + z), product, z, mode)
-    finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
+    product, factors = x * y, np.isfinite(x) & np.isfinite(y)
+    # A product that overflows is no infinity that another one could cancel.
+    total = np.where(factors & np.isinf(z), z, product + z)
+    plain = _zero_sum(total, product, z, mode)
+    finite = factors & np.isfinite(z)
     tame = exact.tame(x, y, z, plain) & (plain != 0)
     if mode == "rn":
         plain = np.where(finite & tame, exact.fused(x, y, z), plain)

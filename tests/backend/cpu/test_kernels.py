@@ -11,7 +11,7 @@ import tileir
 from tileir import textual
 from tileir.backend.cpu.compile import compile as compile_kernel
 from tileir.backend.cpu.executor import CpuExecutor
-from tileir.builder import F16, F32, I8, I32, I64, Builder, pointer
+from tileir.builder import F16, F32, F64, I8, I32, I64, Builder, pointer
 from tileir.errors import CompileError, LaunchError
 from tileir.executor import executor
 from tileir.tools.main import main
@@ -99,6 +99,24 @@ def test_atomics_of_many_threads():
     CpuExecutor().launch(b.module(), None, 100, found, threads=4)
     assert found[0].tolist() == [100 * sum(range(i, 32, 4)) for i in range(4)]
     assert found[1].tolist() == [100.0, 0.0]
+
+
+@pytest.mark.parametrize("element", [F16, F32, F64], ids=str)
+def test_atomic_extremes_tell_zeros_apart(element):
+    dtype = {F16: np.float16, F32: np.float32, F64: np.float64}[element]
+    b = Builder()
+    with b.kernel("k", x=pointer(element), y=pointer(element)) as (x, y):
+        for row, op in enumerate(("fmax", "fmin")):
+            given = (y + b.arange(4)).load()
+            b.atomic_rmw(x + row * 4 + b.arange(4), given, op=op)
+    start = np.array([[0.0, -0.0, np.nan, 1.0]] * 2, dtype)
+    given = np.array([-0.0, 0.0, -1.0, np.nan], dtype)
+    wanted, found = start.copy(), start.copy()
+    tileir.interpret(b.module(), None, 1, [wanted, given])
+    CpuExecutor().launch(b.module(), None, 1, [found, given])
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+    assert np.signbit(found[:, :2]).tolist() == [[False, False], [True, True]]
 
 
 def test_a_combiner_with_branches():
