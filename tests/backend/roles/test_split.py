@@ -149,7 +149,7 @@ def test_threads_as_a_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
     SimtExecutor().launch(KINDS["f16"][0], None, 1, given, target="sm_90a", split=0)
     assert np.array_equal(found.astype(np.float64), wanted)
     ((grid, numbers, processors),) = asked
-    assert grid == (1,) and numbers[3:] == [64, 64, 96] and processors == 132
+    assert grid == (1, 1, 1) and numbers[3:] == [64, 64, 96] and processors == 132
 
 
 HEADER = """tir 1.0

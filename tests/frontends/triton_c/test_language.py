@@ -84,7 +84,10 @@ def test_a_function_may_leave_an_endless_loop_with_its_value(loop: str) -> None:
         f"int f(int a) {{ {loop} a++; if (a > 3) return a; }} {'while(1);' * (loop == 'do {')} }}"
     )
     assert (
-        result("*out = f(n);", 2 if "continue" not in loop else 3, np.zeros(1), head=head)[0] == 4
+        result(
+            "*out = f(n);", 2 if "continue" not in loop else 3, np.zeros(1, np.float32), head=head
+        )[0]
+        == 4
     )
 
 
