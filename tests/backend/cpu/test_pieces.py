@@ -55,13 +55,22 @@ def by_both(b, sums, z, i, j, m):
 
 
 AFTER = [stored, twice, by_row, by_both]
-KINDS = [(F32, F32), (F16, F32), (F64, F64), (I8, I32), (F16, F16)]
+KINDS = [(F16, F32), (F64, F64), (I8, I32), (F16, F16)]
+
+
+@pytest.mark.parametrize("after", AFTER, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("rows", "columns"), [(70, 33), (16, 136)])
+def test_pieces(rows, columns, after):
+    agree(rows, columns, F32, F32, after)
 
 
 @pytest.mark.parametrize(("factor", "total"), KINDS, ids=str)
-@pytest.mark.parametrize("after", AFTER, ids=lambda f: f.__name__)
-@pytest.mark.parametrize(("rows", "columns"), [(96, 80), (70, 33), (2, 2080)])
-def test_pieces(rows, columns, after, factor, total):
+def test_pieces_of_every_sum(factor, total):
+    agree(70, 33, factor, total, stored)
+
+
+def agree(rows, columns, factor, total, after):
+    """The interpreter and native code find the same sums of whole numbers."""
     module = product(rows, columns, factor, total, after)
     random = np.random.default_rng(rows)
     x, y = (random.integers(-2, 3, s).astype(DTYPES[factor])
