@@ -105,8 +105,7 @@ def _slice(lowering: Any, op: Any) -> list[Fragment]:
     whole = lowering.home(op.value)
     if whole is None:
         whole = Matrix(thread.fresh(), kind.element, kind.shape).allocate(thread)
-        for register, x in enumerate(lowering.fragment(op.value)):
-            whole.put(lowering, kind, register, x)
+        whole.put_all(lowering, kind, lowering.fragment(op.value))
     part = whole.part(thread, [lowering.scalar(o) for o in op.offsets])
     return [part.get(lowering, op.result.type)]
 

@@ -200,16 +200,15 @@ class CpuLowering(Lowering):
         for label, successor in self._waiting:
             self.thread.start(label)
             handles = self._passed(successor)
-            moving = self._moving(successor)
-            stored = [(p, self.fragment(a)) for p, a in moving if not is_zero(a)]
+            stored = [
+                (p, None if is_zero(a) else self.fragment(a)) for p, a in self._moving(successor)
+            ]
             for parameter, fragment in stored:
                 home: Any = self.home(parameter)
-                for register, x in enumerate(fragment):
-                    home.put(self, parameter.type, register, x)
-            for parameter, argument in moving:
-                if is_zero(argument):
-                    home = self.home(parameter)
+                if fragment is None:
                     home.clear(self.thread)
+                else:
+                    home.put_all(self, parameter.type, fragment)
             self.thread.line(f"br {self._noted(successor, handles)}")
         self._waiting.clear()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tileir import records
@@ -61,10 +61,7 @@ class Matrix:
     def part(self, thread: Any, starts: Sequence[str]) -> Matrix:
         """The same rows from the element at `starts`, i32s, on."""
         distances = (self.count, self.pitch, 1)[-len(starts) :]
-        index = "0"
-        for start, distance in zip(starts, distances, strict=True):
-            term = thread.binary("mul", I32, start, thread.integer(distance), "nsw nuw")
-            index = thread.binary("add", I32, index, term, "nsw nuw")
+        index = _index(thread, zip(starts, distances, strict=True))
         kind = scalar_type(self.element)
         place = thread.emit(f"getelementptr {kind}, ptr {self.place}, i32 {index}")
         return records.evolve(self, place=place)
@@ -75,6 +72,11 @@ class Matrix:
         mask = lowering.inside(tile.layout, tile.shape, register)
         if mask != "false":
             thread.store_elements(self.element, self._address(lowering, tile, register), x, mask)
+
+    def put_all(self, lowering: Lowering, tile: Tile, fragment: Fragment) -> None:
+        """Store all registers of a tile."""
+        for register, x in enumerate(fragment):
+            self.put(lowering, tile, register, x)
 
     def get(self, lowering: Lowering, tile: Tile) -> Fragment:
         """All registers of a tile."""
@@ -92,10 +94,7 @@ class Matrix:
     def _address(self, lowering: Lowering, tile: Tile, register: int) -> Any:
         """Where the element of a register lies."""
         thread: Any = lowering.thread
-        index: Any = "0"
-        for at, stride in self._terms(lowering, tile, register):
-            term = thread.binary("mul", I32, at, thread.integer(stride), "nsw nuw")
-            index = thread.binary("add", I32, index, term, "nsw nuw")
+        index = _index(thread, self._terms(lowering, tile, register))
         kind = Pointer(self.element, AddressSpace.GENERIC)
         return thread.advance(kind, self.place, index, I32)
 
@@ -117,6 +116,15 @@ class Matrix:
             column = thread.binary("and", I32, at[along], thread.integer(WIDTH - 1))
             panel = thread.binary("sub", I32, at[along], column)
         return [*batch, (panel, self.shape[-2]), (at[down], WIDTH), (column, 1)]
+
+
+def _index(thread: Any, terms: Iterable[tuple[Any, int]]) -> Any:
+    """The element that lies at coordinates, each with the distance of neighbours along it."""
+    index: Any = "0"
+    for at, distance in terms:
+        term = thread.binary("mul", I32, at, thread.integer(distance), "nsw nuw")
+        index = thread.binary("add", I32, index, term, "nsw nuw")
+    return index
 
 
 def call(thread: Any, name: str, matrices: Sequence[Matrix], sizes: Sequence[int]) -> None:
