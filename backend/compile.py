@@ -36,7 +36,7 @@ from tileir.backend.prepare import prepare
 from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.target import Target, target as target_named
 from tileir.backend.vectorize import vectorize
-from tileir.backend.warps import choose_warps, chosen_warps
+from tileir.backend.warps import check_warps, choose_warps, chosen_warps
 from tileir.collector import collector_paused
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
@@ -127,7 +127,7 @@ def _through_stages(
     pipelined = _result(outcome, notes)
     windows = _result(staged_windows(pipelined), notes) if options.windows else pipelined
     num_warps = options.num_warps or choose_warps(pipelined, machine)
-    _check_warps(pipelined, num_warps, machine)
+    check_warps(pipelined, num_warps, machine.max_warps)
     _check_registers(pipelined, options.registers, machine)
     notes += chosen_warps(pipelined, num_warps, options.num_warps)
     function = _result(vectorize(windows, threads=num_warps * machine.lanes), notes)
@@ -210,13 +210,6 @@ def _marked(module: Module, function: Function, stage: str, num_warps: int) -> M
     marked = function.evolve(attributes={**function.attributes, "num_warps": num_warps})
     functions = {**module.functions, function.name: marked}
     return module.evolve(functions=functions, stage=stage)
-
-
-def _check_warps(function: Function, num_warps: int, machine: Target) -> None:
-    most = machine.max_threads // machine.lanes
-    if not 1 <= num_warps <= most:
-        message = f"num_warps must be in 1 to {most}, not {num_warps}"
-        raise CompileError(Diagnostic("TIR0708", message, function.location))
 
 
 def _check_registers(function: Function, registers: int | None, machine: Target) -> None:

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileir.backend.target import Target
-from tileir.errors import Diagnostic
+from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
 from tileir.passmanager.registry import remark
 from tileir.types import Tile
 
 _ELEMENTS_PER_THREAD = 16
 """Registers a thread may hold per tile before more than 4 warps are worth it."""
+
+
+MOST_WARPS = 32
+"""Of a block on every target (CUDA C++ Programming Guide, "Technical Specifications")."""
+
+
+def check_warps(function: Function, num_warps: int, most: int = MOST_WARPS) -> None:
+    """Raise CompileError (TIR0708) where no block has so many warps."""
+    if not 1 <= num_warps <= most:
+        message = f"num_warps must be in 1 to {most}, not {num_warps}"
+        raise CompileError(Diagnostic("TIR0708", message, function.location))
 
 
 def choose_warps(function: Function, target: Target) -> int:

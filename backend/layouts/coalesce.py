@@ -6,7 +6,7 @@ from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.layouts.idle import idle
-from tileir.errors import CompileError, Diagnostic
+from tileir.backend.warps import check_warps
 from tileir.ir import Function, Module
 from tileir.passmanager.registry import Outcome, pass_
 
@@ -64,18 +64,12 @@ def coalesce(module: Module, *, warps: int = 0) -> Outcome:
     return Outcome(laid_out, tuple(r for f in kernels.values() for r in idle(f)))
 
 
-_MOST_WARPS = 32
-"""Of a block (CUDA C++ Programming Guide, "Technical Specifications")."""
-
-
 def _laid_out(function: Function, warps: int) -> Function:
     """`function` with layouts, and the warps they are made for."""
     if function.is_declaration:
         return function
     stated = function.attributes.get("num_warps")
     count = warps or (stated if isinstance(stated, int) else 4)
-    if not 1 <= count <= _MOST_WARPS:
-        message = f"num_warps must be in 1 to {_MOST_WARPS}, not {count}"
-        raise CompileError(Diagnostic("TIR0708", message, function.location))
+    check_warps(function, count)
     found = assign_layouts(function, Anchors(function, Contiguity(function), count))
     return found.evolve(attributes={**found.attributes, "num_warps": count})
