@@ -59,7 +59,7 @@ class Source:
 
 
 def truncated(x: int, y: int) -> int:
-    """The quotient of sizes, rounded to zero as C's."""
+    """The quotient of integers, rounded to zero as C's."""
     whole = abs(x) // abs(y)
     return whole if (x < 0) == (y < 0) else -whole
 

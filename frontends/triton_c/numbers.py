@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from tileir.frontends.sources import truncated
 from tileir.frontends.triton_c.errors import ProgramError
 
 
@@ -16,8 +17,7 @@ def _quotient(x: float, y: float) -> float:
         if y == 0:
             return x * math.copysign(math.inf, y)
         return x / y
-    found = abs(x) // abs(y)
-    return found if (x < 0) == (y < 0) else -found
+    return truncated(x, y)
 
 
 def _remainder(x: float, y: float) -> float:
