@@ -178,7 +178,7 @@ def _tile_of(b: Builder, tiles_m: Any, tiles_n: Any) -> tuple[Any, Any]:
 def compiled(kinds: list[str], cubins: str | None) -> dict[tuple[str, Config], Kernel]:
     """Every kernel, with what it uses on the way."""
     wanted = [(kind, config) for kind in kinds for config in CONFIGS[kind]]
-    target = gpu_target()
+    target = gpu_target().removesuffix("a")
 
     def one(key: tuple[str, Config]) -> Any:
         module = tileir_matmul(CASES[key[0]], key[1])
