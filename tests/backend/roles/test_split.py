@@ -138,19 +138,18 @@ def test_the_launcher_chooses() -> None:
     assert asked.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384]) is None
 
 
-@pytest.mark.parametrize(
-    ("eight", "ranks"), [(0.2, 8), (0.89, 8), (0.91, 1), (0.99, 1), (1.0, 1), (1.5, 1)]
-)
-def test_a_depth_is_shared_where_that_takes_a_tenth_less(
-    eight: float, ranks: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def seconds(function: Any, work: Any, plan: Any, blocks: int, scale: Any) -> float:
-        return 20e-6 * (eight if blocks == 8 else 1.0)
-
-    monkeypatch.setattr(sharing, "_seconds", seconds)
-    module = KINDS["f16"][0]
+def test_a_depth_is_shared_where_that_takes_a_tenth_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, given = KINDS["f16"][0], [1, 2, 3, 64, 64, 16384]
     plan = compile_kernel(module, "sm_90a", {"split": 0}).plan
-    assert sharing.best_ranks(module, plan, (1, 1, 1), [1, 2, 3, 64, 64, 16384], 132) == ranks
+    for eight, ranks in ((0.2, 8), (0.89, 8), (0.91, 1), (0.99, 1), (1.0, 1), (1.5, 1)):
+
+        def seconds(
+            _: Any, __: Any, ___: Any, blocks: int, *rest: Any, eight: float = eight
+        ) -> Any:
+            return 20e-6 * (eight if blocks == 8 else 1.0)
+
+        monkeypatch.setattr(sharing, "_seconds", seconds)
+        assert sharing.best_ranks(module, plan, (1, 1, 1), given, 132) == ranks, eight
 
 
 def test_threads_as_a_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
