@@ -33,6 +33,7 @@ from tileir.backend.rules import rules
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
+from tileir.ops.memory import GlobalAddress
 from tileir.types import Pointer, Scalar
 
 
@@ -101,7 +102,7 @@ def _function(
         module, function, target, machine, contiguity, offsets, table, checked=checked
     )
     thread.inline = caller(lowering)
-    _check(function)
+    _check(module, function)
     for parameter, name in zip(function.parameters, parameters_of(function), strict=True):
         lowering.values[parameter.value] = [name]
     kinds = [scalar_type(t) for t in function.results]
@@ -117,11 +118,15 @@ def _function(
     return "\n".join(lines)
 
 
-def _check(function: Function) -> None:
+def _check(module: Module, function: Function) -> None:
     for i, parameter in enumerate(function.parameters):
         if not isinstance(parameter.type, (Scalar, Pointer)):
             message = f"parameter {parameter.name or i} has type {parameter.type}: only scalars and pointers"  # noqa: E501
             raise CompileError(Diagnostic("TIR0706", message, parameter.location))
+    for op in function.ops:
+        if isinstance(op, GlobalAddress) and module.globals[op.name].external:
+            message = f"@{op.name} is declared here, and nothing on a CPU defines it"
+            raise CompileError(Diagnostic("TIR0706", message, op.location))
 
 
 def _given(function: Function, checked: bool) -> list[str]:

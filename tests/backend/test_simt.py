@@ -203,6 +203,20 @@ def test_a_barrier_of_warps_orders_lanes_alone(memory):
         read(memory, NEXT)
 
 
+@pytest.mark.parametrize("warp", range(1, THREADS // 32))
+def test_readers_of_any_warp_that_has_met(memory, warp):
+    write(memory)
+    memory.synchronize()
+    lane = np.arange(THREADS)
+    read(memory, OWN * 0, lane // 32 == warp)
+    with pytest.raises(RaceError, match="which several threads read"):
+        write(memory, OWN * 0, lane == 32 * warp + 5)
+    memory.synchronize_warps()
+    with pytest.raises(RaceError, match="which several threads read"):
+        write(memory, OWN * 0, lane == 5)
+    write(memory, OWN * 0, lane == 32 * warp + 5)
+
+
 def test_readers_of_a_warp_that_has_met(memory):
     write(memory)
     memory.synchronize()
@@ -258,3 +272,13 @@ def test_a_fence_stands_between_barriers(memory):
         memory.load(base + OWN, kind, EVERY)
     memory.synchronize()
     memory.load(base + OWN, kind, EVERY)
+
+
+def test_a_fence_stands_behind_where_blocks_have_met(memory):
+    """Blocks of a cluster that have met have waited for all of their threads."""
+    base = memory.place(np.zeros(THREADS, np.int32))
+    memory.load(base + OWN, np.dtype(np.int32), EVERY)
+    memory.begin(1)
+    memory.meet_since(memory.clock.epoch)
+    memory.check_released("release", EVERY)
+    memory.fence()

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from tileir.backend.executor import SimtExecutor
-from tileir.backend.lower.beside import Map
+from tileir.backend.layouts.warpgroups import Warpgroup
+from tileir.backend.lower.beside import Map, Product
+from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.order import Order, View, join
+from tileir.backend.simt.products import Work
 from tileir.backend.simt.shadow import RaceError, Shadow
 from tileir.backend.simt.tensors import Tensor
 from tileir.textual import parse
-from tileir.types import F16, Tile
+from tileir.types import F16, F32, I32, Tile
 
 AT = np.arange(16)
 
@@ -156,3 +160,13 @@ def test_rows_are_sent_when_those_before_them_have_been_read() -> None:
         launch(SENDS.replace("MEET", MEET), x, seed=seed)
         with pytest.raises(AssertionError, match=r"race: .* (writes|reads|accesses) byte"):
             launch(SENDS.replace("MEET", ""), x, seed=seed)
+
+
+@pytest.mark.parametrize("factor", ["e4m3", "s8", "f16", "tf32"])
+def test_a_product_reads_every_byte_of_its_factors(factor: str) -> None:
+    """64 rows and 16 columns of 32 bytes, in blocks of 8 by 16 bytes, two beside each other."""
+    a, b = (Lanes(np.full(128, at >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32)) for at in (0, 2048))
+    thread = SimtThread(128, (0, 0, 0), (1, 1, 1), Memory(4096))
+    sums = I32 if factor == "s8" else F32
+    work = Work(thread, Warpgroup(16, factor, factor, sums), [Product(0, 0, 0, True)], a, b, None)
+    assert work.places().tolist() == list(range((64 + 16) * 32))

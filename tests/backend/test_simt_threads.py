@@ -49,6 +49,39 @@ def test_quotients_are_cut_and_rests_have_the_sign_of_the_dividend():
     assert found[1].tolist() == [int(np.fmod(x, y)) for x, y in zip(a, b, strict=True)]
 
 
+@pytest.mark.parametrize(
+    ("name", "held", "left"),
+    [
+        ("uinc_wrap", 0, 1), ("uinc_wrap", 4, 5), ("uinc_wrap", 5, 0), ("uinc_wrap", 6, 0),
+        ("uinc_wrap", -1, 0), ("udec_wrap", 0, 5), ("udec_wrap", 1, 0), ("udec_wrap", 5, 4),
+        ("udec_wrap", 6, 5), ("udec_wrap", -1, 5),
+    ],
+)  # fmt: skip
+def test_counters_go_round_behind_their_bound(name, held, left):
+    """Five and all below it are counted; what lies above, without a sign, is none of them."""
+    found = threads().combined(name, I32, np.array([held], np.int32), np.array([5], np.int32))
+    assert found.tolist() == [left]
+
+
+@pytest.mark.parametrize(("count", "element"), [(1, F16), (2, F16), (4, F16), (1, I8), (2, F32)])
+def test_matrices_lie_where_their_first_lanes_say(count, element):
+    """Eight lanes for each matrix name its rows; what others hold is no address."""
+    thread = threads(Memory(1024))
+    room = np.random.default_rng(0).integers(0, 250, 1024, np.uint8)
+    for half, values in enumerate(room.view(np.int64).reshape(THREADS, 2).T):
+        thread.store_shared(I64, Lanes(EACH * 16 + half * 8), [Lanes(values.copy())])
+    thread.barrier()
+    lane = EACH % 32
+    row = EACH // 32 * 512 + lane % 8 * 16 + lane // 8 * 128
+    at = np.where(lane < 8 * count, row, 100_001).astype(np.int32)
+    found = thread.load_matrix(element, count, False, Lanes(at), 0)
+    words = np.stack([x.array for x in found], axis=1)
+    for n in range(THREADS):
+        places = [n // 32 * 512 + m * 128 + n % 32 * 4 for m in range(count)]
+        wanted = np.concatenate([room[i : i + 4] for i in places])
+        assert np.ascontiguousarray(words[n]).tobytes() == wanted.tobytes()
+
+
 def test_clocks_are_numbers():
     assert (threads().effect("mov.u64 $0, %clock64;", I64, ()).array == 0).all()
 

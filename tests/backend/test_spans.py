@@ -48,3 +48,12 @@ def test_arrays_that_share_memory_are_copied_once() -> None:
     for array in parts:
         spans[id(array)].write_back()
     assert (whole[3:20] == -1).all() and (whole[20:] == np.arange(20, 30)).all()
+
+
+def test_arrays_that_only_touch_have_copies_of_their_own() -> None:
+    """Each begins where memory that was asked for does, which is aligned."""
+    whole = np.arange(24, dtype=np.float32)
+    parts = [whole[:5], whole[5:11], whole[11:]]
+    spans = Span.each(parts)
+    assert [spans[id(a)].offset for a in parts] == [0, 0, 0]
+    assert [spans[id(a)].data.nbytes for a in parts] == [20, 24, 52]

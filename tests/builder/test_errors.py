@@ -196,6 +196,13 @@ def test_nothing_follows_ret() -> None:
     assert (caught.value.code, caught.value.line) == ("TIR0801", line_of("after ret"))
 
 
+@pytest.mark.parametrize("word", ["break_", "continue_"])
+def test_what_stands_in_no_loop_is_named(word: str) -> None:
+    b = Builder()
+    with b.kernel("k"), pytest.raises(BuildError, match=f"error.TIR0806.: {word} stands in no"):
+        getattr(b, word)()
+
+
 def test_else_must_follow_its_if_directly() -> None:
     b = Builder()
     with pytest.raises(BuildError) as caught, b.kernel("k", x=I32, p=I1) as (x, p):

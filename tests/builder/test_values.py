@@ -203,3 +203,28 @@ def test_numpys_numbers_leave_operators_to_expressions() -> None:
         assert (np.int64(3) + x).type is I32
         assert (np.float32(3) * y).type is F32
         assert (np.float64(3) < y).type is I1
+
+
+@pytest.mark.parametrize(
+    ("offset", "kind"),
+    [
+        (0, I32), ((1 << 31) - 1, I32), (1 << 31, I64), (1 << 40, I64), (-1, I32),
+        (-(1 << 31), I32), (-(1 << 31) - 1, I64), (-(1 << 32), I64), (-(1 << 40), I64),
+    ],
+)  # fmt: skip
+def test_offsets_are_as_wide_as_they_must_be(offset: int, kind: Any) -> None:
+    b = Builder()
+    with b.kernel("k", p=pointer(F32)) as (p,):
+        (p + offset).store(1.0)
+    moves = [op for op in b.module().kernel("k").ops if op.mnemonic == "getelementptr"]
+    assert [(op.index.type, op.index.value) for op in moves] == [(kind, offset)]
+
+
+def test_blocks_can_be_looked_up_though_their_parameters_cannot() -> None:
+    """Parameters are compared by ops, blocks by none."""
+    b = Builder()
+    with b.kernel("k"):
+        first, second = b.block("loop", I32), b.block("loop", I32)
+        seen = {first: 1, second: 2}
+        assert seen[first] == 1 and seen[second] == 2 and first != second
+        b.ret()

@@ -105,6 +105,16 @@ def test_compiling_goes_on_in_the_background(made):
         cache.submit(kernel(1), "sm_20").result(60)
 
 
+def test_as_many_compile_beside_each_other_as_there_are_processors(monkeypatch):
+    cache_module._threads.cache_clear()
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    together = threading.Barrier(3, timeout=10)
+    with cache_module._threads() as pool:
+        found = [pool.submit(together.wait) for _ in range(3)]
+        assert sorted(f.result() for f in found) == [0, 1, 2]
+    cache_module._threads.cache_clear()
+
+
 def test_compiling_goes_on_in_other_processes(tmp_path):
     cache = Cache(Store(tmp_path / "kernels"))
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:

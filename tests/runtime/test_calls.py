@@ -8,7 +8,7 @@ from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.calls import Calls
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.errors import LaunchError
-from tileir.executor import Call
+from tileir.executor import Call, Done
 from tileir.frontends import triton
 from tileir.frontends.triton import language as tl
 
@@ -77,6 +77,27 @@ def test_integers_take_the_type_of_their_size(machine):
             assert words[2] & 0xFFFFFFFF == n & 0xFFFFFFFF
     types = {k.compiled.plan.arguments[2] for k in machine.kernels}
     assert types == {"i32", "i64"}
+
+
+ENDS = [
+    0, 1, (1 << 31) - 1, -(1 << 31), 1 << 31, (1 << 32) - 1, 1 << 32, -(1 << 31) - 1, (1 << 63) - 1
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", ENDS)
+def test_integers_at_the_ends_of_their_types_are_recognised(machine, n):
+    for _ in range(4):
+        scale[1](TorchLike(), TorchLike(), n, 2.0, 3, BLOCK=64)
+    word = machine.launches[0].words[2]
+    assert [found.words[2] for found in machine.launches] == [word] * 4
+    assert machine.launches[-1].native == native.supported() and len(machine.kernels) == 1
+
+
+def test_a_call_that_was_carried_out_as_it_was_resolved_gives_what_that_gave(machine):
+    calls = Calls(machine, "sm_80", machine.load, Cache(None))
+    dispatch = calls.dispatch(lambda grid, arguments, named: Done((grid, arguments, named)), ())
+    assert [dispatch.call((1,), 5, by=2) for _ in range(3)] == [((1,), (5,), {"by": 2})] * 3
+    assert not machine.launches
 
 
 def test_the_stream_of_a_call_is_kept(machine):

@@ -34,6 +34,14 @@ def test_floats_may_be_off_by_some_spacings(dtype):
     assert verdict(near, wanted, within={"x": 0.0}) is None
 
 
+def test_an_error_of_all_that_is_allowed_is_right():
+    """What is allowed is a number of the result's type too, as what is off by it."""
+    wanted = np.zeros(3, np.float32)
+    assert verdict(np.full(3, 0.1, np.float32), wanted, within=0.1) is None
+    beyond = np.full(3, np.nextafter(np.float32(0.1), np.float32(1)))
+    assert verdict(beyond, wanted, within=0.1) is not None
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.bool_])
 def test_integers_are_exact(dtype):
     wanted = RANDOM.integers(0, 2, 100).astype(dtype)

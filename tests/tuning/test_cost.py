@@ -1,7 +1,7 @@
 """The cost model: what it says of kernels whose times are known, and in which direction it goes."""
 
 import pytest
-from matmuls import inputs, problem
+from matmuls import inputs, make, problem
 
 from tileir import records
 from tileir.backend.compile import Options, staged
@@ -10,8 +10,9 @@ from tileir.backend.tuning import GpuMeter, TuneError, named, ranked
 from tileir.backend.tuning.cost import Use, estimate, machine_of
 from tileir.backend.tuning.problem import numbers_in
 from tileir.backend.tuning.report import _ranks
-from tileir.backend.tuning.use import use_of
+from tileir.backend.tuning.use import most_registers, use_of
 from tileir.backend.tuning.work import Work, work_of
+from tileir.errors import CompileError
 from tileir.textual import parse
 
 MACHINE = machine_of("sm_90a")
@@ -52,6 +53,27 @@ def test_the_model_ranks_products_as_they_were_measured(size):
     agreement = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
     assert agreement / sum((a - middle) ** 2 for a in first) > 0.7
     assert all(0.4 < expected[n] * 1e6 / times[n] < 1.6 for n in times)
+
+
+@pytest.mark.parametrize(
+    ("name", "factors", "teraflops"),
+    [
+        ("sm_80", 16, 312), ("sm_80", 32, 156), ("sm_90", -32, 59), ("sm_89", 16, 330),
+        ("sm_90", 16, 949), ("sm_90a", 32, 474), ("sm_90", 8, 1898), ("sm_90", 64, 119),
+    ],
+)  # fmt: skip
+def test_products_are_as_quick_as_data_sheets_say(name, factors, teraflops):
+    """At the clocks that the model knows; factors of 32 bits are TF32, -32 those of no tensor
+    core."""
+    machine = machine_of(name)
+    found = machine.processors * machine.clock * machine.products[factors]
+    assert found == pytest.approx(teraflops * 1e12, rel=0.01)
+
+
+def test_machines_of_targets_that_there_are_not():
+    with pytest.raises(CompileError) as caught:
+        machine_of("sm_87")
+    assert caught.value.code == "TIR0702"
 
 
 def seconds(work=WORK, use=USE, instances=1024, machine=MACHINE):
@@ -141,6 +163,12 @@ def test_work_is_counted_over_loops_whose_rounds_are_computed():
     assert work_of(function, (9,), {}).steps == 16 * 16
 
 
+@pytest.mark.parametrize("rounds", [1, 3, 40])
+def test_rounds_that_the_program_says_are_counted(rounds):
+    fixed = LOOPS.replace("[%n, outer]", f"[{3 * rounds}, outer]")
+    assert work_of(parse(fixed).kernel(None), (9,), {"n": 12}).steps == 8 * rounds
+
+
 def test_needs_are_read_off_the_program():
     module = parse(LOOPS)
     done = staged(module, target("sm_90"), Options(num_warps=1), None)
@@ -158,6 +186,65 @@ def test_a_block_shares_the_registers_of_a_processor(warps):
     assert use_of(records.evolve(done, registers=40), machine, WORK).limit == 40
     odd = records.evolve(machine, registers_per_processor=65536 - 32 * warps)
     assert use_of(done, odd, WORK).limit == min(255, (65536 // (32 * warps) - 1) // 8 * 8)
+
+
+SCALARS = """tir 1.0
+define void @f(i32* %to, i32 %a, i32 %b) {
+entry:
+  %s = add i32 %a, %b
+  %d = sub i32 %a, %b
+  %p = mul i32 %s, %d
+  store %to, %p
+  ret
+}
+"""
+
+
+def test_a_number_takes_a_register():
+    """%to, %s, %a and %b are alive at once."""
+    assert most_registers(parse(SCALARS).functions["f"]) == 4
+
+
+PRODUCT = """tir 1.0
+stage "layouts"
+define void @f() {
+entry:
+  %a = splat f16<64, DEPTH, A> 1.0
+  %b = splat f16<DEPTH, 64, B> 1.0
+  %c = splat f32<64, 64, C> 0.0
+  %d = dot f32<64, 64, C> %a, %b, %c
+  ret
+}
+"""
+ACROSS = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]
+DOWN = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]
+FACTORS = {
+    "A": ([[0, 1], [8, 0], [0, 8], [16, 0]], ACROSS, [[32, 0], [0, 0]]),
+    "B": ([[1, 0], [8, 0], [0, 8], [0, 16]], DOWN, [[0, 0], [0, 32]]),
+    "C": ([[0, 1], [8, 0], [16, 0], [0, 8], [0, 16]], ACROSS, [[32, 0], [0, 32]]),
+}
+"""Registers, lanes and warps of a product of four warps."""
+
+
+@pytest.mark.parametrize("depth", [16, 32, 64, 128])
+def test_a_product_holds_sixteen_steps_of_its_factors(depth):
+    """Of each 16 numbers of 16 bits a thread, beside 32 sums, however deep the product is."""
+    text = PRODUCT.replace("DEPTH", str(depth))
+    deeper = [n for n in (16, 32, 64) if n < depth]
+    more = {"A": [[0, n] for n in deeper], "B": [[n, 0] for n in deeper], "C": []}
+    for name, (registers, lanes, warps) in FACTORS.items():
+        bases = f"register = {registers + more[name]}, lane = {lanes}, warp = {warps}"
+        text = text.replace(f", {name}>", f", layout(rank = 2, {bases})>")
+    assert most_registers(parse(text).functions["f"]) == 8 + 8 + 32
+
+
+def test_factors_are_read_from_shared_memory_in_every_step():
+    """Two warps read each half of A and of B, and the first sixteen steps before the loop."""
+    machine = target("sm_80")
+    done = staged(make(64, 64, 64), machine, Options(num_warps=4, stages=2), None)
+    for steps in (1, 64):
+        found = use_of(done, machine, records.evolve(WORK, steps=steps))
+        assert found.fragments == steps * (64 + 16) * (64 + 64) * 2 * 2
 
 
 def test_shapes_are_chosen_without_running_any():

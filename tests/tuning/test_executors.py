@@ -1,5 +1,6 @@
 """Compiling by other executors, and runs that are killed."""
 
+import pickle
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +17,7 @@ from predicting import Registers
 from problems import SPACE, bowl, die, executed, problem, unready
 
 from tileir.backend.tuning import Limits, Status, TuneError, Workers, tune
+from tileir.backend.tuning.workers import _serve, _Start
 from tileir.testing.formula_meter import FormulaMeter
 
 BEST = "M=64,N=32,num_warps=4"
@@ -83,6 +85,29 @@ def test_tasks_of_processes_that_cannot_begin_tell_why():
         for _ in range(2):
             with pytest.raises(ValueError, match="there is no device"):
                 workers.submit(pow, 2, 5).result()
+
+
+class Asking:
+    """The end of a pipe that a process answers: what it is asked, and what it sent."""
+
+    def __init__(self, *tasks):
+        self.tasks, self.sent = [pickle.dumps(task) for task in tasks], []
+
+    def recv_bytes(self):
+        if not self.tasks:
+            raise EOFError
+        return self.tasks.pop(0)
+
+    def send_bytes(self, data):
+        self.sent.append(pickle.loads(data))
+
+
+def test_a_process_answers_every_task_until_nobody_asks():
+    asking = Asking((divmod, (7, 2), {}), (divmod, (1, 0), {}), (int, ("11",), {"base": 2}))
+    _serve(asking, _Start(None, {}))
+    ready, first, (good, error), last = asking.sent
+    assert (ready, first, last) == ((True, None), (True, (3, 1)), (True, 3))
+    assert not good and isinstance(error, ZeroDivisionError)
 
 
 def test_a_run_killed_half_way_resumes_and_loses_nothing(tmp_path):

@@ -77,6 +77,24 @@ def test_atomics_are_looked_at() -> None:
         launch(ADDS, 3, x, 4)
 
 
+ATOMICS: dict[str, Any] = {
+    "atomic_load": lambda b, x, y: y.store(b.atomic_load(x)),
+    "atomic_store": lambda b, x, y: b.atomic_store(x, y.load()),
+    "atomic_cas": lambda b, x, y: y.store(b.atomic_cas(x, 0, 7)),
+}
+
+
+@pytest.mark.parametrize("name", ATOMICS)
+def test_each_kind_of_atomic_is_looked_at(name: str) -> None:
+    def body(b: Builder, x: Any, y: Any, at: Any) -> None:
+        ATOMICS[name](b, x + at, y)
+
+    module = built(body, x=pointer(I32), y=pointer(I32), at=I32)
+    launch(module, 1, np.zeros(4, np.int32), np.zeros(1, np.int32), 3)
+    with pytest.raises(LaunchError, match=f"{name} of 4 bytes at byte 16 of x, which has 16"):
+        launch(module, 1, np.zeros(4, np.int32), np.zeros(1, np.int32), 4)
+
+
 def test_one_address_is_looked_at_as_far_as_its_element() -> None:
     """Lanes that share an address all access the same four bytes."""
     kernel: Any = CpuExecutor().launch(ADDS, None, 1, [np.zeros(4, np.int32), 0])

@@ -11,6 +11,7 @@ import tileir
 from tileir import textual
 from tileir.backend.cpu.compile import compile as compile_kernel
 from tileir.backend.cpu.executor import CpuExecutor
+from tileir.backend.cpu.host import Calls
 from tileir.builder import F16, F32, F64, I8, I32, I64, Builder, pointer
 from tileir.errors import CompileError, LaunchError
 from tileir.executor import executor
@@ -159,6 +160,26 @@ def test_what_is_printed_names_instance_place_and_element():
     assert output[1].startswith("(0, 0, 0) ") and output[1].endswith("[1] v -2")
 
 
+@pytest.mark.parametrize(
+    ("element", "kind"), [(I8, np.int8), (I32, np.int32), (I64, np.int64)], ids=["i8", "i32", "i64"]
+)
+def test_hexadecimal_numbers_are_their_bits(element, kind):
+    b = Builder()
+    with b.kernel("k", x=pointer(element)) as (x,):
+        b.print((x + b.arange(4)).load(), prefix="v", hex=True)
+    output, x = [], np.array([-1, -128, 0, 127], kind)
+    CpuExecutor().launch(b.module(), None, 1, [x], output=output)
+    bits = [hex(int(n) & (1 << 8 * x.itemsize) - 1) for n in x]
+    assert [line.split("v ")[-1] for line in output] == bits
+
+
+def test_what_fails_outside_of_instances_is_told_before_all_others():
+    calls = Calls()
+    for message in ("(1, 0, 0) a.py:3: wrong", "ValueError: broken", "(0, 1, 0) a.py:2: wrong"):
+        calls.fail(message)
+    assert calls.first_failure().message == "ValueError: broken"
+
+
 def test_a_failed_assertion_is_an_error_with_its_place():
     b = Builder()
     with b.kernel("k", x=pointer(I32)) as (x,):
@@ -199,6 +220,38 @@ entry:
     found = [np.zeros(4, np.int32)]
     CpuExecutor().launch(module, None, 4, found, threads=1)
     assert found[0].tolist() == [5, 6, 7, 8]
+
+
+TABLE = """tir 1.0
+GLOBAL i32<4> @table
+define kernel void @k(i32* %y) {
+entry:
+  %p = global_address i32* @table
+  %last = getelementptr i32* %p, i32 3
+  %v = load i32 %last
+  store %y, %v
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("on", ["cpu", "simt"])
+def test_globals_that_nothing_fills_are_zero(on):
+    y = np.full(1, 9, np.int32)
+    executor(on).launch(textual.parse(TABLE.replace("GLOBAL", "global")), None, 1, [y])
+    assert y[0] == 0
+
+
+def test_globals_that_are_only_declared_have_no_address():
+    declared = TABLE.replace("GLOBAL", "declare global")
+    with pytest.raises(CompileError, match=r":5:3: .*@table is declared here") as caught:
+        compile_kernel(textual.parse(declared))
+    assert caught.value.code == "TIR0706"
+    head, _, rest = declared.partition("  %p = global_address i32* @table\n")
+    unused = head + rest.replace("%p, i32 3", "%y, i32 0")
+    y = np.full(1, 9, np.int32)
+    CpuExecutor().launch(textual.parse(unused), None, 1, [y])
+    assert y[0] == 9
 
 
 def test_code_for_gpus_is_refused():

@@ -130,6 +130,26 @@ def test_random_code_computes_what_threads_do(seed):
 ACCESS = Access()
 
 
+@pytest.mark.parametrize("source", [I32, I64])
+@pytest.mark.parametrize("result", [I1, I8, I16, I32])
+def test_indices_are_cut_to_any_width(source, result):
+    """What is the same distance apart in each lane need not be in fewer bits."""
+
+    def body(thread, base):
+        (start,) = thread.load_global(source, 1, base, None, None, ACCESS)
+        lane = thread.lane() if source is I32 else thread.convert("sext", I32, I64, thread.lane())
+        value = thread.binary("mul", source, lane, thread.constant(source, 37))
+        value = thread.binary("add", source, value, start)
+        if result is not source:
+            value = thread.convert("trunc", source, result, value)
+        stored = thread.convert("zext", I1, I8, value) if result is I1 else value
+        kind = I8 if result is I1 else result
+        to = row(thread, kind, address(thread, I8, base, thread.integer(8)), 1)
+        thread.store_global(kind, to, [stored], None, ACCESS)
+
+    agree(body, np.random.default_rng(0).integers(0, 256, 8 + 32 * 4, np.uint8))
+
+
 def row(thread, element, base, count):
     return address(
         thread, element, base, thread.binary("mul", I32, thread.lane(), thread.integer(count))

@@ -1,5 +1,7 @@
 """Kernels loaded and launched through a driver that needs no GPU."""
 
+import ctypes
+import gc
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +10,9 @@ import pytest
 from tileir.backend import compile as compile_kernel, executor as gpu_executor
 from tileir.backend.driver import device, launch
 from tileir.backend.driver.batch import Loaded, compile_batch
+from tileir.backend.driver.prelude import arranged
 from tileir.backend.runtime.reading import Tensor
+from tileir.backend.tma.plan import HostPlan
 from tileir.builder import F32, Builder, pointer
 from tileir.errors import CompileError, Diagnostic, LaunchError
 from tileir.textual import parse
@@ -145,3 +149,47 @@ def test_the_executor_passes_addresses_of_copies(cuda, monkeypatch):
     assert (tensor.extents, tensor.strides) == ((16, 16), (48, 1))
     assert isinstance(address, int) and tensor.address != address
     assert not cuda.held
+
+
+def test_a_launch_that_is_prepared_takes_its_arguments_with_it(cuda):
+    x = np.zeros(8, np.float32)
+    start = cuda.driver().prepared(1, (3, 2, 1), 64, 16, [ctypes.c_uint64(x.ctypes.data)])
+    gc.collect()
+    for stream in (0, 7):
+        start(stream)
+    assert cuda.launches == [("k", (3, 2, 1), 64, 16)] * 2 and (x == 2).all()
+    cuda.kernels["k"] = lambda words: None
+    cuda.driver().prepared(1, (1, 1, 1), 32, 0, [])(0)
+    assert cuda.launches[2:] == [("k", (1, 1, 1), 32, 0)]
+
+
+def test_where_nobody_chose_a_gpu_the_first_is_taken(cuda, monkeypatch):
+    current = []
+    retained = {0: 70, 1: 71}
+    monkeypatch.setattr(cuda, "cuCtxGetCurrent", lambda: (0, current[-1] if current else 0))
+    for name, answer in (
+        ("cuDeviceGet", lambda number: (0, number)),
+        ("cuDevicePrimaryCtxRetain", lambda device: (0, retained[device])),
+        ("cuCtxSetCurrent", lambda context: (current.append(context), (0,))[1]),
+    ):
+        monkeypatch.setattr(cuda, name, answer, raising=False)
+    driver = cuda.driver()
+    assert driver.context() == 70 and current == [70]
+    current.append(71)
+    assert driver.context() == 71
+
+
+@pytest.mark.parametrize(
+    ("persistent", "grid", "blocks"),
+    [(1, (4, 2, 1), 8), (1, (11, 6, 2), 66), (2, (7, 1, 1), 4), (2, (500, 3, 1), 66)],
+)
+def test_no_more_blocks_are_launched_than_run_at_once(persistent, grid, blocks):
+    """Nor more than there is work for; each does `persistent` instances at a time."""
+    plan = HostPlan(6, (), (), (), persistent)
+    found = arranged(plan, grid, [1, 2, 3], 66)
+    assert (found.grid, found.extents) == ((blocks, 1, 1), grid)
+
+
+def test_kernels_that_do_not_persist_have_the_grid_they_are_given():
+    found = arranged(HostPlan(3, (), (), ()), (500, 3), [1, 2, 3], 66)
+    assert (found.grid, found.extents) == ((500, 3), ())

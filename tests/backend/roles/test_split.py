@@ -12,6 +12,7 @@ from tileir.backend import compile as compile_kernel
 from tileir.backend.driver.launch import Kernel
 from tileir.backend.executor import SimtExecutor
 from tileir.backend.tma.plan import HostPlan
+from tileir.backend.tuning import sharing
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
 from tileir.interp import interpret
 from tileir.ir import Module
@@ -135,6 +136,20 @@ def test_the_launcher_chooses() -> None:
     assert kernel.divided(cuda, (100, 1, 1), [1, 2, 3, 640, 640, 16384]) is None
     asked = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a"))
     assert asked.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384]) is None
+
+
+def test_a_depth_is_shared_where_that_takes_a_tenth_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, given = KINDS["f16"][0], [1, 2, 3, 64, 64, 16384]
+    plan = compile_kernel(module, "sm_90a", {"split": 0}).plan
+    for eight, ranks in ((0.2, 8), (0.89, 8), (0.91, 1), (0.99, 1), (1.0, 1), (1.5, 1)):
+
+        def seconds(
+            _: Any, __: Any, ___: Any, blocks: int, *rest: Any, eight: float = eight
+        ) -> Any:
+            return 20e-6 * (eight if blocks == 8 else 1.0)
+
+        monkeypatch.setattr(sharing, "_seconds", seconds)
+        assert sharing.best_ranks(module, plan, (1, 1, 1), given, 132) == ranks, eight
 
 
 def test_threads_as_a_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,7 @@ def product(kind, m, n, k, batch=None):
         (F32, (4096, 4096, 4096), (128, 128, 32), 8), (F32, (700, 700, 700), (64, 64, 32), 4),
         (F32, (64, 64, 64), (32, 32, 32), 2), (F64, (2048, 2048, 2048), (64, 64, 16), 4),
         (F64, (64, 64, 64), (32, 32, 16), 2), (I8, (4096, 4096, 4096), (128, 128, 64), 4),
+        (I8, (512, 512, 512), (64, 64, 64), 4),
         (BF16, (9, 9, 9), (16, 16, 16), 2), (F16, (128, 256, 64, 200), (128, 256, 64), 8),
     ],
 )  # fmt: skip
@@ -65,6 +66,18 @@ def test_tiles_of_products(kind, sizes, tiles, warps):
     assert (*(axis.tile for axis in found.axes[-2:]), walk.tile) == tiles
     assert (found.num_warps, found.group, found.stages) == (warps, 8, 3)
     assert len(found.axes) == len(sizes) - 1 and all(x.tile == 1 for x in found.axes[:-2])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_columns_are_what_the_last_index_is_of(turned):
+    """Whichever factor comes first."""
+    i, j, t = indices("ijt")
+    a, b = Tensor("a", F16, (4096, 512)), Tensor("b", F16, (512, 24))
+    factors = at(a, i, t), at(b, t, j)
+    term = times(*(factors[::-1] if turned else factors))
+    box = {i: range(4096), j: range(24), t: range(512)}
+    stage = contraction(Tensor("c", F32, (4096, 24)), (i, j), "sum", term, box)
+    assert shown(stage)[0] == [("i", 64, False), ("j", 32, False)]
 
 
 @pytest.mark.parametrize(
@@ -211,6 +224,27 @@ def test_tiles_of_reductions(stage, axes, walk):
     assert ("".join(map(repr, made.indices)), made.tile, made.flat) == walk
 
 
+def along(first, last):
+    """A sum over the last two indices of `first` and `last` points, which memory goes along."""
+    i, j, k = indices("ijk")
+    a, out = Tensor("a", F32, (4096, first, last)), Tensor("out", F32, (4096,))
+    box = {i: range(4096), j: range(first), k: range(last)}
+    return contraction(out, (i,), "sum", at(a, i, j, k), box)
+
+
+@pytest.mark.parametrize(
+    ("last", "outputs", "tile", "flat"),
+    [
+        (63, 1, 4096, True), (64, 1, 64, False), (65, 1, 128, False), (15, 256, 16, True),
+        (16, 256, 16, False), (40, 256, 16, False), (40, 64, 64, True),
+    ],
+)  # fmt: skip
+def test_short_rows_go_as_one_where_lanes_are_left(last, outputs, tile, flat):
+    """Below 64 points, and below the lanes that there are for each of the outputs."""
+    found = walk_of(along(100, last).term, (outputs,))
+    assert (found.tile, found.flat) == (tile, flat)
+
+
 # Reductions in two steps -------------------------------------------------------------------------
 
 
@@ -238,6 +272,14 @@ def test_reductions_of_many_instances_are_not_divided(rows, is_divided):
     a, out = Tensor("a", F32, (rows, 1 << 20)), Tensor("out", F32, (rows,))
     stage = contraction(out, (i,), "sum", at(a, i, j), {i: range(rows), j: range(1 << 20)})
     assert (len(divided(stage)) == 2) == is_divided
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(1, 256), (8, 32), (40, 6), (63, 4)])
+def test_as_many_parts_as_there_should_be_instances(rows, parts):
+    i, j = indices("ij")
+    a, out = Tensor("a", F32, (rows, 1 << 23)), Tensor("out", F32, (rows,))
+    stage = contraction(out, (i,), "sum", at(a, i, j), {i: range(rows), j: range(1 << 23)})
+    assert divided(stage)[0].output.shape == (rows, parts)
 
 
 # What loops there are ----------------------------------------------------------------------------

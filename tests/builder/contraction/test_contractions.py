@@ -5,9 +5,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tileir.builder import F16, F32, I8, I32, BuildError
-from tileir.builder.contraction import Affine, affine, contraction, ranges_of
+from tileir.builder.contraction import (
+    Affine,
+    Apply,
+    Number,
+    affine,
+    contraction,
+    elementwise,
+    ranges_of,
+)
 
-from .oracle import Bound, Index, Tensor, at, check, indices
+from .oracle import Bound, Index, Program, Tensor, at, check, indices
 
 KINDS = ["sum", "product", "max", "min"]
 
@@ -116,11 +124,42 @@ def test_ranges_follow_from_conditions():
     assert found == {i: range(-4, 8), j: range(2, 5)}
     found = ranges_of([i, j], [Bound(i + j, 0, 10), Bound(i - j, 0, 10)])
     assert found == {i: range(10), j: range(-4, 5)}
+    below = [Bound(affine(i), 0, 99), Bound(j - i, 0, None), Bound(affine(j), 0, 5)]
+    found = ranges_of([i, j], below)
+    assert found == {i: range(5), j: range(5)}
     assert ranges_of([i], [Bound(affine(i), 5, 3)]) == {i: range(0)}
     assert ranges_of([i], [Bound(Affine((), 4), 0, 3), Bound(affine(i), 0, 3)]) == {i: range(0)}
     with pytest.raises(BuildError) as caught:
         ranges_of([i, j], [Bound(i + j, 0, 10)])
     assert caught.value.code == "TIR0811"
+
+
+@pytest.mark.parametrize("item", [1.5, "i", None, (1, 2)])
+def test_what_is_no_affine_expression(item):
+    with pytest.raises(TypeError, match="no affine expression"):
+        affine(item)
+    with pytest.raises(TypeError, match="no affine expression"):
+        affine(Index("i")) + item
+
+
+def test_reads_whose_guards_hold_nowhere_are_zero_and_made_nowhere():
+    (i,) = indices("i")
+    a, out = Tensor("a", F32, (6,)), Tensor("out", F32, (6,))
+    never = at(a, i, guards=[Bound(affine(i), 60, 90)])
+    stage = elementwise(out, (i,), Apply("add", (never, Number(2.0))))
+    program = Program((stage,), (out,))
+    found = program.run({a: np.full(6, np.nan, np.float32)}, "interpreter")
+    assert (found[out] == 2).all()
+    assert "load" not in {op.mnemonic for f in program.module.functions.values() for op in f.ops}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conditions_on_what_is_written_out_are_decided_then(kind):
+    """Each of the nine values of a column is a step of its own, in which both indices are known."""
+    i, r, s = indices("irs")
+    a, out = Tensor("a", F32, (3, 3, 200)), Tensor("out", F32, (200,))
+    box = {i: range(200), r: range(3), s: range(3)}
+    check(out, (i,), kind, [at(a, r, s, i)], box, [Bound(r - s, 0, 2)])
 
 
 # Generated ---------------------------------------------------------------------------------------

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from tileir.builder import BF16, F16, F32, F64, I1, I8, I16, I32, I64
-from tileir.builder.contraction import Apply, Cast, Number, Position, Program, affine, elementwise
+from tileir.builder.contraction import (
+    Apply,
+    Cast,
+    Number,
+    Position,
+    Program,
+    affine,
+    contraction,
+    elementwise,
+)
 from tileir.builder.contraction.function import Function, described
 from tileir.builder.contraction.functions import JOININGS, wide
 from tileir.builder.contraction.kinds import kind_of, stored_kind
@@ -190,6 +199,21 @@ def test_what_changes_nothing_when_joined(kind, element):
     if element is not F32:
         assert -(1 << element.bits - 1) <= neutral < 1 << element.bits - 1
     assert (JOININGS[kind].op(element)[0] == "f") == (element is F32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "join", "neutral"),
+    [("max", np.logical_or, 0), ("min", np.logical_and, 1), ("product", np.logical_and, 1)],
+)
+def test_what_changes_no_truth_when_joined(kind, join, neutral):
+    assert JOININGS[kind].neutral(I1) == neutral
+    (i,) = indices("i")
+    out = Tensor("out", I1, ())
+    for values in ([0, 0, 0], [0, 1, 0], [1, 1, 1]):
+        a = Tensor("a", I1, (3,))
+        program = Program((contraction(out, (), kind, at(a, i), {i: range(3)}),), (out,))
+        found = program.run({a: np.array(values, bool)}, "interpreter")[out]
+        assert bool(found) == join.reduce(np.array(values, bool))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,33 @@
+"""What is tuned: grids that are refused, and what arguments are taken for."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from problems import SPACE, problem
+
+from tileir import records
+from tileir.backend.tuning import TuneError
+from tileir.backend.tuning.problem import footprint_of
+
+POINT = next(iter(SPACE))
+
+
+@pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (0,), (4, -1), (1.0,), 0])
+def test_grids_that_are_none(grid):
+    with pytest.raises(TuneError, match="a grid is one to three positive numbers, not"):
+        records.evolve(problem(), grid=grid).job(POINT)
+
+
+@pytest.mark.parametrize(
+    ("grid", "extents"),
+    [(7, (7,)), ((4, 2), (4, 2)), ([1, 2, 3], (1, 2, 3)), (lambda p: p["M"], (16,))],
+)
+def test_grids_are_numbers_or_functions_of_a_point(grid, extents):
+    assert records.evolve(problem(), grid=grid).job(POINT).grid == extents
+
+
+def test_only_arrays_whose_bytes_are_known_are_counted():
+    """A device knows how much it moves at least; numbers and descriptors say nothing of that."""
+    given = {"x": np.zeros((4, 8), np.float16), "n": 64, "to": SimpleNamespace(shape=(4, 8))}
+    assert footprint_of(given) == 64.0
