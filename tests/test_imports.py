@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,13 @@ def test_a_checkout_imports_without_being_installed():
     run = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
     found = [Path(path).relative_to(root).parts[0] for path in run.stdout.split()]
     assert found == ["tileir", "backend", "tools", "frontends"], run.stderr
+
+
+@pytest.mark.parametrize("part", ["backend", "builder", "frontends", "textual", "tools"])
+def test_parts_are_found_by_where_the_package_lies(part):
+    import tileir
+
+    assert PathFinder.find_spec(f"tileir.{part}", list(tileir.__path__)) is not None
 
 
 def test_ops_of_other_distributions_are_found_by_entry_point(tmp_path):

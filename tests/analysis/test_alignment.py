@@ -81,6 +81,12 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
     ("  %v = urem i32<64> %r, 8", (8, 8, 1)),
     ("  %v = srem i32<64> %r, 8", (8, 8, 1)),
     ("  %v = srem i32<64> %r, -8", (1, 1, 1)),
+    ("  %d = and i32 %m, 48\n  %s = splat i32<64> %d\n  %v = sdiv i32<64> %r, %s", (1, 1, 1)),
+    (
+        "  %d = and i32 %m, 48\n  %p = add i32 %d, 16\n  %s = splat i32<64> %p\n"
+        "  %v = sdiv i32<64> %r, %s",
+        (1, 1, 16),
+    ),
     (OFFSETS + "  %v = srem i32<64> %o, 8", (1, 1, 1)),
     (OFFSETS + "  %v = srem i32<64> %o, 8 {rounding = floor}", (8, 8, 1)),
     (OFFSETS + "  %v = urem i32<64> %o, 24", (8, 8, 1)),
@@ -124,6 +130,8 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
     ("  %q = add i32<64> %r, -70\n  %v = trunc i8<64> %q", (2, 64, 1)),
     ("  %q = add i32<64> %r, 67\n  %v = trunc i8<64> %q", (1, 1, 1)),
     ("  %q = add i32<64> %r, -131\n  %v = trunc i8<64> %q", (1, 1, 1)),
+    ("  %v = bitcast i32<64> %r", (1 << 63, 64, 1)),
+    ("  %f = sitofp f32<64> %r\n  %v = bitcast i32<64> %f", (1, 1, 1)),
     ("  %d = splat i1<64> %c\n  %v = select i32<64> %d, %r, 0", (1, 1, 1)),
     (OFFSETS + "  %d = splat i1<64> %c\n  %v = select i32<64> %d, %r, %o", (64, 64, 1)),
     (FEW + "  %v = select i32<64> %d, %r, %o", (8, 8, 1)),
@@ -175,6 +183,7 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
      "  %v = insert_slice i32<64> %s, %q, 0", (4, 1, 1)),
     ("  %v = gather i32<64> %r, %r {axis = 0}", (1, 1, 1)),
     ("  %s = splat i32<64> %n\n  %v = gather i32<64> %s, %r {axis = 0}", (4, 1, 1)),
+    ("  %s = splat i32<64> %n\n  %v = gather i32<64> %r, %s {axis = 0}", (1, 1, 64)),
     ("  %v = extract_slice i32<16> %r, 16", (16, 16, 1)),
     ("  %v = extract_slice i32<16> %r, 4", (4, 4, 1)),
     ("  %v = extract_slice i32<16> %r, 0 {strides = [2]}", (1, 1, 1)),
@@ -198,6 +207,7 @@ def test_alignment_of_rows(body: str, expected: tuple[int, int, int]) -> None:
         ("  %v = reshape i32<64> %o\n", (32,), (16,), (1,)),
         ("  %v = reshape i32<8, 8> %o\n", (1, 8), (1, 8), (1, 1)),
         ("  %v = reshape i32<4, 1, 16> %o\n", (1, 1, 32), (1, 1, 16), (1, 1, 1)),
+        ("  %v = reshape i32<4, 1, 16> %cb\n", (1, 1, 1 << 63), (1, 1, 16), (4, 1, 1)),
         (
             "  %q = reshape i32<2, 2, 16> %cb\n  %v = reshape i32<2, 1, 2, 16> %q\n",
             (1, 1, 1, 1 << 63),

@@ -40,6 +40,7 @@ MIN, MAX = -(1 << 31), (1 << 31) - 1
         ("  %a = and i32 %m, 7\n  %v = mul i32 %a, -3", (-21, 0)),
         ("  %a = trunc i8 %m\n  %v = zext i32 %a", (0, 255)),
         ("  %a = trunc i8 %m\n  %v = sext i32 %a", (-128, 127)),
+        ("  %a = and i32 %m, 63\n  %b = sub i32 %a, 128\n  %v = trunc i8 %b", (-128, -65)),
         ("  %v = zext i32 %c", (0, 1)),
         ("  %v = sext i32 %c", (-1, 0)),
         ("  %v = lshr i32 %m, 24", (0, 255)),
@@ -103,6 +104,17 @@ def test_counters_stay_below_the_bound_of_their_loop() -> None:
     facts = ranges(function)
     assert facts.of(named(function, "i")) == (0, 99)
     assert facts.of(named(function, "j")) == (8, 107)
+
+
+def test_counters_stay_below_a_bound_that_is_known_to_be_small() -> None:
+    function = kernel(
+        "  %b = and i32 %m, 255\n  br head\nhead:\n  %i = phi i32 [0, entry], [%j, head]\n"
+        "  %j = add i32 %i, 1 {overflow = nsw}\n"
+        "  %t, _ = icmp (i1, i1) %j, %b {predicate = slt}\n  cond_br %t, head, out\nout:\n"
+    )
+    facts = ranges(function)
+    assert facts.of(named(function, "i")) == (0, 254)
+    assert facts.of(named(function, "j")) == (1, 255)
 
 
 # Loops -------------------------------------------------------------------------------------------
@@ -287,6 +299,8 @@ def test_what_is_not_affine() -> None:
         ("  br b\nb:\n  %q = phi f32* [%x, entry], [%s, b]\n"
          "  %s = getelementptr f32* %q, i32 1\n  %a = load f32 %s\n  cond_br %c, b, e\ne:",
          "r", "", ""),
+        ("  cond_br %c, b, e\nb:\n  br e\n"
+         "e:\n  %q = phi f32* [%x, entry], [null, b]\n  %a = load f32 %q", "r", "", "r"),
         ("  %a = ptrtoint i64 %x\n  %q = inttoptr f32* %a\n  store %q, 1.0", "e", "", "w"),
         ("  %q = inttoptr f32* %l\n  %p = select f32* %c, %x, %q\n  %a = load f32 %p",
          "r", "", "r"),

@@ -168,6 +168,25 @@ def test_composition_of_a_walk_and_shared_memory():
         assert offset(tile, found.coordinate(register, lane)) == walk.coordinate(register, lane)[0]
 
 
+@pytest.mark.parametrize(
+    ("walk", "expected"),
+    [
+        ((("register", 6), ("lane", 5)), (("register", 6, 1), ("lane", 5, 0))),
+        ((("lane", 2), ("register", 3), ("lane", 5)),
+         (("lane", 2, 1), ("register", 3, 1), ("lane", 5, 0))),
+        ((("lane", 3), ("register", 2), ("lane", 5)), None),
+    ],
+)  # fmt: skip
+def test_walks_over_rows_of_six_go_along_whole_digits(walk, expected):
+    tile = layout(2, repeats=(Repeat("register", 6, 1), Repeat("register", 5, 0)))
+    line = layout(1, repeats=tuple(Repeat(axis, count, 0) for axis, count in walk))
+    found = compose(tile, line)
+    if expected is None:
+        assert found is None
+    else:
+        assert found == layout(2, repeats=tuple(Repeat(*step) for step in expected))
+
+
 @given(st.permutations(range(3)))
 def test_registers_in_any_order_are_equal(order):
     vectors = [(0, 1), (0, 2), (8, 0)]

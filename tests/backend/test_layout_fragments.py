@@ -96,10 +96,26 @@ def test_warps_of_operands_follow_the_result(shape, warps):
         assert {v[-1] for v in held[1]} == set(range(32)) == {v[-2] for v in held[2]}
 
 
+@pytest.mark.parametrize(("batch", "counts"), [((), ()), ((6,), (2,)), ((2, 3), (1, 3))])
+def test_warpgroups_hold_the_rows_of_their_result(batch, counts):
+    """Every row of each matrix, in whole, where the result has it."""
+    result = wgmma_result((*batch, 64, 8), (*counts, 4, 1))
+    a = wgmma_operand(F16, (*batch, 64, 16), (*counts, 4, 1))
+    assert a.extents == (*batch, 64, 16) and a.size("warp") == result.size("warp")
+    for warp in range(a.size("warp")):
+        rows, held = (
+            {it.coordinate(r, lane, warp) for r in range(it.size("register")) for lane in range(32)}
+            for it in (result, a)
+        )
+        assert {v[:-1] for v in rows} == {v[:-1] for v in held}
+        assert held == {(*v[:-1], k) for v in rows for k in range(16)}
+
+
 def test_what_does_not_fit_is_refused():
     for make in (lambda: mma_result((16,), (1,)), lambda: mma_result((16, 8), (1,)),
                  lambda: mma_operand("c", F16, (16, 8), (1, 1)),
                  lambda: wgmma_result((64, 8), (2, 1)),
+                 lambda: mma_result((2, 16, 8), (-1, -1, 4)),
                  lambda: wgmma_operand(F16, (64, 8), (1, 1))):  # fmt: skip
         with pytest.raises(ValueError, match="expected"):
             make()

@@ -6,6 +6,7 @@ import pytest
 
 from tileir.errors import Location, VerifyError
 from tileir.op import OPS, Op, Successor, lookup, op
+from tileir.ops.compare import IntegerPredicate
 from tileir.types import F32, I1, I32, Tile
 from tileir.values import Undef, Value, constant
 
@@ -55,6 +56,18 @@ def test_construction_checks(
     assert caught.value.code == code
     assert (caught.value.line, caught.value.column) == (3, 5)
     assert caught.value.diagnostics[0].operand == operand
+
+
+def test_results_that_are_given_have_the_types_in_order() -> None:
+    compare = make("icmp")
+    mask = Tile(I1, (64,))
+    given = (Value(mask), Value(mask))
+    word = IntegerPredicate.SLT
+    assert compare(A, B, predicate_=word, results=given).results == given
+    for wrong in ((Value(mask), Value(I1)), (Value(I1), Value(mask)), (Value(mask),)):
+        with pytest.raises(VerifyError) as caught:
+            compare(A, B, predicate_=word, results=wrong)
+        assert caught.value.code == "TIR0102"
 
 
 def test_a_check_is_repeated_after_it_failed() -> None:

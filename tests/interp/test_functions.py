@@ -115,6 +115,39 @@ def test_a_combiner_that_branches_on_an_undefined_value() -> None:
     fails("TIR0506", "cond_br %above", REDUCE.replace("N>", "8>"), 1, x, v, at, uninitialised=["x"])
 
 
+CALLING = """
+define i32 @lesser(i32 %a, i32 %b) {
+entry:
+  %c = smin i32 %a, %b
+  ret %c
+}
+
+define i32 @least(i32 %a, i32 %b) {
+entry:
+  %c = call (i32) @lesser, %a, %b
+  ret %c
+}
+
+define kernel void @k(i32* %x, i32* %y) {
+entry:
+  %i = make_range i32<7> {start = 0}
+  %xs = splat i32*<7> %x
+  %p = getelementptr i32*<7> %xs, %i
+  %all = load i32<7> %p
+  %found = reduce i32 %all {axis = 0, combiner = @least}
+  store %y, %found
+  ret
+}
+"""
+
+
+def test_a_combiner_may_call_functions() -> None:
+    x, y = np.array([5, 3, 9, -4, 8, 0, 7], np.int32), np.zeros(1, np.int32)
+    run(CALLING, 1, x, y)
+    assert y[0] == -4
+    fails("TIR0505", "store", CALLING, 1, x, y, uninitialised=["x"])
+
+
 CALLS = """
 define f32 @square(f32 %x) {
 entry:

@@ -48,3 +48,36 @@ def test_what_is_left_out_is_found(line: str, instead: str, code: str, op: str) 
     first = caught.value.diagnostics[0]
     whole = " ".join(d.message for d in (first, *first.notes))
     assert first.code == code and op in whole and (first.location or not op)
+
+
+BLOCKS = """tir 1.0
+stage "roles"
+
+define kernel void @k(f32* %x) {num_warps = 4} {
+entry:
+  %m = gpu.tensor_map tensor_desc<f32<1, 8, 32>> %x, [i32 2, i64 512], [i32 16, i64 32], [i32 32, i64 1]
+  %b = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 16, 32]}
+  %row = make_range i32<16>
+  %column = expand_dims i32<16, 1> %row {axis = 1}
+  %rows = broadcast i32<16, 32> %column
+  %v = sitofp f32<16, 32> %rows
+  gpu.local_store %v, %b, 0
+  gpu.async_fence
+  gpu.barrier
+  gpu.tma_store %m, %b, 0, 0, 4, 0 {axis = AXIS}
+  gpu.tma_wait
+  ret
+}
+"""  # noqa: E501 - a line of the text
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_blocks_of_one_slot_lie_along_the_axis(axis: int) -> None:
+    x = np.full((2, 16, 32), -1, np.float32)
+    interpret(parse(BLOCKS.replace("AXIS", str(axis))), "k", 1, [x.reshape(-1)])
+    expected, rows = np.full((2, 16), -1), np.arange(16)
+    if axis:
+        expected[0, 4:] = rows[:12]  # the last rows would be beyond the tensor
+    else:
+        expected[:, 4:12] = rows.reshape(2, 8)
+    assert (x == expected[:, :, None]).all()

@@ -41,6 +41,14 @@ def test_a_lock_orders_what_it_guards(seed: int, unlock: str) -> None:
     assert sorted(log.tolist()) == list(range(8))
 
 
+@pytest.mark.parametrize("grid", [(1, 1, 4), (1, 4, 1), (2, 1, 2)])
+def test_a_lock_orders_instances_along_every_axis(grid: tuple[int, int, int]) -> None:
+    lock, count, log = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(4, np.int32)
+    run(LOCK.replace("UNLOCK", UNLOCK).replace("SEM", "acquire"), grid, lock, count, log)
+    assert count[0] == 4
+    assert sorted(log.tolist()) == sorted([*range(grid[0])] * (4 // grid[0]))
+
+
 @pytest.mark.parametrize("sem", ["relaxed", "release"])
 def test_a_lock_without_acquire_orders_nothing(sem: str) -> None:
     zeros = [np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(8, np.int32)]

@@ -302,6 +302,38 @@ def test_undefined_values_where_they_are_seen(code: str) -> None:
     fails(code, "; use", body, 1, np.zeros(4, np.float32))
 
 
+LANES = """
+define kernel void @k(i32* %x) {
+entry:
+  %i = make_range i32<4>
+  %u = add i32 undef, 1
+  %s = splat i32<4> %u
+  %two, _ = icmp (i1<4>, i1<4>) %i, 2 {predicate = slt}
+  %n = select i32<4> %two, %i, %s
+  %c, _ = icmp (i1<4>, i1<4>) %n, 9 {predicate = slt}
+  %xs = splat i32*<4> %x
+  %p = getelementptr i32*<4> %xs, %i
+  USE
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("use", ["store %p, %i", "%v = atomic_rmw i32<4> %p, 1 {op = add}"])
+def test_no_memory_changes_under_an_undefined_predicate(use: str) -> None:
+    x = np.zeros(4, np.int32)
+    body = LANES.replace("USE", f"@%c {use}")
+    assert "element [2]" in fails("TIR0504", use, body, 1, x)
+    assert not x.any()
+
+
+def test_what_is_loaded_under_an_undefined_predicate_is_undefined() -> None:
+    x = np.zeros(4, np.int32)
+    run(LANES.replace("USE", "@%c %v = load i32<4> %p"), 1, x)
+    use = "@%c %v = load i32<4> %p\n  store %p, %v"
+    assert "element [2]" in fails("TIR0505", "store", LANES.replace("USE", use), 1, x)
+
+
 DIVISION = """
 define kernel void @k(i32* %x, i32 %d) {
 entry:

@@ -13,6 +13,8 @@ from tileir.interp.memory import Memory, Region
 from tileir.interp.races import Race, RaceDetector, Touch
 from tileir.op import Op, lookup
 
+from .programs import fails
+
 SIZE = 16
 Access = tuple[int, Touch, int, list[int]]
 """Instance, touch, element size, elements."""
@@ -134,3 +136,27 @@ def test_published_clocks_join_as_arrays_do(seed: int) -> None:
     expected = np.maximum(np.maximum(one, two), into)
     (Published.of(one) | Published.of(two)).join_into(into)
     assert (into == expected).all()
+
+
+ENDLESS = """
+define kernel void @k(i32* %x, i32* %y) {
+entry:
+  %me = program_id i32 {axis = 0}
+  store %x, %me
+  %i = make_range i32<65536>
+  %ys = splat i32*<65536> %y
+  %p = getelementptr i32*<65536> %ys, %i
+  %first, _ = icmp (i1, i1) %me, 0 {predicate = eq}
+  cond_br %first, out, loop
+loop:
+  %v = load i32<65536> %p
+  br loop
+out:
+  ret
+}
+"""
+
+
+def test_a_race_is_told_while_a_kernel_goes_on() -> None:
+    x, y = np.zeros(1, np.int32), np.zeros(65536, np.int32)
+    fails("TIR0517", "store %x, %me", ENDLESS, 2, x, y, limit=1000)

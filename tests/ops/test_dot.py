@@ -218,6 +218,15 @@ def test_f64_products_are_better_than_one_rounding_each() -> None:
         assert abs(got[i, j] - near) <= 2 * np.spacing(abs(near))
 
 
+@pytest.mark.parametrize(("power", "expected"), [(100, 1.0), (299, 1.0), (300, 0.0), (600, 0.0)])
+def test_sums_of_terms_below_two_to_the_300_are_exact_and_others_in_order(
+    power: int, expected: float
+) -> None:
+    row, column = np.array([[2.0**power, 1.0, -(2.0**power)]]), np.ones((3, 1))
+    with np.errstate(all="ignore"):
+        assert product(row, column) == product(column.T, row.T) == expected
+
+
 def test_products_that_are_exact_at_once() -> None:
     """The bound is safe, holds for the usual tile of f16, and its results are the sliced ones."""
     noise = np.random.default_rng(5)

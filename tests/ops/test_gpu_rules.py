@@ -1,4 +1,4 @@
-"""The rules of ops on shared memory, each broken once."""
+"""The rules of the backend's own ops, each broken once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from typing import Any
 import pytest
 
 from tileir.errors import VerifyError
-from tileir.op import lookup
-from tileir.types import F16, F32, I32, I64, AddressSpace, Descriptor, Pointer, Tile, Type
+from tileir.op import all_ops, lookup
+from tileir.types import (
+    F16,
+    F32,
+    I1,
+    I32,
+    I64,
+    AddressSpace,
+    Buffer,
+    Descriptor,
+    Pointer,
+    Tile,
+    Type,
+)  # fmt: skip
 from tileir.values import Value, constant
 
 SHARED = Pointer(F16, AddressSpace.SHARED)
@@ -78,6 +90,16 @@ def test_a_part_of_a_slot_has_two_offsets(
 ) -> None:
     operands, attributes = arguments(name, SHARED, Tile(F16, shape))
     broken("TIR0112", "offsets", name, operands, {**attributes, "offsets": offsets})
+
+
+@pytest.mark.parametrize("name", ["rows", "columns"])
+@pytest.mark.parametrize("steps", [(), (1,), (1, 1, 1), (-1, 1), (1, -1)])
+def test_a_window_has_a_step_per_dimension_and_none_goes_back(
+    name: str, steps: tuple[int, ...]
+) -> None:
+    operands, attributes = arguments("gpu.local_window", SHARED, WHOLE)
+    build("gpu.local_window", operands, {**attributes, name: (0, 2)})
+    broken("TIR0112", name, "gpu.local_window", operands, {**attributes, name: steps})
 
 
 @pytest.mark.parametrize("columns", [(0,), (0, 0), (-1, 2), (16, 1), (8, 9), (0, 1, 2)])
@@ -155,3 +177,85 @@ def test_blocks_that_are_multicast_are_one_or_more() -> None:
         build("gpu.tma_load", operands, {"multicast": multicast})
     for multicast in (0, -1):
         broken("TIR0106", "multicast", "gpu.tma_load", operands, {"multicast": multicast})
+
+
+def test_the_first_factor_of_a_product_is_a_tile_or_lies_in_shared_memory() -> None:
+    total = v(Tile(F32, (64, 8)))
+    for first in (SHARED, Tile(F16, (64, 16))):
+        build("gpu.wgmma", (v(first), ZERO, v(SHARED), ZERO, total), {})
+    for first in (Pointer(F16), Pointer(F16, AddressSpace.CONSTANT)):
+        broken("TIR0101", "a", "gpu.wgmma", (v(first), ZERO, v(SHARED), ZERO, total), {})
+    broken("TIR0101", "b", "gpu.wgmma", (v(SHARED), ZERO, v(Pointer(F16)), ZERO, total), {})
+
+
+@pytest.mark.parametrize(
+    ("shape", "blocks", "allowed"),
+    [
+        ((64, 32), 4, True),
+        ((64, 3), 4, True),
+        ((64, 32), 64, True),
+        ((64, 32), 3, False),
+        ((3, 64), 4, False),
+        ((64, 32), 0, False),
+        ((64,), 4, False),
+    ],
+)
+def test_blocks_share_whole_rows(shape: tuple[int, ...], blocks: int, allowed: bool) -> None:
+    buffer = v(Pointer(F32, AddressSpace.SHARED))
+    operands = (v(Tile(F32, shape)), buffer, ZERO, BARRIERS, ZERO)
+    if allowed:
+        build("gpu.remote_scatter", operands, {"blocks": blocks})
+    else:
+        broken("TIR0112", "value", "gpu.remote_scatter", operands, {"blocks": blocks})
+
+
+@pytest.mark.parametrize(
+    ("settings", "operand"),
+    [
+        ({"warps": 1}, None),
+        ({"first": 5, "warps": 1}, None),
+        ({"first": 4, "warps": 4, "registers": 24}, None),
+        ({"first": 4, "warps": 4, "registers": 256}, None),
+        ({"warps": 0}, "warps"),
+        ({"first": -1, "warps": 4}, "warps"),
+        ({"warps": 4, "registers": 16}, "registers"),
+        ({"warps": 4, "registers": 28}, "registers"),
+        ({"warps": 4, "registers": 264}, "registers"),
+        ({"warps": 1, "registers": 24}, "registers"),
+        ({"first": 1, "warps": 4, "registers": 24}, "registers"),
+    ],
+)
+def test_a_role_has_a_warp_or_more_and_registers_by_warpgroups(
+    settings: dict[str, int], operand: str | None
+) -> None:
+    if operand is None:
+        build("gpu.role", ("f", ()), settings)
+    else:
+        broken("TIR0106", operand, "gpu.role", ("f", ()), settings)
+
+
+def test_private_ops_are_about_private_buffers() -> None:
+    tile = Tile(F32, (128,))
+    private, shared = Buffer(tile, 8, "private"), Buffer(tile, 8, "shared")
+    build("gpu.private_alloc", (), {"type": private})
+    build("gpu.private_store", (v(private), ZERO, v(tile)), {})
+    build("gpu.private_load", (v(private), ZERO), {})
+    broken("TIR0101", "type", "gpu.private_alloc", (), {"type": shared})
+    broken("TIR0101", "buffer", "gpu.private_store", (v(shared), ZERO, v(tile)), {})
+    broken("TIR0101", "buffer", "gpu.private_load", (v(shared), ZERO), {})
+
+
+COMPUTING = {"gpu.cluster_rank", "gpu.convert_layout", "gpu.scale"}
+
+
+@pytest.mark.parametrize("kind", [o for o in all_ops() if o.mnemonic.startswith("gpu.")])
+def test_ops_that_threads_meet_at_or_that_touch_memory_take_no_predicate(kind: Any) -> None:
+    assert kind.predicable == (kind.mnemonic in COMPUTING)
+
+
+@pytest.mark.parametrize(
+    ("name", "operand"), [("gpu.order", v(Tile(F32, (64,)))), ("gpu.check", v(I1))]
+)
+def test_a_check_and_an_order_hold_for_all_threads(name: str, operand: Value) -> None:
+    build(name, (operand,), {})
+    broken("TIR0103", "predicate", name, (operand,), {"predicate": v(I1)})

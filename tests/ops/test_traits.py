@@ -164,6 +164,16 @@ CELLS = {
 """Number of legal cells over all shapes: a rule that grows or shrinks shows here."""
 
 
+def test_the_shapes_of_cells_have_one_row_odd_extents_and_whole_warps() -> None:
+    ranks = {len(shape) for shape in SHAPES}
+    assert ranks == {0, 1, 2, 3}
+    for rank in (1, 2):
+        shapes = [shape for shape in SHAPES if len(shape) == rank]
+        assert any(all(n % 2 for n in shape) for shape in shapes)
+        assert any(shape[-1] % 16 == 0 and min(shape) > 1 for shape in shapes)
+    assert any(shape[0] == 1 and shape[1] % 32 == 0 for shape in SHAPES if len(shape) == 2)
+
+
 @pytest.mark.parametrize("name", [n for n in OPS if n not in SKIPPED])
 def test_as_many_cells_as_there_were(name: str) -> None:
     found = sum(1 for shape in SHAPES for _ in cells(OPS[name], shape))

@@ -9,7 +9,9 @@ import textwrap
 import pytest
 
 from tileir.compare import structurally_equal
+from tileir.ir import Function
 from tileir.passmanager import Pass, all_passes, run
+from tileir.passmanager.registry import lookup, pass_
 from tileir.textual import parse, print_module
 
 HEADER = "tir 1.0\n\n"
@@ -30,3 +32,24 @@ def test_before_and_after(found: Pass) -> None:
     result = run(parse(HEADER + before), found.name + options)
     expected = parse(HEADER + after)
     assert structurally_equal(result.module, expected), print_module(result.module)
+
+
+@pytest.mark.parametrize("name", ["cse", "Another", "no name"])
+def test_a_pass_needs_a_name_of_its_own(name: str) -> None:
+    cse = lookup("cse")
+    with pytest.raises(TypeError, match=f"pass {name} needs a docstring and a name of its own"):
+
+        @pass_(name)
+        def another(function: Function) -> Function:
+            """Nothing."""
+            return function
+
+    assert lookup("cse") is cse
+
+
+def test_a_pass_needs_a_docstring() -> None:
+    with pytest.raises(TypeError, match="needs a docstring"):
+
+        @pass_("undocumented")
+        def undocumented(function: Function) -> Function:
+            return function

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tileir.builder import I32, Builder, pointer
+from tileir.builder import F32, I32, Builder, pointer
 from tileir.errors import ParseError
 from tileir.field import FLOAT
 from tileir.op import OPS, Op, attribute, op, operand, optional, variadic
@@ -59,6 +59,16 @@ def test_zeros_of_both_signs_are_attributes(own_ops: None) -> None:
         print_module(parse(plain.replace("{by = -0.0}", "{by = 1.0}"), verify=False)).count("{")
         == plain.count("{") - 2
     )
+
+
+def test_a_whole_number_that_a_program_gives_for_a_float_is_written_as_one(own_ops: None) -> None:
+    b = Builder(locations=False)
+    with b.kernel("f", a=F32) as (a,):
+        b.emit(OPS["tests.scaled"](a.value, by=3))
+        b.ret()
+    text = print_module(b.module())
+    assert "tests.scaled f32 %a {by = 3.0}" in text
+    assert print_module(parse(text, verify=False)) == text
 
 
 @pytest.mark.parametrize(

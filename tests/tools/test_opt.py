@@ -170,7 +170,7 @@ def test_options_reach_the_pass(opt):
         ("licm{max-depth=1,max-depth=2}", "TIR0602", "max-depth is given twice"),
         ("func{name=h}(cse)", "TIR0602", "there are: @f, @g"),
         ("cse,", "TIR0603", "expected a pass"),
-        ("func(cse", "TIR0603", "expected ')'"),
+        ("func(cse", "TIR0603", "expected ')', not the end, at column 9"),
         ("cse)", "TIR0603", "at column 4"),
         ("licm{max-depth}", "TIR0603", "expected '='"),
         ("func(" * 80 + ")" * 80, "TIR0603", "levels of nesting"),

@@ -129,7 +129,7 @@ def log1p(x: Array) -> Array:
     """Natural logarithm of 1 + x."""
     u = 1.0 + x
     m, k = _parts(u)
-    lost = np.where(k >= 1, 1.0 - (u - x), x - (u - 1.0)) / u
+    lost = np.where(x >= 1, 1.0 - (u - x), x - (u - 1.0)) / u
     f = np.where(k == 0, x, m - 1.0)
     tail, half = _series(f)
     value = k * _LN2_HIGH - ((half - (tail + (k * _LN2_LOW + np.where(k == 0, 0.0, lost)))) - f)
