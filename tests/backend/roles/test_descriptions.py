@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tileir import records
 from tileir.backend.tma.description import _merged
 from tileir.backend.tma.host import FORMULAS, Step, host_values
-from tileir.backend.tma.plan import HostPlan, MapRecipe, _unit, _values
+from tileir.backend.tma.plan import MapRecipe, _unit, _values
 from tileir.interp import interpret
 from tileir.machine import Machine, Tensor
 from tileir.op import lookup
@@ -176,23 +175,6 @@ def test_what_rows_are_multiples_of(base: int, extents: Any, strides: Any, unit:
     assert _unit(recipe(), base, extents, strides) == unit
 
 
-@pytest.mark.parametrize(
-    ("numbers", "parameter", "units"),
-    [
-        ((4096, 10, 24, 64), 0, None), ((4096, 10, 20, 60), 0, (8, 0, 0, 0)),
-        ((4096, 10, 20, 60), -1, None), ((4096, 0, 20, 60), 0, None),
-        ((4096, 10, -4, 60), 0, None),
-    ],
-)  # fmt: skip
-def test_threads_stand_in_for_maps_of_whole_parameters_with_elements(
-    numbers: tuple[int, ...], parameter: int, units: tuple[int, ...] | None
-) -> None:
-    """None where maps can have it, where no parameter says what to compile for, and where there is
-    nothing to copy."""
-    plan = HostPlan(4, (), (), (records.evolve(recipe(), parameter=parameter),))
-    assert plan.unmapped(numbers) == units
-
-
 def test_distances_are_merged_where_there_are_too_many() -> None:
     """What moves by a multiple of another's distance moves by that one."""
     a, b, c, i, j = (Value(I32, name) for name in "abcij")
@@ -328,11 +310,7 @@ def test_what_is_no_block() -> None:
     before = kernel("row < ms", "col < ns", shift=-1)
     for text in (before, before.replace("<16, 16> %row, %ns", "<16, 16> %row, 32")):
         assert "an index begins below 0" in remarks(text)
-    # Rows that begin where an instance says, and end where the launch does.
-    moved = kernel("row-ss >= 0", "row < ms", "col < ns").replace(
-        "  %ss = splat i32<16, 16> %s\n",
-        "  %late = program_id i32 {axis = 1}\n  %ss = splat i32<16, 16> %late\n",
-    )
+    moved = kernel("row-ss >= 0", "row < ms", "col < ns").replace("16> %s\n", "16> %from\n")
     assert "an extent is not known to the host" in remarks(moved)
     odd = kernel("row < ms", "col < ns").replace("<16, 16> %far, %col", "<16, 16> %far, %row")
     assert "no dimension of the tile, or more than one" in remarks(odd) or "strides" in remarks(odd)
