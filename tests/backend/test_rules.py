@@ -123,6 +123,31 @@ def test_sums_and_products_round_as_they_say(name, how):
     both(COPY.format(x="f32", y="f32", n=128, m=128, ops=ops), x, np.zeros_like(x))
 
 
+ONE_OF_A_PRODUCT = """tir 1.0
+define kernel void @k(f16* %x, f32* %y) {num_warps = 4} {
+entry:
+  %i = make_range i32<256>
+  %xs = splat f16*<256> %x
+  %p = getelementptr f16*<256> %xs, %i
+  %v = load f16<256> %p
+  %a = reshape f16<16, 16> %v
+  %d = dot f32<16, 1> %a, f16<16, 1> 1.0, 0.0
+  %h = reduce f32<1> %d {axis = 0, combiner = fadd}
+  %u = unsplat f32 %h
+  %j = make_range i32<128>
+  %w = splat f32<128> %u
+  %ys = splat f32*<128> %y
+  %q = getelementptr f32*<128> %ys, %j
+  store %q, %w
+  ret
+}
+"""
+
+
+def test_the_only_sum_of_a_product_is_told_to_warps_that_do_not_hold_it():
+    both(ONE_OF_A_PRODUCT, np.arange(256).astype(np.float16) % 5, np.zeros(128, np.float32))
+
+
 @pytest.mark.parametrize("rounding", ["rn", "rz", "rp", "rm"])
 @pytest.mark.parametrize(("wide", "narrow"), [("f32", "f16"), ("f64", "f32"), ("f64", "f16")])
 def test_narrowing_rounds_as_it_says(wide, narrow, rounding):
