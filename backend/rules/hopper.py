@@ -129,6 +129,12 @@ def _map_of(lowering: Lowering, op: Any) -> Any:
     return made
 
 
+def _map(lowering: Lowering, op: Any) -> Any:
+    """The tensor map of a copy, where there is one."""
+    _map_of(lowering, op)
+    return lowering.scalar(op.descriptor)
+
+
 def _slot(lowering: Lowering, op: Any, buffer: Any, slot: Any) -> tuple[SharedTile, Any]:
     """How a slot lies, and its first byte."""
     place = buffer_of(lowering, op, buffer)
@@ -138,7 +144,7 @@ def _slot(lowering: Lowering, op: Any, buffer: Any, slot: Any) -> tuple[SharedTi
 
 def _tma_load(lowering: Lowering, op: Any) -> list[Fragment]:
     barrier = barrier_of(lowering, op, op.barrier, op.index)
-    map_, chosen = lowering.scalar(op.descriptor), lowering.chosen()
+    map_, chosen = _map(lowering, op), lowering.chosen()
     if _held(lowering, op) != op.multicast:
         times_ = f"{op.multicast} times " if op.multicast > 1 else ""
         raise lowering.refuse(op, f"a slot must be of {times_}the extents of the block")
@@ -155,7 +161,7 @@ def _tma_load(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _tma_store(lowering: Lowering, op: Any) -> list[Fragment]:
-    thread, map_, chosen = lowering.thread, lowering.scalar(op.descriptor), _leader(lowering, op)
+    thread, map_, chosen = lowering.thread, _map(lowering, op), _leader(lowering, op)
     for number in _blocks(lowering, op, _held(lowering, op)):
         for offset, indices in _parts(lowering, op, number):
             thread.tma_store(map_, offset, indices, chosen, add=op.add)

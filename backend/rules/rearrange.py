@@ -252,7 +252,8 @@ def _in_part(
             part = thread.binary("udiv", I32, part, by)
         inside = both(lowering, inside, thread.compare("ult", I32, part, thread.integer(extent)))
         at.append(part)
-    return inside or thread.constant(I1, 1), at
+    assert inside is not None  # tiles have dimensions
+    return inside, at
 
 
 def _unsplat(lowering: Lowering, op: Any) -> list[Fragment]:

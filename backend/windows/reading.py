@@ -6,7 +6,7 @@ from typing import Any
 
 from tileir.backend.lower.lowering import Fragment, Lowering
 from tileir.backend.memory.shared import SharedTile, added, times
-from tileir.types import I32, Tile
+from tileir.types import I32
 
 
 def read_window(lowering: Lowering, op: Any, place: SharedTile, start: Any) -> Fragment:
@@ -16,8 +16,6 @@ def read_window(lowering: Lowering, op: Any, place: SharedTile, start: Any) -> F
     row = times(thread, lowering.scalar(op.row), place.pitch)
     column = times(thread, lowering.scalar(op.column), size)
     first = added(thread, [start, row, column])
-    if not isinstance(kind, Tile):
-        return thread.load_shared(place.element, 1, first)
     steps = [r * place.pitch + c * size for r, c in zip(op.rows, op.columns, strict=True)]
     found: list[Any] = []
     for register in range(kind.layout.size("register")):

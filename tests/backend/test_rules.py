@@ -1,5 +1,7 @@
 """Ops with unusual types, starts and places, by threads and as code that LLVM takes."""
 
+from importlib import import_module
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import tileir
 from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executor import SimtExecutor
+from tileir.backend.rules import FAMILIES, rules
 from tileir.errors import CompileError, LaunchError
 
 
@@ -110,6 +113,39 @@ def test_a_tile_of_one_element_is_told_to_all(warps):
   %w = splat i32<64> %u"""
     text = COPY.format(x="i32", y="i32", n=64, m=64, ops=ops)
     both(text, np.arange(64, dtype=np.int32), np.zeros(64, np.int32), num_warps=warps)
+
+
+@pytest.mark.parametrize("name", ["fadd", "fsub", "fmul", "fdiv"])
+@pytest.mark.parametrize("how", ["rounding = rz", "rounding = rp", "ftz = true"])
+def test_sums_and_products_round_as_they_say(name, how):
+    ops = f"%u = fadd f32<128> %v, 3.0\n  %w = {name} f32<128> %v, %u {{{how}}}"
+    x = np.random.default_rng(1).uniform(-9, 9, 128).astype(np.float32)
+    both(COPY.format(x="f32", y="f32", n=128, m=128, ops=ops), x, np.zeros_like(x))
+
+
+ONE_OF_A_PRODUCT = """tir 1.0
+define kernel void @k(f16* %x, f32* %y) {num_warps = 4} {
+entry:
+  %i = make_range i32<256>
+  %xs = splat f16*<256> %x
+  %p = getelementptr f16*<256> %xs, %i
+  %v = load f16<256> %p
+  %a = reshape f16<16, 16> %v
+  %d = dot f32<16, 1> %a, f16<16, 1> 1.0, 0.0
+  %h = reduce f32<1> %d {axis = 0, combiner = fadd}
+  %u = unsplat f32 %h
+  %j = make_range i32<128>
+  %w = splat f32<128> %u
+  %ys = splat f32*<128> %y
+  %q = getelementptr f32*<128> %ys, %j
+  store %q, %w
+  ret
+}
+"""
+
+
+def test_the_only_sum_of_a_product_is_told_to_warps_that_do_not_hold_it():
+    both(ONE_OF_A_PRODUCT, np.arange(256).astype(np.float16) % 5, np.zeros(128, np.float32))
 
 
 @pytest.mark.parametrize("rounding", ["rn", "rz", "rp", "rm"])
@@ -256,3 +292,21 @@ def test_a_combiner_that_computes_with_tiles_is_refused_at_the_reduction():
     with pytest.raises(CompileError, match="@odd combines elements") as caught:
         SimtExecutor().launch(textual.parse(TILES_INSIDE), None, 1, {"x": np.zeros(32, np.float32)})
     assert caught.value.code == "TIR0706" and caught.value.line == 15
+
+
+def test_a_rule_is_looked_up_in_the_file_of_its_family_first(monkeypatch):
+    read = []
+
+    def importing(name):
+        read.append(name.rpartition(".")[2])
+        return import_module(name)
+
+    monkeypatch.setattr("tileir.backend.rules.import_module", importing)
+    found = rules.__wrapped__()
+    for name, families in (
+        ("icmp", ["compare"]), ("fadd", ["compare", "floats"]), ("fcmp", ["compare", "floats"]),
+    ):  # fmt: skip
+        assert callable(found[name]) and read == families
+    with pytest.raises(KeyError):
+        found["nothing"]
+    assert sorted(read) == sorted(FAMILIES)

@@ -30,6 +30,10 @@ def boundaries(kind):
     return np.concatenate([found, -found])
 
 
+FAR = np.array([np.nextafter(2.0**128, 0), 2.0**128, 1.5 * 2.0**128, 2.0**200, 1.7e308])
+"""Beyond what f32 has, by way of which f64 is rounded."""
+
+
 @pytest.mark.parametrize("rounding", ["rn", "rz", "rm", "rp"])
 @pytest.mark.parametrize("saturate", [False, True])
 @pytest.mark.parametrize("source", [F16, BF16, F32, F64], ids=str)
@@ -37,6 +41,8 @@ def boundaries(kind):
 def test_a_float_is_rounded_once(kind, source, saturate, rounding):
     with np.errstate(all="ignore"):
         x = boundaries(kind).astype(dtype_of(source))
+        if source is F64:
+            x = np.concatenate([x, FAR, -FAR])
         expected = to_float(x, dtype_of(kind), rounding=rounding, saturate=saturate)
         thread = SimtThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
         found = narrow(thread, source, kind, Lanes(x), rounding, saturate).array

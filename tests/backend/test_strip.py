@@ -62,6 +62,18 @@ def test_softmax_is_cut_by_rows_and_then_by_columns(rows, columns, loops):
     equal(module, 2, [x, y, columns - 1], rtol=1e-6, loops=loops)
 
 
+def test_columns_are_cut_where_no_loop_has_to_wait_for_another():
+    """The largest of a column is found where the column is in registers: it is loaded once."""
+    b = Builder()
+    with b.kernel("k", **buffers("x", "y")) as (x, y):
+        place = b.arange(4)[:, None] * 64 + b.arange(64)[None, :]
+        value = (x + place).load()
+        (y + place).store(value - value.max(axis=0)[None, :])
+    x = np.random.default_rng(1).normal(size=(4, 64)).astype(np.float32)
+    new = equal(b.module(), 1, [x, np.full_like(x, np.nan)], loops=1)
+    assert print_module(new).count(" = load ") == 1
+
+
 @pytest.mark.parametrize(("keep", "loops", "loads"), [(1, 3, 4), (2, 3, 5), (5, 0, 5)])
 def test_what_is_kept_is_loaded_once(keep, loops, loads):
     x = np.random.default_rng(1).normal(size=(2, 160)).astype(np.float32)

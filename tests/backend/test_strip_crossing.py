@@ -47,6 +47,12 @@ def test_what_a_loop_carries(shape, promised, rounds, keep):
     assert f"f32<{', '.join(map(str, shape))}>" not in text and allotted(new)
 
 
+def test_pieces_in_memory_are_an_element_a_thread():
+    for count, pieces in ((64, "private<f32<32>, 2>"), (100, "private<f32<25>, 4>")):
+        new = equal(summing((count,)), 1, [numbers(3 * count), numbers(count), 2])
+        assert allotted(new) == [pieces]
+
+
 def test_values_that_change_places():
     """Each is read before the other is written over."""
     b = Builder()

@@ -36,6 +36,17 @@ def test_what_is_stored_is_what_was_there_before(count, shift):
     assert [new.stage for _ in allotted(new)] == ["strips"] * len(allotted(new))
 
 
+@pytest.mark.parametrize("count", [64, 97])
+def test_a_store_to_where_a_load_reads_keeps_nothing(count):
+    """Places of different elements differ, and a piece is stored once it has been loaded."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        place = x + (b.arange(count) + 3)
+        place.store(place.load() * 2.0)
+    new = equal(b.module(), 1, [numbers(count + 3)], loops=1)
+    assert not allotted(new)
+
+
 def softmax(rows, columns, *, shift=None, masked=False):
     """A softmax of x into y, or into x itself, `shift` elements on."""
     b = Builder()

@@ -172,14 +172,43 @@ MASKED, WIDE = "%vx = load f32<16, 32> %px, %mask.1, 0.0", "i32<16, 32> %down, %
         ("%p.j, %size.j {predicate = slt}", "%p.j, %size.j {predicate = ult}"),
         ("%sum.next = fadd", "store %px, %vx, %inside\n  %sum.next = fadd"),
         ("%step.j = mul i32 %s, 1", "%step.j = mul i32 %s, %s"),
+        (MASKED, f"%odd, _ = icmp (i1, i1) %s, 1 {{predicate = eq}}\n  @%odd {MASKED}"),
     ],
 )
 def test_what_stays_as_it_is(old, new):
     """Volatile loads, sums that may wrap, rounds that are not known, other comparisons, stores
-    that may change what is read, windows that move by squares."""
+    that may change what is read, windows that move by squares, loads that are not made in every
+    round."""
     text = Convolution().text()
     assert old in text
     module = parse(text.replace(old, new))
+    assert stage_windows(module, gain=3).ir is module
+
+
+AROUND = """  br images
+images:
+  %t = phi i32 [%OW, entry], [%t.next, between]
+  %xt = getelementptr f32* %x, %t
+  %xs = splat f32*<16, 32> %xt
+  br rows
+between:
+  %t.next = add i32 %t, 7 {overflow = nsw}
+  %t.more, _ = icmp (i1, i1) %t.next, 99 {predicate = slt}
+  cond_br %t.more, images, done
+"""
+
+
+def test_images_that_begin_where_a_loop_counts_from_what_is_not_known_stay():
+    text = Convolution().text()
+    for old, new in (
+        ("  %xs = splat f32*<16, 32> %x\n  br rows\n", AROUND),
+        ("[0, entry], [%r", "[0, images], [%r"),
+        ("[0.0, entry]", "[0.0, images]"),
+        ("%r.more, rows, done", "%r.more, rows, between"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    module = parse(text)
     assert stage_windows(module, gain=3).ir is module
 
 

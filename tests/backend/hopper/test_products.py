@@ -183,9 +183,12 @@ def test_what_there_is_no_instruction_for(product: Product, why: str) -> None:
         ("[1, 64, 32], swizzle = 2", "[1, 32, 64], swizzle = 2", r"slot of \(32, 64\) for a block"),
         ("%b, 0, %sum", "%b, 0, %sum {trans_b = true}",
          "factors of 64x64 and 32x64 for sums of 64x32, and K a multiple of 16"),
+        ("%as = gpu.tensor_map tensor_desc<f16<64, 64>> %pa, [i32 64, %wide], [%k, i64 1] "
+         "{swizzle = 3}", "%as = make_descriptor tensor_desc<f16<64, 64>> %pa, [i32 64, %wide], "
+         "[%k, i64 1]", "the descriptor must be the result of gpu.tensor_map"),
     ],
 )  # fmt: skip
-def test_slots_and_factors_that_do_not_fit(line: str, instead: str, why: str) -> None:
+def test_slots_factors_and_descriptors_that_do_not_fit(line: str, instead: str, why: str) -> None:
     text = Product(64, 32, 64).text()
     assert text.count(line) == 1
     with pytest.raises(CompileError, match=why) as caught:

@@ -310,6 +310,8 @@ def test_what_is_no_block() -> None:
     before = kernel("row < ms", "col < ns", shift=-1)
     for text in (before, before.replace("<16, 16> %row, %ns", "<16, 16> %row, 32")):
         assert "an index begins below 0" in remarks(text)
+    moved = kernel("row-ss >= 0", "row < ms", "col < ns").replace("16> %s\n", "16> %from\n")
+    assert "an extent is not known to the host" in remarks(moved)
     odd = kernel("row < ms", "col < ns").replace("<16, 16> %far, %col", "<16, 16> %far, %row")
     assert "no dimension of the tile, or more than one" in remarks(odd) or "strides" in remarks(odd)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tileir.backend import compile as compile_
 from tileir.backend.runtime.format import dumps, loads
-from tileir.backend.tma.plan import HostPlan
+from tileir.backend.tma.plan import UNMAPPED, HostPlan, MapRecipe
 from tileir.ir import Function
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul
@@ -51,6 +51,46 @@ def test_maps_of_attention() -> None:
 )
 def test_arguments_that_a_map_cannot_have(arguments: tuple[int, ...]) -> None:
     assert plan(matmul(64, 64, 32)).resolved(arguments) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "units"),
+    (
+        ((4096, 8192, 16384, 300, 304, 704), None),  # maps can have them all
+        ((4096, 8192, 16384, 300, 301, 704), (0, 2, 2, 0, 0, 0)),
+        ((4098, 8192, 16384, 300, 304, 704), (2, 0, 0, 0, 0, 0)),
+        ((4096, 8192, 16384, 300, 304, 700), (8, 0, 0, 0, 0, 0)),
+    ),
+)
+def test_bytes_that_rows_are_multiples_of_where_threads_copy(
+    arguments: tuple[int, ...], units: tuple[int, ...] | None
+) -> None:
+    assert plan(matmul(64, 64, 32)).unmapped(arguments) == units
+
+
+@pytest.mark.parametrize(
+    ("numbers", "parameter", "units"),
+    [
+        ((4096, 10, 24, 64), 0, None), ((4096, 10, 20, 60), 0, (8, 0, 0, 0)),
+        ((4096, 10, 20, 60), -1, None), ((4096, 0, 20, 60), 0, None),
+        ((4096, 10, -4, 60), 0, None),
+    ],
+)  # fmt: skip
+def test_threads_stand_in_for_maps_of_whole_parameters_with_elements(
+    numbers: tuple[int, ...], parameter: int, units: tuple[int, ...] | None
+) -> None:
+    """None where maps can have it, where no parameter says what to compile for, and where there is
+    nothing to copy."""
+    recipe = MapRecipe("f16", 2, (64, 32), 2, "zero", "a0", ("a1", "a2"), ("a3", 1), parameter)
+    assert HostPlan(4, (), (), (recipe,)).unmapped(numbers) == units
+
+
+def test_kernels_without_maps_have_a_plan_where_threads_stand_in_for_them() -> None:
+    kernel = matmul(64, 64, 32).kernel(None)
+    assert HostPlan.of(kernel) is None
+    attributes = {**kernel.attributes, UNMAPPED: (2, 2, 2, 0, 0, 0)}
+    found = HostPlan.of(kernel.evolve(attributes=attributes))
+    assert found is not None and found.maps == () and found.resolved((0,) * 6) == ()
 
 
 def test_instances_are_counted_by_the_last_arguments() -> None:

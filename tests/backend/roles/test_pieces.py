@@ -289,6 +289,22 @@ def test_turns_are_of_instances_that_hand_nothing_on() -> None:
     )  # fmt: skip
 
 
+def test_turns_are_of_instances_in_a_loop() -> None:
+    text = """tir 1.0
+stage "roles"
+
+define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, f32*<64, 8> %p) {
+entry:
+  %x = gpu.wgmma f32<64, 8> %a, 0, %b, 0, 0.0
+  %y = gpu.wgmma_wait f32<64, 8> %x
+  store %p, %y
+  ret
+}
+"""
+    found = in_turns(parse(text).functions["math"], 0)
+    assert found == "there is no loop over instances around its products"
+
+
 @pytest.mark.parametrize("persistent", [None, True, False])
 def test_whether_a_block_works_for_many_instances(persistent: bool | None) -> None:
     wanted = Wanted(persistent=persistent is not False)

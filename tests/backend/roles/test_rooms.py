@@ -3,6 +3,9 @@ kernel allots, and apart from what other roles do."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,6 +14,7 @@ from tileir.backend.compile import staged
 from tileir.backend.executor import SimtExecutor
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.options import Options
+from tileir.backend.roles.sizes import counted
 from tileir.backend.target import target
 from tileir.textual import parse
 
@@ -56,3 +60,22 @@ def test_rooms_of_roles_are_behind_the_kernel_s() -> None:
     own = max(at + kernel.sizes[op] for op, at in kernel.offsets.items())
     assert role.offsets and min(role.offsets.values()) >= own
     assert kernel.size == max(at + role.sizes[op] for op, at in role.offsets.items())
+
+
+KIB = 1 << 10
+
+
+def kinds(*rings: tuple[int, bool]) -> list[tuple[Any]]:
+    """A ring of so many KiB a slot each, that stays for a loop within or moves with it."""
+    return [(SimpleNamespace(bytes=n * KIB, early=early, resident=False),) for n, early in rings]
+
+
+@pytest.mark.parametrize(
+    ("stays", "slots"),
+    [(64, [2, 6]), (72, [2, 5]), (76, [2, 4]), (80, [2, 4]), (88, [1, 8]), (96, [1, 8])],
+)
+def test_what_stays_has_a_second_slot_where_enough_moves_beside_it(
+    stays: int, slots: list[int]
+) -> None:
+    """Enough are 40 KiB under way, one slot of 16 KiB being read."""
+    assert counted(kinds((stays, True), (16, False)), 227 * KIB, 0) == slots
