@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.analysis.ranges import Ranges, ranges
-from tileir.effects import Effects
-from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Pointer, element_of
@@ -37,24 +35,6 @@ def reaches(function: Function) -> dict[Value, Reach]:
             reach = _moved(op, found, bounds)
             if reach is not None:
                 found[op.results[0]] = reach
-    return found
-
-
-_WORDS = (FieldKind.ATTRIBUTE, FieldKind.SYMBOL)
-
-
-@cached
-def same_values(function: Function) -> dict[Value, Value]:
-    """For every result of a pure op the first that is computed alike from the same."""
-    first: dict[Any, Value] = {}
-    found: dict[Value, Value] = {}
-    for label in cfg(function).order:
-        for op in function.blocks[label].ops:
-            if op.effects is Effects.PURE and len(op.results) == 1:
-                inputs = tuple([found.get(v, v) if type(v) is Value else v for v in op.inputs])
-                words = [getattr(op, f.name) for f in op.fields(*_WORDS)]
-                key = (type(op), op.results[0].type, op.predicate, inputs, *words)
-                found[op.results[0]] = first.setdefault(key, op.results[0])
     return found
 
 

@@ -4,8 +4,12 @@ import os
 import platform
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import llvmlite.binding
 import pytest
+
+from tileir.backend.llvm import optimise
 
 FAULTS = """
 import resource
@@ -42,3 +46,15 @@ def test_memory_stays_with_the_process():
     """But where its user has set the C library's limits, which then are as they were."""
     kept, given_back = faults(), faults(MALLOC_TRIM_THRESHOLD_="131072")
     assert kept < 200 and given_back > 800
+
+
+def test_the_process_is_told_once_before_llvm_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    names = ("initialize_all_targets", "initialize_all_asmprinters", "set_option")
+    parts = {name: lambda *_, name=name: done.append(name) for name in names}
+    monkeypatch.setattr(llvmlite, "binding", SimpleNamespace(**parts))
+    monkeypatch.setattr(optimise, "_initialised", [])
+    monkeypatch.setattr(optimise, "keep_freed_memory", lambda: done.append("memory"))
+    for _ in range(2):
+        optimise.loaded()
+    assert done == ["memory", *names]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import pytest
 
 from tileir.backend.memory.boxes import box_of, pieces
@@ -25,6 +27,19 @@ def test_boxes_lie_where_elements_do(element: Scalar, shape: tuple[int, int], sw
     for (row, column), offset in pieces(shape, size, swizzle):
         assert offset == held.along(column * size) + row * held.pitch
         assert offset % held.alignment == 0
+
+
+@pytest.mark.parametrize("block", [(2, 3, 512, 64), (2, 512, 128), (512, 3, 64)])
+def test_boxes_of_blocks_of_more_dimensions_lie_behind_each_other(block: tuple[int, ...]) -> None:
+    """As those of a tile that has all the rows of the block."""
+    rows = prod(block[:-1])
+    held = place(F16, (rows, block[-1]), 3, 64)
+    found = list(pieces(block, 2, 3))
+    for first, offset in found:
+        row = sum(n * prod(block[i + 1 : -1]) for i, n in enumerate(first[:-1]))
+        assert offset == held.along(first[-1] * 2) + row * held.pitch
+    box = prod(box_of(block, 2, 3)) * 2
+    assert sorted(offset for _, offset in found) == list(range(0, prod(block) * 2, box))
 
 
 def test_panels_begin_where_the_pattern_of_rows_does() -> None:

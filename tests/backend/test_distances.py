@@ -26,6 +26,8 @@ entry:
   %tp = getelementptr i32*<16, 1> %ts, %r
   %t = load i32<16, 1> %tp
   %looked = broadcast i32<16, 8> %t
+  %t3 = mul i32<16, 1> %t, 3
+  %scaled = broadcast i32<16, 8> %t3
   %half = sdiv i32<1, 8> %c, 3
   %computed = broadcast i32<16, 8> %half
   %ns = splat i32<16, 8> %n
@@ -60,7 +62,7 @@ def found(*terms: str) -> list[Distance]:
         (("looked", "strided"), [STRIDED, SAME]), (("computed",), [SAME, COMPUTED]),
         (("computed", "looked"), [LOOKED_UP, COMPUTED]), (("ns",), [SAME, SAME]),
         (("ones",), [SAME, SAME]), (("thirds",), [COMPUTED, COMPUTED]),
-        (("ns", "columns"), [SAME, COMPUTED]),
+        (("ns", "columns"), [SAME, COMPUTED]), (("scaled",), [LOOKED_UP, SAME]),
     ],
 )  # fmt: skip
 def test_the_farthest_of_the_terms(terms: tuple[str, ...], wanted: list[Distance]) -> None:

@@ -11,13 +11,13 @@ import pytest
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.layouts.dots import dot_homes, layouts_of
-from tileir.backend.layouts.warpgroups import shares
+from tileir.backend.layouts.warpgroups import shares, warpgroup
 from tileir.errors import CompileError
 from tileir.layout import Layout
 from tileir.layout_tilings import blocked
 from tileir.ops.dot import Dot
 from tileir.textual import parse
-from tileir.types import F16, F32, Element, Tile
+from tileir.types import F16, F32, I8, Element, Tile
 from tileir.values import Value
 
 
@@ -175,3 +175,31 @@ def test_warpgroups_share_rows_first(m: int, n: int, warps: int, wanted: tuple[i
 def test_columns_that_warpgroups_cannot_share() -> None:
     with pytest.raises(CompileError, match="72 columns are no multiple of 8 for each of 2 groups"):
         shares(product(F16, 64, 72, 16), 8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "wanted"),
+    [
+        (F16, 8, 8), (F16, 256, 256), (F16, 264, 88), (F16, 272, 136), (F16, 520, 104),
+        (I8, 8, 8), (I8, 16, 16), (I8, 24, 24), (I8, 40, 8), (I8, 48, 48), (I8, 120, 24),
+        (I8, 256, 256), (I8, 264, 24), (I8, 288, 144),
+    ],
+)  # fmt: skip
+def test_columns_of_one_instruction_are_as_many_as_there_may_be(
+    kind: Element, n: int, wanted: int
+) -> None:
+    """Up to 256, all alike; for integers a multiple of 16, 8 or 24 (PTX ISA, "wgmma.mma_async")."""
+    place = {1: "i8", 2: "f16"}[kind.bytes] + " addrspace(3)*"
+    total = "i32" if kind is I8 else "f32"
+    function = parse(f"""tir 1.0
+stage "roles"
+
+define private void @k({place} %a, {place} %b, {total}<64, {n}> %c) {{
+entry:
+  %d = gpu.wgmma {total}<64, {n}> %a, 0, %b, 0, %c {{trans_b = true}}
+  %e = gpu.wgmma_wait {total}<64, {n}> %d
+  ret
+}}
+""").functions["k"]
+    (op,) = (op for op in function.ops if op.mnemonic == "gpu.wgmma")
+    assert warpgroup(op, 4).n == wanted

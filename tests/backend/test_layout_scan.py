@@ -115,6 +115,28 @@ def test_reductions_follow_the_layout(name):
         reduced(LAYOUTS[name], SHAPES[name], axis)
 
 
+@pytest.mark.parametrize(
+    ("combiner", "number"),
+    [("add", 0), ("mul", 1), ("and", 2), ("or", 2), ("xor", 0), ("smin", 99), ("smax", -5),
+     ("umin", 99), ("umax", 5), ("fadd", -0.0), ("fmul", 1.0), ("fminimum", 99.0),
+     ("fmaximum", -5.0), ("fminnum", 99.0), ("fmaxnum", -5.0)],
+)  # fmt: skip
+@pytest.mark.parametrize("axis", [0, 1])
+def test_padding_takes_no_part_in_a_reduction(combiner, number, axis):
+    """Numbers that are joined to themselves, and not with what padding holds."""
+    it, element = LAYOUTS["odd"], F32 if isinstance(number, float) else I64
+    values = np.full(SHAPES["odd"], number, np.float32 if element is F32 else np.int64)
+    value = Value(Tile(element, values.shape, it))
+    op = Reduce((value,), axis=axis, combiner=Combiner(combiner))
+    lowering = machine(reduction_bytes(op), it.size("warp"))
+    lowering.scratch = {op: 0}
+    lowering.values[value] = list(held(it, values))
+    (found,) = reduce_tile(lowering, op)
+    wanted = values[0, :] if axis == 0 else values[:, 0]
+    check(it.slice(axis), found, wanted)
+    check(it.slice(axis), [Lanes(np.signbit(x.array)) for x in found], np.signbit(wanted))
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_tiling(data):

@@ -8,10 +8,14 @@ from tileir.backend.executor import SimtExecutor
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.layouts.halves import stays
+from tileir.backend.layouts.halves import after, before, stays
 from tileir.backend.prepare import prepare
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.layout_tilings import blocked
+from tileir.ops.shape import Cat
 from tileir.textual import parse
+from tileir.types import Tile
+from tileir.values import Value
 
 
 def assigned(module, warps=4):
@@ -172,6 +176,25 @@ def test_halves_stay_in_registers(n, free, warps):
     if free:
         function = assigned(module, warps)
         assert all(stays(op) for op in function.ops if op.mnemonic in ("join", "split", "cat"))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "axis", "free"),
+    [
+        (((64,), (64,)), 0, True), (((4, 32), (4, 32)), 0, True), (((4, 32), (4, 32)), 1, True),
+        (((64,), (32,)), 0, False), (((100,), (100,)), 0, False), (((4, 100), (4, 100)), 1, False),
+    ],
+)  # fmt: skip
+def test_tiles_behind_each_other_keep_the_layout_of_halves_that_fill_theirs(shapes, axis, free):
+    low, high = (Value(Tile(F32, shape)) for shape in shapes)
+    op, home = (
+        Cat(low, high, axis=axis),
+        blocked(shapes[0], tuple(range(len(shapes[0])))[::-1], 2, 1),
+    )
+    found = after(op, home)
+    assert (found is not None) == free
+    if free:
+        assert before(op, found) == home and found.extents == op.result.type.shape
 
 
 def test_a_sum_that_is_planned_elsewhere_is_converted():

@@ -190,6 +190,15 @@ def test_limits_of_registers_are_what_is_allotted():
     assert limits
 
 
+@pytest.mark.parametrize(("machine", "reads"), [("sm_80", 6), ("sm_90", 4)])
+def test_fragments_are_read_ahead_where_registers_are_not_limited(machine, reads):
+    """Of two steps of a product; those of the first before the loop, where they are."""
+    found = staged(matmul(F16, F32, (64, 64, 32)), target(machine), Options(num_warps=4), None)
+    body = found.stages["pipelined"].functions["matmul"]
+    assert sum(op.mnemonic == "gpu.local_load" for op in body.ops) == reads
+    assert (found.registers is None) == (reads == 6)
+
+
 MOVED = """tir 1.0
 define kernel void @k(f32* %p, f32* %to, i32 %n, i32 %from) {{
 entry:

@@ -49,6 +49,12 @@ def test_printing_assembles(target):
     assert "vprintf" in compiled.ptx and len(compiled.cubin) > 0
 
 
+def test_pointers_are_printed_as_numbers():
+    text = PRINTS.replace("print %s {", "print %p {")
+    compiled = compile_kernel(textual.parse(text), "sm_90", {"num_warps": 1})
+    assert "n 0x%llx" in compiled.llvm and len(compiled.cubin) > 0
+
+
 ASSERTS = """tir 1.0
 define kernel void @k(i32 %n) {
 entry:

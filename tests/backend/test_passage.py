@@ -273,11 +273,31 @@ def test_the_side_that_holds_neighbours_alone_takes_wide_accesses() -> None:
         assert (narrow.vector, len(narrow.groups)) == (1, 2)
 
 
-def test_a_tile_of_one_dimension_has_rows_without_padding() -> None:
+@pytest.mark.parametrize("rest", [Repeat("register", 3, 0), Repeat("warp", 5, 0)])
+def test_a_tile_of_one_dimension_has_rows_without_padding(rest: Repeat) -> None:
     """Of lanes that repeat, which no swizzle knows, as many bytes as elements."""
-    lanes, registers = Repeat("lane", 32, 0), Repeat("register", 3, 0)
-    one, other = layout(1, repeats=(lanes, registers)), layout(1, repeats=(registers, lanes))
-    for size in (1, 4):
-        found = staging(one, other, (96,), size)
-        assert found.bytes == 96 * size
-        assert [found.offset((x,)) for x in range(96)] == list(range(0, 96 * size, size))
+    lanes = Repeat("lane", 32, 0)
+    one, other = layout(1, repeats=(lanes, rest)), layout(1, repeats=(rest, lanes))
+    for size, n in ((1, 32 * rest.count), (4, 32 * rest.count), (4, 32 * rest.count - 1)):
+        found = staging(one, other, (n,), size)
+        assert found.bytes == n * size
+        assert [found.offset((x,)) for x in range(n)] == list(range(0, n * size, size))
+
+
+def test_rows_are_accessed_as_widely_as_neighbours_allow() -> None:
+    """Of one dimension; of more by fewer where padding leaves rows at other offsets, though not
+    all of them."""
+    lanes = (Repeat("lane", 8, 0), Repeat("lane", 4, 0))
+    four = layout(1, register=((1,), (2,)), repeats=lanes)
+    found = staging(four, four, (128,), 4)
+    assert (found.source.vector, found.target.vector) == (4, 4)
+    of_rows = layout(3, register=((0, 1, 0), (0, 2, 0), (0, 0, 8), (0, 0, 16)),
+                     lane=((1, 0, 0), (2, 0, 0), (0, 0, 1), (0, 0, 2), (0, 0, 4)))  # fmt: skip
+    neighbours = layout(3, register=((0, 0, 1), (0, 0, 2)),
+                        lane=((0, 0, 4), (0, 0, 8), (0, 0, 16), (0, 1, 0), (0, 2, 0)),
+                        repeats=(Repeat("register", 3, 0),))  # fmt: skip
+    found = staging(of_rows, neighbours, (3, 4, 32), 4)
+    for group in found.target.groups:
+        for lane in range(32):
+            at = found.offset(neighbours.coordinate(group[0], lane))
+            assert at % (4 * len(group)) == 0

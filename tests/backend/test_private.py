@@ -155,3 +155,27 @@ def test_more_than_a_thread_may_have_is_refused():
     text = reversing(1024, warps=1).replace(", 5>", ", 5120>")
     with pytest.raises(TileirError, match=r"TIR0708.*524288 bytes of its own, and 655360"):
         compile_kernel(parse(text), "sm_90a")
+
+
+def test_what_is_kept_at_known_places_stays_in_registers():
+    text = """tir 1.0
+stage "strips"
+define kernel void @k(f32* aligned(16) %x) {num_warps = 1} {
+entry:
+  %b = gpu.private_alloc private<f32<64>, 2>
+  %r = make_range i32<64>
+  %xs = splat f32*<64> %x
+  %p = getelementptr f32*<64> %xs, %r
+  %v = load f32<64> %p
+  gpu.private_store %b, 0, %v
+  %w = fadd f32<64> %v, %v
+  gpu.private_store %b, 1, %w
+  %first = gpu.private_load f32<64> %b, 0
+  %second = gpu.private_load f32<64> %b, 1
+  %sum = fadd f32<64> %first, %second
+  store %p, %sum
+  ret
+}
+"""
+    made = compile_kernel(parse(text), "sm_90a")
+    assert ".local" not in made.ptx and made.assembled.stack == 0

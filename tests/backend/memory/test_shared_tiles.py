@@ -7,11 +7,21 @@ import numpy as np
 import pytest
 
 from tileir.backend.executor import SimtExecutor
+from tileir.backend.llvm.thread import LlvmThread
 from tileir.backend.memory.banks import conflicts
-from tileir.backend.memory.shared import Addresses, SharedTile, full_swizzle
+from tileir.backend.memory.matrices import load_matrices
+from tileir.backend.memory.shared import (
+    Addresses,
+    SharedTile,
+    Window,
+    addresses,
+    full_swizzle,
+    register_at,
+)
 from tileir.backend.simt.machine import Lanes
+from tileir.layout import Repeat, layout
 from tileir.textual import parse
-from tileir.types import F16, F32, F64, I8
+from tileir.types import F16, F32, F64, I8, Tile
 
 from ..test_coordinates import lowering_of
 
@@ -69,6 +79,46 @@ def test_of_threads_and_constants(number, rows_known, columns_known):
                 wanted = [offset(place, int(r) + row, int(c) + column)
                           for r, c in zip(*mine, strict=True)]  # fmt: skip
                 assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize(("axis", "dim"), [("warp", 0), ("warp", 1), ("lane", 1)])
+@pytest.mark.parametrize("swizzle", [0, 1, 2])
+def test_of_layouts_whose_threads_step_by_no_bits(axis, dim, swizzle):
+    """A third step sets bits that the first has not."""
+    step = Repeat(axis, 4 if axis == "lane" else 3, dim)
+    lanes = ((0, 1), (0, 2), (0, 4)) if axis == "lane" else ((0, 1), (0, 2), (0, 4), (1, 0), (2, 0))
+    warps = 1 if axis == "lane" else 3
+    it = layout(2, lane=lanes, repeats=(step, Repeat("register", 4, 1)))
+    place, lowering = SharedTile(F16, it.extents, 1, swizzle), lowering_of(warps)
+    window = Window(place)
+    made = addresses(lowering, window, it)
+    for register, vector in enumerate(it.registers):
+        handle, constant = register_at(window, made, vector)
+        places = [it.coordinate(register, t % 32, t // 32) for t in range(32 * warps)]
+        assert (handle.array + constant).tolist() == [offset(place, *v) for v in places]
+
+
+ROWS_OF_LANES = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
+COLUMNS_OF_LANES = ((2, 0), (4, 0), (0, 1), (0, 2), (0, 4))
+
+
+@pytest.mark.parametrize(
+    ("element", "lanes", "registers", "found"),
+    [
+        (F16, ROWS_OF_LANES, ((0, 1),), "x1."), (F16, COLUMNS_OF_LANES, ((1, 0),), "x1.trans."),
+        (F16, ROWS_OF_LANES, ((0, 1), (8, 0)), "x2."), (F16, ROWS_OF_LANES[::-1], ((0, 1),), None),
+        (F16, COLUMNS_OF_LANES, ((8, 0), (1, 0)), None), (F16, ROWS_OF_LANES, ((1, 0),), None),
+        (F16, COLUMNS_OF_LANES[::-1], ((1, 0),), None), (F32, COLUMNS_OF_LANES, ((1, 0),), None),
+        (F32, ((0, 1), (0, 2), *ROWS_OF_LANES[2:]), ((8, 0),), "x2."),
+    ],
+)  # fmt: skip
+def test_matrices_are_loaded_where_lanes_hold_their_rows(element, lanes, registers, found):
+    """Or, of elements of two bytes, their columns."""
+    thread, it = LlvmThread(), layout(2, lane=lanes, register=registers)
+    window = Window(SharedTile(element, it.extents, 1, 0))
+    loaded = load_matrices(lowering_of(1, thread), window, Tile(element, it.extents, it))
+    assert (loaded is not None) == (found is not None)
+    assert found is None or any(f"ldmatrix.sync.aligned.m8n8.{found}" in x for x in thread.lines)
 
 
 @pytest.mark.parametrize("element", [I8, F16, F32, F64])

@@ -79,6 +79,8 @@ def test_many_products_under_way() -> None:
     assert kept(*WRITTEN, begun, *many, waited, *ADDED) == [1, 2, 3]
     assert kept(*WRITTEN, begun, *many, waited + " {pending = 7}", *ADDED) == [1, 2, 3]
     assert kept(*WRITTEN, begun, *many[:3], waited + " {pending = 7}", *ADDED) == [0, 1, 2, 3]
+    for count in (6, 7, 8, 20):
+        assert kept(*WRITTEN, begun, *many[:count], *ADDED, waited) == [0, 1, 2, 3]
 
 
 def test_barriers_of_fewer_serve_nobody() -> None:
