@@ -139,7 +139,7 @@ def log1p(x: Term) -> Term:
     """Natural logarithm of 1 + x."""
     u = x + 1.0
     m, k = _parts(u)
-    lost = where(k >= 1.0, 1.0 - (u - x), x - (u - 1.0)) / u
+    lost = where(x >= 1.0, 1.0 - (u - x), x - (u - 1.0)) / u
     none = k.same(0.0)
     f = where(none, x, m - 1.0)
     tail, half = _series(f)
