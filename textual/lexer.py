@@ -85,15 +85,26 @@ class Cursor:
             self.next()
 
     def skip_line(self) -> None:
-        """Go to the end of the current line."""
-        while self.token.kind not in ("newline", "end"):
-            self.next()
+        """Go to the end of the current line, past whatever stands there."""
+        if self.token.kind not in ("newline", "end"):
+            self._at = self._line_end()
+            self.token = self._scan()
+
+    def skip_to(self, what: re.Pattern[str]) -> None:
+        """Go to the next line that begins with `what`, an expression that matches at the start of
+        lines, or to the end. What is passed is not read."""
+        found = what.search(self.text, self.token.start)
+        offset = len(self.text) if found is None else found.start()
+        line = self._line + self.text.count("\n", self.token.start, offset)
+        self.seek(offset, line)
 
     def rest_of_line(self) -> str:
         """The line's text from the current token on."""
-        start = self.token.start
-        end = self.text.find("\n", start)
-        return self.text[start : len(self.text) if end < 0 else end]
+        return self.text[self.token.start : self._line_end()]
+
+    def _line_end(self) -> int:
+        end = self.text.find("\n", self.token.start)
+        return len(self.text) if end < 0 else end
 
     def take_comments(self) -> tuple[str, ...]:
         """The comments since they were last taken."""

@@ -33,6 +33,7 @@ _SETTING = rf"[ \t]+(?:{'|'.join(_GLOBAL_WORDS)}|align[ \t]+\w+)"
 _DATA = re.compile(rf"declare(?:{_SETTING})*[ \t]+(?:global|constant)\b")
 """How a global begins that another module defines: settings, in any number, before its kind."""
 STARTS = ("define", "declare", "metadata", "global", "constant", "align", *_GLOBAL_WORDS)
+_START = re.compile(rf"^(?:{'|'.join(STARTS)})(?![\w.$-])", re.MULTILINE)
 
 
 def read_module(
@@ -161,14 +162,9 @@ class ModuleReader:
 
     def _recover(self) -> None:
         """Go to the next line that begins something at module level."""
-        cursor = self.cursor
-        while cursor.token.kind != "end":
-            cursor.skip_line()
-            cursor.skip_newlines()
-            token = cursor.token
-            if token.text in STARTS and cursor.text[token.start - 1] == "\n":
-                break
-        cursor.take_comments()
+        self.cursor.skip_line()
+        self.cursor.skip_to(_START)
+        self.cursor.take_comments()
 
     def _read_item(self) -> None:
         cursor, token = self.cursor, self.cursor.token

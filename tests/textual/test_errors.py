@@ -47,6 +47,15 @@ def test_errors_in_two_functions() -> None:
     assert [d.code for d in caught.value.diagnostics] == ["TIR0003", "TIR0003"]
 
 
+def test_after_an_error_reading_goes_on_at_the_next_line_that_begins_something() -> None:
+    wrong = ["nonsense ( define", "  define", "definex", "define_ void", "; define", '"', "}"]
+    text = "\n".join(["tir 1.0", *wrong, "", "global i33 @x", "  i32", "declare i33 @y", "\t("])
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    found = [(d.code, d.location.line) for d in caught.value.diagnostics if d.location]
+    assert found == [("TIR0001", 2), ("TIR0004", 10), ("TIR0004", 12)]
+
+
 def test_a_second_definition_points_at_the_first() -> None:
     with pytest.raises(ParseError) as caught:
         parse(body("%x = add i32 %n, 1", "%x = add i32 %n, 2"))
