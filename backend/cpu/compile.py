@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache, cached_property
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -18,6 +16,7 @@ from tileir.backend.cpu.emit import emit
 from tileir.backend.cpu.exact import exact_sums
 from tileir.backend.cpu.host import Calls, Site
 from tileir.backend.cpu.jit import Code, load
+from tileir.backend.cpu.pool import processors, share_out
 from tileir.backend.cpu.private import Room
 from tileir.backend.grids import encoded, extents_of
 from tileir.backend.layouts.anchors import Anchors
@@ -42,8 +41,6 @@ CPU = Target(
 
 _HOST = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 _ANYWHERE = (1 << 64) - 1
-_SHARES = 4
-"""Parts of the grid that a thread takes, so that uneven ones even out."""
 
 
 class OneByOne(Contiguity):
@@ -84,17 +81,17 @@ class CpuKernel:
         self, grid: int | Sequence[int], arguments: Sequence[Any], threads: int | None = None,
         ends: Mapping[int, tuple[int, int]] | None = None,
     ) -> list[str]:  # fmt: skip
-        """Run for every instance of `grid` on `threads` threads (None: one per processor), given
-        addresses and numbers; what was printed, a line each. `ends`, of a kernel that is checked,
-        are the first byte of the arrays of arguments and the one behind the last; what is not
-        there may be anywhere.
+        """Run for every instance of `grid` on `threads` threads (None: one for each processor that
+        this thread may run on), given addresses and numbers; what was printed, a line each. `ends`,
+        of a kernel that is checked, are the first byte of the arrays of arguments and the one
+        behind the last; what is not there may be anywhere.
 
         Raises `LaunchError`: TIR0710 where grid or arguments do not fit, TIR0713 where an assertion
         failed, TIR0501 where an access would be outside of its array.
         """
         extents = extents_of(grid)
         given = [*self._encoded(arguments), *self._limits(ends or {})]
-        calls, total, workers = Calls(), prod(extents), threads or os.cpu_count() or 1
+        calls, total, workers = Calls(), prod(extents), threads or processors()
         host = _HOST(lambda site, address: self.sites[site].serve(calls, address))
 
         def part(first: int, last: int) -> None:
@@ -104,7 +101,7 @@ class CpuKernel:
 
         with self._alone:
             self.code.set_host(ctypes.cast(host, ctypes.c_void_p))
-            _spread(part, total, workers)
+            share_out(part, total, workers)
         failure = calls.first_failure()
         if failure is not None:
             raise LaunchError(failure)
@@ -119,45 +116,6 @@ class CpuKernel:
     def _encoded(self, arguments: Sequence[Any]) -> list[int]:
         parameters = self.module.functions[self.kernel].parameters
         return [encoded(p, value) for p, value in zip(parameters, arguments, strict=True)]
-
-
-def _spread(part: Callable[[int, int], None], total: int, workers: int) -> None:
-    """`part` of consecutive ranges of `total`, in order of their beginning, by this thread and
-    others."""
-    if total == 0:
-        return
-    if workers == 1 or total == 1:
-        part(0, total)
-        return
-    size = -(-total // (workers * _SHARES))
-    waiting = iter(range(0, total, size))
-    taking = threading.Lock()
-
-    def work() -> None:
-        while True:
-            with taking:
-                start = next(waiting, total)
-            if start == total:
-                return
-            part(start, min(start + size, total))
-
-    others = [_pool(workers - 1).submit(work) for _ in range(workers - 1)]
-    try:
-        work()
-    finally:
-        started = [other for other in others if not other.cancel()]
-        wait(started)
-    for done in started:
-        done.result()
-
-
-@cache
-def _pool(workers: int) -> ThreadPoolExecutor:
-    """Threads that stay, since starting them takes as long as a small kernel."""
-    return ThreadPoolExecutor(workers, "tileir-cpu")
-
-
-os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def compile(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 from tileir import records
 from tileir.backend import cpu
 from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
+from tileir.backend.cpu.pool import processors
 from tileir.backend.driver.spans import Span
 from tileir.backend.executor import expanded, ordered
 from tileir.backend.prepare import prepare
@@ -34,7 +34,7 @@ class CpuMeter:
 
     def device(self) -> Device:
         """The processor's name and how many threads run; the code that makes code for it."""
-        name = f"{_processor()} x{self.threads or os.cpu_count()}"
+        name = f"{_processor()} x{self.threads or processors()}"
         return Device(name, f"{platform.system()} {_sources()}")
 
     def places(self) -> Sequence[Mapping[str, str]]:
