@@ -26,8 +26,9 @@ _PLANNED = frozenset({"gpu.tensor_map", "gpu.role"})
 
 
 def strip_mine(
-    function: Function, warps: int, sliced: Callable[[], frozenset[Value]] = frozenset
-) -> Outcome:
+    function: Function, warps: int, sliced: Callable[[], frozenset[Value]] = frozenset,
+    functions: bool = False,
+) -> Outcome:  # fmt: skip
     """`strip-mine`, where an operand takes more registers than are left whole; of `sliced` values
     pieces are slices."""
     if any(op.mnemonic.startswith("gpu.") for op in function.ops):
@@ -37,7 +38,7 @@ def strip_mine(
         return Outcome(function)
     from tileir.backend.strip.mine import stripped
 
-    return stripped(function, warps=warps, sliced=sliced())
+    return stripped(function, warps=warps, sliced=sliced(), functions=functions)
 
 
 def strips(module: Module) -> Module:

@@ -142,7 +142,7 @@ def compile(
 
 def _laid_out(function: Function) -> tuple[Function, Plan]:
     """The function with layouts for one warp, and the plan of its shared memory."""
-    stripped: Any = strip_mine(function, 1, lambda: held(function)).ir
+    stripped: Any = strip_mine(function, 1, lambda: held(function), functions=True).ir
     moved: Any = uniform_steps(exact_sums(stripped)).ir
     vectorized: Any = vectorize(moved).ir
     free = direct_slices(free_dots(vectorized))

@@ -19,6 +19,7 @@ from tileir.backend.strip.crossing import (
 )
 from tileir.backend.strip.limits import is_large, largest, registers_of, warps_of
 from tileir.backend.strip.plan import Plan, Planner, Sink, stretches, tile_of
+from tileir.backend.strip.repeated import SavingPlanner
 from tileir.backend.strip.writing import Writer, piece_size
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
@@ -41,8 +42,9 @@ Planned: TypeAlias = tuple[tuple[Op, ...], Plan | None]
 
 @pass_("strip-mine")
 def strip_mine(
-    module: Module, *, warps: int = 0, limit: int = 0, piece: int = 0, keep: int = -1
-) -> Outcome:
+    module: Module, *, warps: int = 0, limit: int = 0, piece: int = 0, keep: int = -1,
+    functions: bool = False,
+) -> Outcome:  # fmt: skip
     """Cut tiles of more than `limit` words per thread into loops over pieces of `piece` words.
 
     `warps` are the warps of a block: 0 for the function's `num_warps`, or 16 where it has none,
@@ -73,6 +75,8 @@ def strip_mine(
                 (`gpu.private_store`) for later ones; where that is less, what is stored is
                 computed so. `noalias` says that nothing has to be staged, as does a store to the
                 very addresses that were read
+        APPLY   with `functions`, one of mathematics that several loops need is computed by one and
+                staged: where memory is near, that takes less time than computing it again
 
     A dimension is chosen that waits for as few reductions as possible, the first one among equals:
     a softmax of several rows becomes a loop over rows, and then loops over columns. What cannot be
@@ -134,26 +138,26 @@ def strip_mine(
         }
     """
     found = {
-        f.name: stripped(f, warps=warps, limit=limit, piece=piece, keep=keep)
+        f.name: stripped(f, warps=warps, limit=limit, piece=piece, keep=keep, functions=functions)
         for f in module.functions.values()
         if not f.is_declaration
     }
     made = {name: cast(Function, outcome.ir) for name, outcome in found.items()}
-    functions = {**module.functions, **made}
+    after = {**module.functions, **made}
     remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
     statistics = {"loops": sum(o.statistics.get("loops", 0) for o in found.values())}
-    if all(f is module.functions[name] for name, f in functions.items()):
+    if all(f is module.functions[name] for name, f in after.items()):
         return Outcome(module, remarks, statistics)
-    return Outcome(strips(module.with_functions(functions)), remarks, statistics)
+    return Outcome(strips(module.with_functions(after)), remarks, statistics)
 
 
 def stripped(
     function: Function, *, warps: int = 0, limit: int = 0, piece: int = 0, keep: int = -1,
-    sliced: frozenset[Value] = frozenset(),
+    sliced: frozenset[Value] = frozenset(), functions: bool = False,
 ) -> Outcome:  # fmt: skip
     """`strip-mine` on one function; `sliced` values lie where pieces of them are read at no more
     cost than they have."""
-    return _Run(function, *warps_of(function, warps), limit, piece, keep, sliced).run()
+    return _Run(function, *warps_of(function, warps), limit, piece, keep, sliced, functions).run()
 
 
 @records.define
@@ -167,6 +171,7 @@ class _Run:
     piece: int
     keep: int
     sliced: frozenset[Value]
+    functions: bool
     remarks: list[Diagnostic] = records.field(init=False, factory=list)
     cuts: int = records.field(init=False, default=0)
     moving: Moving = records.field(init=False, factory=Moving)
@@ -208,7 +213,8 @@ class _Run:
         return min(self.threads * (self.piece or self.registers // 8), self.large)
 
     def _planner(self, function: Function, apart: bool = False) -> Planner:
-        return Planner(function, definitions(function), self.large, self.sliced, apart)
+        kind = SavingPlanner if self.functions else Planner
+        return kind(function, definitions(function), self.large, self.sliced, apart)
 
     def _should(self, op: Op) -> bool:
         """Whether code for `op` as it is would not stay small."""

@@ -9,6 +9,7 @@ level and extent share a loop.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 from tileir import records
@@ -136,16 +137,19 @@ class Planner:
 
     def plan(self, ops: Sequence[Op], outside: set[Value]) -> Plan | None:
         """The plan of a stretch, given the values read outside it; None where nothing is cut."""
-        found = self._planned(ops, outside, results=False)
+        found = self.planned(ops, outside, results=False)
         if found is not None and not found.staged:
             return found
-        other = self._planned(ops, outside, results=True)
+        other = self.planned(ops, outside, results=True)
         return min(filter(None, (found, other)), key=_kept_words, default=None)
 
-    def _planned(self, ops: Sequence[Op], outside: set[Value], *, results: bool) -> Plan | None:
-        """The plan in which loads that memory forbids to repeat are staged; with `results`, what
-        is stored is, where that is what forbids it."""
-        staged: dict[Op, None] = {}
+    def planned(
+        self, ops: Sequence[Op], outside: set[Value], *, results: bool,
+        staged: Mapping[Op, None] = MappingProxyType({}),
+    ) -> Plan | None:  # fmt: skip
+        """The plan in which `staged` ops are, and loads that memory forbids to repeat; with
+        `results`, what is stored is, where that is what forbids it."""
+        staged = dict(staged)
         made = {v: op for op in ops for v in op.results} if results else {}
         while True:
             found = self._choose(ops, outside, staged)

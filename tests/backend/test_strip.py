@@ -18,11 +18,13 @@ SMALL = "strip-mine{{warps=1,limit=1,piece=1,keep={keep}}}"
 
 
 def equal(module, grid, arguments, *, keep=0, rtol=0.0, loops=None):
-    """The program and the one cut by strip-mining give the same; the cut one."""
+    """The program and those cut by strip-mining give the same; the one that computes again what
+    loops need."""
     result = run(module, SMALL.format(keep=keep))
     again = parse(print_module(result.module))
+    saving = run(module, SMALL.format(keep=keep).replace("}", ",functions=true}")).module
     found = []
-    for program in (module, result.module, again):
+    for program in (module, result.module, again, saving):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         tileir.interpret(program, None, grid, copies)
         found.append(copies)
@@ -80,6 +82,29 @@ def test_what_is_kept_is_loaded_once(keep, loops, loads):
     arguments = [x, np.full_like(x, np.nan), 159]
     module = equal(softmax(1, 160), 2, arguments, keep=keep, rtol=1e-6, loops=loops)
     assert print_module(module).count(" = load ") == loads
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize(("functions", "count"), [("false", 2), ("true", 1)])
+def test_functions_that_loops_need_are_computed_once(rows, functions, count):
+    options = f"warps=1,limit=1,piece=1,keep=0,functions={functions}"
+    text = print_module(run(softmax(rows, 64), f"strip-mine{{{options}}}").module)
+    assert text.count(" = exp ") == count
+
+
+def test_a_function_of_a_function_is_computed_once_with_it():
+    b = Builder()
+    with b.kernel("k", **buffers("x", "y", "z")) as (x, y, z):
+        at = b.arange(200)
+        value = b.exp(b.sin((x + at).load()))
+        (y + at).store(value / value.sum(axis=0))
+        (z + at).store(value * value.max(axis=0), at < 190)
+    x = np.random.default_rng(3).normal(size=200).astype(np.float32)
+    arguments = [x, np.full_like(x, np.nan), np.full_like(x, np.nan)]
+    equal(b.module(), 1, arguments, rtol=1e-6)
+    found = run(b.module(), "strip-mine{warps=1,limit=1,piece=1,keep=0,functions=true}").module
+    text = print_module(found)
+    assert [text.count(f" = {op} ") for op in ("exp", "sin", "gpu.private_alloc")] == [1, 1, 1]
 
 
 def test_a_row_that_fits_no_register_file_compiles_in_bounded_time():
