@@ -16,19 +16,12 @@ _ROOT_HALF = 0x3F3504F3
 
 
 def exp2(x: Term) -> Term:
-    """2 to the power `x`: of its fraction by a polynomial, scaled twice so that denormals come
-    out rounded."""
+    """2 to the power `x`: of its fraction by a polynomial, scaled so that denormals come out
+    rounded."""
     held = x.call("maximumnum", -252.0).call("minimumnum", 252.0)
     whole = held.call("rint")
     value = horner(held - whole, _EXP2)
-    exponent = whole.whole()
-    half = exponent >> 1
-    scaled = value * _power(half) * _power(exponent - half)
-    return where(x.compare("uno", x), x, scaled)
-
-
-def _power(exponent: Term) -> Term:
-    return ((exponent + 127) << 23).real()
+    return where(x.compare("uno", x), x, exponential32.scaled(value, whole.whole()))
 
 
 def log2(x: Term) -> Term:

@@ -14,6 +14,7 @@ from tileir.backend.cpu.lanes import (
     scalar_type,
     vector_type,
 )
+from tileir.backend.cpu.machine import registers
 from tileir.backend.llvm.text import mangled
 from tileir.types import BF16, F16, F32, F64, I1, I16, I32, I64, Element
 
@@ -56,6 +57,17 @@ class Numbers(Integers):
         word = f"call {flags} " if flags else "call "
         found = self.emit(f"{word}{kind} @llvm.{name}.{suffix}({arguments})")
         return found if single else Wide(found)
+
+    def scaled(self, element: Element, a: Lanes, power: Lanes) -> Lanes | None:
+        """By AVX-512's `vscalef`; LLVM has a call for each lane where there is none."""
+        if registers().bytes < 64:
+            return None
+        n = power if element is F32 else self.convert("trunc", I64, I32, power)
+        x, by = self.wide(element, a), self.wide(I32, n)
+        kind, count = vector_type(element), vector_type(I32)
+        name = f"@llvm.ldexp.v32{mangled(element)}.v32i32"
+        self.declare(f"declare {kind} {name}({kind}, {count})")
+        return Wide(self.emit(f"call {kind} {name}({kind} {x}, {count} {by})"))
 
     def _small_intrinsic(self, name: str, element: Element, *operands: Lanes) -> Lanes:
         if name == "fabs":

@@ -46,8 +46,11 @@ def power_of_two(n: Term) -> Term:
 
 
 def scaled(x: Term, n: Term) -> Term:
-    """`x` times 2^n in two steps, for n from -252 to 254: subnormal results are rounded once and
-    large ones do not overflow early."""
+    """`x` times 2^n for n from -252 to 254, in two steps where it takes more than one: subnormal
+    results are rounded once and large ones do not overflow early."""
+    at_once = x.scaled(n)
+    if at_once is not None:
+        return at_once
     half = n >> 1
     return x * power_of_two(half) * power_of_two(n - half)
 

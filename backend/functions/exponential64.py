@@ -45,7 +45,10 @@ def power_of_two(n: Term) -> Term:
 
 
 def scaled(x: Term, n: Term) -> Term:
-    """`x` times 2^n in two steps, for n from -2044 to 2046."""
+    """`x` times 2^n for n from -2044 to 2046, in two steps where it takes more than one."""
+    at_once = x.scaled(n)
+    if at_once is not None:
+        return at_once
     half = n >> 1
     return x * power_of_two(half) * power_of_two(n - half)
 

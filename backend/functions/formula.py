@@ -132,6 +132,12 @@ class Term:
         operands = [(self.element, self.handle)]
         return self.made(self.thread.instruction(f"{name} $0, $1;", self.element, operands))
 
+    def scaled(self, power: Term) -> Term | None:
+        """This times 2 to the power of an integer of its size, rounded once; None where that is
+        not one instruction."""
+        found = self.thread.scaled(self.element, self.handle, power.handle)
+        return None if found is None else self.made(found)
+
     def bits(self) -> Term:
         """The representation of a float, as an integer."""
         return self.cast("bitcast", _WHOLE[self.element])

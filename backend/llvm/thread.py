@@ -38,6 +38,9 @@ class LlvmThread(LlvmMatrices, LlvmClusters, LlvmOutside):
     def negate(self, element: Element, a: Handle) -> Handle:
         return self.pure(f"fneg {llvm_type(element)} {a}")
 
+    def scaled(self, element: Element, a: Handle, power: Handle) -> Handle | None:
+        return None
+
     def compare(self, predicate: str, element: Element, a: Handle, b: Handle) -> Handle:
         word = "fcmp" if element.is_float else "icmp"
         return self.pure(f"{word} {predicate} {llvm_type(element)} {a}, {b}")

@@ -83,6 +83,11 @@ class Thread(Beside, Across, Protocol):
         """`a` with its sign bit flipped."""
         ...
 
+    def scaled(self, element: Element, a: Handle, power: Handle) -> Handle | None:
+        """`a` times 2 to the power of an integer of its size, rounded once; None where no one
+        instruction does that."""
+        ...
+
     def compare(self, predicate: str, element: Element, a: Handle, b: Handle) -> Handle:
         """`icmp` or `fcmp` by the type of `element`; an i1."""
         ...

@@ -176,6 +176,9 @@ class Numbers:
     def negate(self, element: Element, a: Any) -> Any:
         return self.made(-a.array, element)
 
+    def scaled(self, element: Element, a: Any, power: Any) -> Any:
+        return None
+
     def compare(self, predicate: str, element: Element, a: Any, b: Any) -> Any:
         x, y = a.array, b.array
         if element.is_float:
