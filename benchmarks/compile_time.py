@@ -1,13 +1,15 @@
 """How long compiling takes, and where it goes.
 
-    python benchmarks/compile_time.py [--out FILE.json] [--triton PYTHON] [--target sm_90]
+    python benchmarks/compile_time.py [--out FILE.json] [--target sm_90] [--rounds 15]
+        [--triton PYTHON] [--tilelang PYTHON]
     python benchmarks/compile_time.py --growth loops --growth accesses
 
 Needs no GPU. Figures are medians of compilations in a warm process, from the builder's first call
 to machine code, nothing cached: milliseconds of the processor, user and system, child processes
 included, which a busy machine changes less than those of the clock; these stand beside them.
-`--triton` names a Python that has Triton: its kernels are then compiled for the same target, from
-its source to machine code, in turns with ours, and ratios are printed. `growth` is the time for
+`--triton` names a Python that has Triton, `--tilelang` one that has TileLang and `nvcc`: their
+kernels are then compiled for the same target, from source to machine code, in turns with ours, and
+ratios are printed. `growth` is the time for
 32,000 ops over that for 4,000, for programs of several shapes on 4 warps, where an op is one
 instruction for each thread: the least of several compilations of each.
 """
@@ -23,7 +25,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +42,7 @@ from tileir.collector import collector_paused
 from tileir.ir import Module
 
 HERE = Path(__file__).parent
-ROUNDS = 15
+PEERS = ("triton", "tilelang")
 PARTS = ("build", "lower", "emit", "llvm", "assemble")
 FRESH = """
 import sys; sys.path.insert(0, {here!r})
@@ -90,35 +93,35 @@ def least(runs: list[dict[str, float]]) -> dict[str, float]:
     return {name: min(run[name] for run in runs) for name in runs[0]}
 
 
-def kernels(target: str, triton: str | None) -> dict[str, Any]:
-    """Ours and Triton's in turns, so that a busy machine is busy for both."""
+def kernels(target: str, peers: Mapping[str, str], rounds: int) -> dict[str, Any]:
+    """Ours and the peers' in turns, so that a busy machine is busy for all."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in KERNELS}
-    theirs: dict[str, list[dict[str, float]]] = {name: [] for name in KERNELS}
+    theirs: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     for make in KERNELS.values():
         once(make, target)
-    for _ in range(ROUNDS):
-        once(KERNELS["add"], target)  # as Triton's process does: it is warm for both
+    for _ in range(rounds):
+        once(KERNELS["add"], target)  # as the peers' processes do: it is warm for all
         for name, make in KERNELS.items():
             runs[name].append(once(make, target))
-        if triton:
-            for name, taken in _triton(triton, target).items():
-                theirs[name].append(taken)
+        for peer, python in peers.items():
+            for name, taken in _peer(peer, python, target).items():
+                theirs[peer, name].append(taken)
     found: dict[str, Any] = {name: medians(r) for name, r in runs.items()}
-    for name, taken in theirs.items():
-        if taken:
-            found[name]["triton"] = medians(taken)
-            for part in ("total", "clock"):
-                found[name][f"{part} ratio"] = found[name][part] / found[name]["triton"][part]
+    for peer, kernel in itertools.product(peers, KERNELS):
+        taken = found[kernel][peer] = medians(theirs[peer, kernel])
+        taken["ratio"] = found[kernel]["total"] / taken["total"]
+        taken["clock ratio"] = found[kernel]["clock"] / taken["clock"]
     return found
 
 
-def _capability(target: str) -> str:
-    return target.removeprefix("sm_").rstrip("a")
+def _command(peer: str, python: str, target: str) -> list[str]:
+    return [python, str(HERE / f"compile_time_{peer}.py"), target.removeprefix("sm_").rstrip("a")]
 
 
-def _triton(python: str, target: str) -> dict[str, dict[str, float]]:
-    command = [python, str(HERE / "compile_time_triton.py"), _capability(target)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+def _peer(peer: str, python: str, target: str) -> dict[str, dict[str, float]]:
+    ran = subprocess.run(
+        _command(peer, python, target), stdout=subprocess.PIPE, text=True, check=True
+    )
     return json.loads(ran.stdout.strip().splitlines()[-1])
 
 
@@ -139,20 +142,19 @@ def growth(target: str, shapes: list[str], small: int = 4000, large: int = 32000
     return found
 
 
-def fresh(target: str, triton: str | None) -> dict[str, float]:
-    """Seconds of a process that compiles its first kernel: start, imports and all, ours and
-    Triton's in turns; of the processor, and of the clock."""
+def fresh(target: str, peers: Mapping[str, str], rounds: int) -> dict[str, float]:
+    """Seconds of a process that compiles its first kernel: start, imports and all, ours and the
+    peers' in turns; of the processor, and of the clock."""
     commands = {"tileir": [sys.executable, "-c", FRESH.format(here=str(HERE), target=target)]}
-    if triton:
-        script = str(HERE / "compile_time_triton.py")
-        commands["triton"] = [triton, script, _capability(target), "--first"]
+    for peer, python in peers.items():
+        commands[peer] = [*_command(peer, python, target), "--first"]
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
-    for _ in range(ROUNDS + 1):
+    for _ in range(rounds + 1):
         for name, command in commands.items():
             runs[name].append(_process(command))
     found = {f"{n} {k}": v for n, r in runs.items() for k, v in medians(r[1:]).items()}
-    if triton:
-        found["ratio"] = found["tileir total"] / found["triton total"]
+    for peer in peers:
+        found[f"{peer} ratio"] = found["tileir total"] / found[f"{peer} total"]
     return found
 
 
@@ -166,27 +168,31 @@ def _process(command: list[str]) -> dict[str, float]:
 
 def show(name: str, run: dict[str, Any]) -> None:
     times = " ".join(f"{run[part]:8.1f}" for part in (*PARTS, "total", "clock"))
-    against = ""
-    if "triton" in run:
-        against = f" {run['triton']['total']:8.1f} {run['total ratio']:6.2f}"
-    print(f"{name:18} {times}{against}  {run['registers']:.0f} registers", flush=True)
+    known = ((peer, run[peer]) for peer in PEERS if peer in run)
+    against = "".join(
+        f"  {peer} {taken['total']:.1f}, {taken['ratio']:.3f}" for peer, taken in known
+    )
+    print(f"{name:18} {times}  {run['registers']:.0f} registers{against}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="write every figure there, as JSON")
-    parser.add_argument("--triton", help="a Python that has Triton")
+    for peer in PEERS:
+        parser.add_argument(f"--{peer}", help=f"a Python that has it, to compare with {peer}")
     parser.add_argument("--target", default="sm_90")
+    parser.add_argument("--rounds", type=int, default=15, help="compilations of each kernel")
     parser.add_argument(
         "--growth", action="append", choices=[*LONG, "none"], help="shapes of long programs: all"
     )
     options = parser.parse_args()
-    heads = " ".join(f"{part:>8}" for part in (*PARTS, "total", "clock", "Triton"))
-    print(f"{'ms':18} {heads}  ratio")
-    found: dict[str, Any] = {"kernels": kernels(options.target, options.triton)}
+    peers = {peer: python for peer in PEERS if (python := getattr(options, peer))}
+    heads = " ".join(f"{part:>8}" for part in (*PARTS, "total", "clock"))
+    print(f"{'ms':18} {heads}")
+    found: dict[str, Any] = {"kernels": kernels(options.target, peers, options.rounds)}
     for name, run in found["kernels"].items():
         show(name, run)
-    found["fresh"] = fresh(options.target, options.triton)
+    found["fresh"] = fresh(options.target, peers, options.rounds)
     print(f"first kernel in a fresh process, s: {found['fresh']}")
     shapes = options.growth or [*LONG]
     found["growth"] = growth(options.target, [name for name in shapes if name in LONG])
