@@ -16,6 +16,9 @@ from tileir.testing.workloads.products import Tile
 LARGE = (Tile(128, 256, 64), Tile(128, 128, 64), Tile(256, 128, 64), Tile(128, 192, 64))
 FEW = (Tile(16, 64, 128), Tile(16, 128, 64), Tile(32, 64, 128), Tile(64, 128, 64),
        Tile(128, 128, 64), Tile(256, 128, 64), Tile(16, 64, 256))  # fmt: skip
+SHARED = (Tile(16, 64, 256), Tile(32, 64, 128), Tile(64, 64, 128), Tile(64, 128, 64),
+          Tile(128, 128, 64))  # fmt: skip
+"""Tiles of few rows whose depth the blocks of a cluster share."""
 SMALL = (Tile(64, 64, 64), Tile(64, 128, 64), Tile(128, 64, 64))
 SIGMOIDS = ((256, 512, 32), (512, 1024, 32), (1024, 2048, 32), (16384, 16384, 64),
             (8192, 8192, 128), (4096, 4096, 4096))  # fmt: skip
@@ -57,6 +60,19 @@ def each(tiles: tuple[Tile, ...], size: tuple[int, ...], make: Any, given: Any) 
         )
         for t in tiles for persistent in (True, False)
     }  # fmt: skip
+
+
+def weighed(size: tuple[int, ...], make: Any, given: Any) -> dict[str, Any]:
+    """Variants of a product whose weights are taken apart."""
+    rows = max(16, 2 * size[0])
+    shared = {
+        f"{t.m}x{t.n}x{t.k} by {split}": Variant(
+            lambda t=t: make(t), tiled(size, t), given,
+            {"persistent": False, "split": split, "stages": 4},
+        )
+        for t in SHARED if t.m <= rows for split in (2, 4)
+    }  # fmt: skip
+    return each(tuple(t for t in FEW if t.m <= rows), size, make, given) | shared
 
 
 def activated(kind: str, size: tuple[int, int, int]) -> Case:
@@ -154,9 +170,8 @@ def packed(size: tuple[int, int, int]) -> Case:
 
     peers = {"cuBLAS, 16 bits": lambda x, p, s, whole, t, z: torch.mm(x, whole.T, out=z),
              "torch, 4 bits": torch_own}  # fmt: skip
-    tiles = tuple(t for t in FEW if t.m <= max(16, 2 * m))
-    ours = each(
-        tiles, size, lambda t: products.packed(t, GROUP),
+    ours = weighed(
+        size, lambda t: products.packed(t, GROUP),
         lambda x, pairs, scales, whole, t, z: [x, pairs, scales, z, m, n, k],
     )  # fmt: skip
     return Case(
@@ -190,10 +205,7 @@ def scaled(size: tuple[int, int, int]) -> Case:
         return x, weights, powers, whole, z
 
     peers = {"cuBLAS, 16 bits": lambda x, w, p, whole, z: torch.mm(x, whole.T, out=z)}
-    tiles = tuple(t for t in FEW if t.m <= max(16, 2 * m))
-    ours = each(
-        tiles, size, products.scaled, lambda x, w, powers, whole, z: [x, w, powers, z, m, n, k]
-    )
+    ours = weighed(size, products.scaled, lambda x, w, powers, whole, z: [x, w, powers, z, m, n, k])
     return Case(
         f"scaled e4m3 {m}x{n}x{k}", data, lambda x, w, p, whole, z: x.float() @ whole.float().T,
         2e-2, ours, peers, 1.0, 2.0 * m * n * k,

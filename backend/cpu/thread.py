@@ -26,6 +26,7 @@ class CpuThread(Bounded, Private):
     """Writes LLVM IR for all lanes of one program instance."""
 
     f8_conversion = False
+    slow_conversions = False
     inline: Called | None = None
     """Calls a scalar function of the module."""
 

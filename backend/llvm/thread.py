@@ -18,6 +18,8 @@ Handle = str
 class LlvmThread(LlvmMatrices, LlvmClusters, LlvmOutside):
     """Writes instructions for one thread; handles are LLVM operands without their type."""
 
+    slow_conversions = True
+
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
         if is_literal(a) or is_literal(b):
             known = folded(name, element, a, b)

@@ -63,6 +63,9 @@ class Thread(Beside, Across, Protocol):
     f8_conversion: bool
     """Whether the target has instructions that convert f8e4m3 and f8e5m2."""
 
+    slow_conversions: bool
+    """Whether conversions of integers take longer than several operations on bits."""
+
     def constant(self, element: Element, bits: int) -> Handle:
         """The literal whose representation is `bits`."""
         ...

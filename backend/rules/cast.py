@@ -8,17 +8,25 @@ from typing import Any
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.lower.thread import Handle, Thread
 from tileir.backend.rules.elementwise import each
-from tileir.backend.rules.small_floats import by_instruction, narrow, narrow_four, widen
-from tileir.types import BF16, F16, F32, F64, I1, I16, I32, Element, Scalar
+from tileir.backend.rules.small_floats import by_instruction, narrow, narrow_four, widen, widen_some
+from tileir.backend.rules.small_integers import BY_BITS, by_bits
+from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I16, I32, Element, Scalar
 from tileir.values import decode, encode
 
-_PLAIN = ("trunc", "zext", "sext", "sitofp", "uitofp", "ptrtoint", "inttoptr", "addrspacecast")
+_PLAIN = ("trunc", "zext", "sext", "ptrtoint", "inttoptr", "addrspacecast")
 
 
 def _plain(t: Thread, op: Any, x: Handle) -> Handle:
-    if op.mnemonic == "sitofp" and _source(op) is I1:
-        return _truth_to_float(t, _target(op), x)
     return t.convert(op.mnemonic, _source(op), _target(op), x)
+
+
+def _from_integer(t: Thread, op: Any, x: Handle) -> Handle:
+    source, target, signed = _source(op), _target(op), op.mnemonic == "sitofp"
+    if signed and source is I1:
+        return _truth_to_float(t, target, x)
+    if (source, target) in BY_BITS and t.slow_conversions:
+        return by_bits(t, signed, source, target, x)
+    return t.convert(op.mnemonic, source, target, x)
 
 
 def _truth_to_float(t: Thread, target: Element, x: Handle) -> Handle:
@@ -35,11 +43,35 @@ def _narrow(t: Thread, op: Any, x: Handle) -> Handle:
     return float_to_float(t, _source(op), _target(op), x, op.rounding.value, op.saturate)
 
 
-def _narrow_tile(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Four numbers as a word by instructions that convert two, where there are such."""
+def _float_tile(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Neighbours together by instructions that convert two, where there are such."""
     t, source, target = lowering.thread, _source(op), _target(op)
+    if source is F8E4M3 and t.f8_conversion and target.bits > 8:
+        return _widened_tile(lowering, op)
+    if op.mnemonic == "fpext":
+        return each(_widen)(lowering, op)
     if not by_instruction(t, target, op.rounding.value):
         return each(_narrow)(lowering, op)
+    return _narrowed_tile(lowering, op)
+
+
+def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Two e4m3 by an instruction; they are exact as f16, and as what is wider."""
+    t, target = lowering.thread, _target(op)
+    (values,) = (lowering.fragment(v) for v in op.inputs)
+    found, known = list[Handle](), dict[tuple[Handle, ...], list[Handle]]()
+    for start in range(0, len(values), 2):
+        pair = tuple(values[start : start + 2])
+        if pair not in known:
+            halves = widen_some(t, pair)
+            known[pair] = [float_to_float(t, F16, target, x, "rn", False) for x in halves]
+        found += known[pair]
+    return [found]
+
+
+def _narrowed_tile(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Four numbers as a word by instructions that convert two."""
+    t, source, target = lowering.thread, _source(op), _target(op)
     assert isinstance(target, Scalar)
     (values,) = (lowering.fragment(v) for v in op.inputs)
     found: Fragment = []
@@ -154,9 +186,9 @@ def _target(op: Any) -> Element:
 
 RULES: dict[str, Rule] = {
     **{name: each(_plain) for name in _PLAIN},
-    "fpext": each(_widen),
-    "fptrunc": _narrow_tile,
-    "fpcast": _narrow_tile,
+    "sitofp": each(_from_integer),
+    "uitofp": each(_from_integer),
+    **dict.fromkeys(("fpext", "fptrunc", "fpcast"), _float_tile),
     "fptosi": each(_to_integer),
     "fptoui": each(_to_integer),
     "bitcast": each(_bitcast),

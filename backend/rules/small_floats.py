@@ -53,11 +53,17 @@ def widen(t: Thread, source: Element, x: Handle) -> Handle:
 
 
 def _widen_e4m3(t: Thread, x: Handle) -> Handle:
-    """By the instruction, which converts two."""
-    pair = t.convert("zext", I8, I16, x)
-    found = t.instruction("cvt.rn.f16x2.e4m3x2 $0, $1;", I32, [(I16, pair)])
-    half = t.convert("bitcast", I16, F16, t.convert("trunc", I32, I16, found))
+    (half,) = widen_some(t, (x,))
     return t.convert("fpext", F16, F32, half)
+
+
+def widen_some(t: Thread, values: Sequence[Handle]) -> list[Handle]:
+    """One or two e4m3 as f16, by the instruction, which converts two."""
+    low, *high = (t.convert("zext", I8, I16, x) for x in values)
+    for x in high:
+        low = t.binary("or", I16, low, t.binary("shl", I16, x, t.constant(I16, 8)))
+    found = t.instruction("cvt.rn.f16x2.e4m3x2 $0, $1;", I32, [(I16, low)])
+    return t.unpack(F16, found)[: len(values)]
 
 
 def _widen_e2m1(t: Thread, x: Handle) -> Handle:

@@ -56,6 +56,8 @@ class Lanes:
 class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlocks, Numbers):
     """All threads of one block of one grid."""
 
+    slow_conversions = True
+
     def __init__(
         self, threads: int, program: Sequence[int], grid: Sequence[int], memory: Memory
     ) -> None:

@@ -1,0 +1,60 @@
+"""Floats of small integers by their bits: every integer, and what the kernels hold."""
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.backend.rules.small_floats import widen_some
+from tileir.backend.rules.small_integers import BY_BITS, by_bits
+from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.memory import Memory
+from tileir.builder import BF16, F8E4M3, F16, F32, I8, Builder, arg, pointer
+from tileir.machine import dtype_of
+
+
+def thread(count):
+    return SimtThread(count, (0, 0, 0), (1, 1, 1), Memory(0))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize(("source", "target"), list(BY_BITS), ids=str)
+def test_every_integer(source, target, signed):
+    half = 1 << source.bits - 1
+    raw = np.arange(2 * half)
+    worth = np.where(raw >= half, raw - 2 * half, raw)
+    held = Lanes(worth.astype(dtype_of(source)))
+    found = by_bits(thread(len(raw)), signed, source, target, held).array
+    expected = (worth if signed else raw).astype(dtype_of(target))
+    assert found.dtype == expected.dtype and (found == expected).all()
+    assert not np.signbit(found[0])
+
+
+def kernel(element, target):
+    b = Builder()
+    data, made = arg(pointer(element), aligned=16), arg(pointer(target), aligned=16)
+    with b.kernel("k", x=data, y=made) as (x, y):
+        at = b.arange(512)
+        (y + at).store((x + at).load().to(target))
+    return compile_kernel(b.module(), "sm_90", {"num_warps": 1})
+
+
+@pytest.mark.parametrize("target", [F16, BF16, F32], ids=str)
+def test_no_integer_is_converted(target):
+    ptx = kernel(I8, target).ptx
+    assert f"cvt.rn.{target.name}.s" not in ptx and "cvt.rn.f32.s" not in ptx
+    assert "sub.rn" in ptx or "add.rn" in ptx
+
+
+def test_two_neighbours_are_widened_by_an_instruction():
+    assert kernel(F8E4M3, F32).ptx.count("cvt.rn.f16x2.e4m3x2") == 8
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_every_e4m3(count):
+    raw = np.arange(256, dtype=np.uint8)
+    values = [raw, raw[::-1].copy()][:count]
+    found = widen_some(thread(256), [Lanes(x.view(dtype_of(F8E4M3))) for x in values])
+    assert len(found) == count
+    for x, half in zip(values, found, strict=True):
+        expected = x.view(dtype_of(F8E4M3)).astype(np.float32)
+        assert np.array_equal(half.array.astype(np.float32), expected, equal_nan=True)
