@@ -80,6 +80,16 @@ def sdd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
         )
         for bk in (64, 128) for persistent in (False, True)
     }  # fmt: skip
+    for group, bk in ((2, 64), (2, 128), (4, 64)) if size == 64 else ((2, 64),):
+        groups = on_gpu(*blocks.by_groups(group))
+        ours |= {
+            f"{bk} rows of {group}{'' if persistent else ' once'}": Variant(
+                lambda bk=bk, group=group: sparse.sdd_rows(size, bk, group), (len(groups[0]),),
+                lambda x, y, z, groups=groups: [x, y, z, *groups, SIZE, SIZE, SIZE],
+                {"persistent": persistent},
+            )
+            for persistent in (False, True)
+        }  # fmt: skip
     flops = 2.0 * count * size * size * SIZE
     return Case(name, data, expected, 4e-3, ours, {"cuBLAS, dense": cublas}, wanted, flops)
 

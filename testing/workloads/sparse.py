@@ -36,6 +36,36 @@ def sdd(size: int, bk: int, factor: Any = F16) -> Module:
     return b.module()
 
 
+def sdd_rows(size: int, bk: int, group: int, factor: Any = F16) -> Module:
+    """`sdd(x, y, z, rows, firsts, lasts, columns, m, n, k)`, where an instance computes blocks
+    `firsts[i]` to `lasts[i]`, at most `group`, of row `rows[i]`, which share what they read of x;
+    `columns` says where each is."""
+    b = Builder()
+    kinds = {name: _buffer(factor) for name in "xyz"}
+    kinds |= _tables("rows", "firsts", "lasts", "columns")
+    with b.kernel("sdd", **kinds, m=I32, n=I32, k=I32) as values:
+        x, y, z, rows, firsts, lasts, columns, m, n, k = values
+        which, lane, depth = b.program_id(axis=0), b.arange(size), b.arange(bk)
+        first, last = (firsts + which).load(), (lasts + which).load()
+        blocks = [b.smin(first + i, last) for i in range(group)]
+        i = ((rows + which).load() * size + lane)[:, None]
+        across = [((columns + block).load() * size + lane)[None, :] for block in blocks]
+        sums = [b.var(b.full((size, size), 0.0, F32)) for _ in blocks]
+        with b.for_(0, k, bk) as at:
+            inner = depth + at
+            low = (i < m).broadcast_to(size, bk) & (inner < k)[None, :].broadcast_to(size, bk)
+            left = (x + (i * k + inner[None, :])).load(low, 0.0)
+            for found, j in zip(sums, across, strict=True):
+                high = (inner < k)[:, None].broadcast_to(bk, size) & (j < n).broadcast_to(bk, size)
+                right = (y + (inner[:, None] * n + j)).load(high, 0.0)
+                found.set(b.dot(left, right, found.get()))
+        for at, (block, found) in enumerate(zip(blocks, sums, strict=True)):
+            place = (block * size + lane)[:, None] * size + lane[None, :]
+            own = (first + at <= last).broadcast_to(size, size)
+            (z + place).store(found.get().to(factor), own)
+    return b.module()
+
+
 def dsd(size: int, bn: int, bk: int, factor: Any = F16) -> Module:
     """`dsd(x, y, z, order, starts, columns, n)` on a grid of blocks of columns by rows of blocks: z
     = x y with y [.., n]; blocks `starts[i]` to `starts[i + 1]` - 1 of x are row i, and `columns`

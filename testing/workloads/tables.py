@@ -29,6 +29,19 @@ class Blocks:
         rows, columns = np.nonzero(self.mask)
         return rows.astype(np.int32), columns.astype(np.int32)
 
+    def by_groups(self, most: int) -> tuple[np.ndarray[Any, Any], ...]:
+        """Groups of at most `most` blocks of a row, as even as they can be: the row, the first and
+        the last block of each, and the column of every block."""
+        rows, firsts, lasts, start = [], [], [], 0
+        for row, count in enumerate(self.mask.sum(1)):
+            for part in np.array_split(np.arange(start, start + count), -(-count // most) or 1):
+                if len(part):
+                    rows.append(row)
+                    firsts.append(part[0])
+                    lasts.append(part[-1])
+            start += count
+        return (*(np.array(x, np.int32) for x in (rows, firsts, lasts)), self.places[1])
+
     @property
     def by_row(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Where rows start, and the column of every block."""

@@ -28,6 +28,28 @@ def test_blocks_of_a_product() -> None:
     agree(sparse.sdd(SIZE, 32), (blocks.count,), arguments, 2, expected, off=1e-3)
 
 
+@pytest.mark.parametrize("group", (2, 4))
+def test_blocks_of_a_product_by_rows(group: int) -> None:
+    blocks = Blocks(MASK)
+    m, n, k = 4 * SIZE, 3 * SIZE, 72
+    x, y = normal(m, k), normal(k, n)
+    expected = blocks.taken(x.astype(float) @ y.astype(float), SIZE)
+    z = np.zeros((blocks.count, SIZE, SIZE), np.float16)
+    groups = blocks.by_groups(group)
+    arguments = [x, y, z, *groups, m, n, k]
+    agree(sparse.sdd_rows(SIZE, 32, group), (len(groups[0]),), arguments, 2, expected, off=1e-3)
+
+
+def test_groups_of_a_row_are_even() -> None:
+    rows, firsts, lasts, columns = Blocks(MASK).by_groups(2)
+    assert (rows.tolist(), firsts.tolist(), lasts.tolist()) == (
+        [0, 2, 2, 3],
+        [0, 2, 4, 5],
+        [1, 3, 4, 5],
+    )
+    assert columns.tolist() == [0, 2, 0, 1, 2, 1]
+
+
 def test_rows_and_columns_with_most_blocks_come_first() -> None:
     rows, columns = Blocks(MASK).longest
     assert (rows.tolist(), columns.tolist()) == ([2, 0, 3, 1], [0, 1, 2])
@@ -70,8 +92,13 @@ def test_softmax_of_blocks() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    (sparse.sdd(128, 64), sparse.dsd(128, 256, 64), sparse.dds(128, 128, 64)),
-    ids=("sdd", "dsd", "dds"),
+    (
+        sparse.sdd(128, 64),
+        sparse.sdd_rows(64, 64, 4),
+        sparse.dsd(128, 256, 64),
+        sparse.dds(128, 128, 64),
+    ),
+    ids=("sdd", "rows", "dsd", "dds"),
 )
 def test_assembled(module: object) -> None:
     assembles(module)
