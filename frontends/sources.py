@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
-import lark
-
 from tileir import Location, records
 from tileir.errors import BuildError, Diagnostic, TileirError
+from tileir.frontends.extras import lark
 
 
 class CompilationError(BuildError):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import lark
-
 from tileir import Location
 from tileir.frontends.decoupled.errors import wrong
 from tileir.frontends.decoupled.functions import FUNCTIONS
@@ -27,6 +25,7 @@ from tileir.frontends.decoupled.nodes import (
     Reshape,
     Unary,
 )
+from tileir.frontends.extras import lark
 from tileir.frontends.sources import Source, grammar, parse
 
 _DEEPEST = 100

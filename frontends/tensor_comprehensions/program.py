@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import lark
-
 from tileir import records
 from tileir.builder.contraction import Function, Program, Tensor, described, dtype_of
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends import sources
+from tileir.frontends.extras import lark
 from tileir.frontends.sources import Source, Wrong
 from tileir.frontends.tensor_comprehensions.expressions import kind_named
 from tileir.frontends.tensor_comprehensions.frame import DEEPEST, Frame

@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import lark
-
 from tileir import records
 from tileir.builder.contraction import Function, Program, Tensor, described
 from tileir.frontends import sources
+from tileir.frontends.extras import lark
 from tileir.frontends.sources import Source, Wrong
 from tileir.frontends.tile.contractions import contracted
 from tileir.frontends.tile.definitions import defined

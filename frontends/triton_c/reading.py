@@ -9,11 +9,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import lark
-import pcpp
-
 from tileir import Location, records
+from tileir.frontends.extras import lark
 from tileir.frontends.triton_c.errors import wrong
+
+try:
+    import pcpp
+except ModuleNotFoundError as error:
+    message = f"Triton-C needs {error.name}: pip install 'tileir[frontends]'"
+    raise ModuleNotFoundError(message, name=error.name) from error
 
 
 @records.frozen

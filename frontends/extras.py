@@ -1,0 +1,11 @@
+"""What the extra `frontends` installs and every language with texts reads them by."""
+
+from __future__ import annotations
+
+try:
+    import lark
+except ModuleNotFoundError as error:
+    message = f"reading programs needs {error.name}: pip install 'tileir[frontends]'"
+    raise ModuleNotFoundError(message, name=error.name) from error
+
+__all__ = ["lark"]
