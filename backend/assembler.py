@@ -37,7 +37,7 @@ class Assembled:
     """Machine code, and what it needs per thread (`registers`, spilled bytes) and per block
     (`shared` bytes, static)."""
 
-    cubin: bytes
+    cubin: bytes = records.field(repr=False)
     registers: int
     spills: int
     shared: int
