@@ -118,7 +118,7 @@ def packed(tile: Tile, group: int, factor: Any = F16) -> Module:
         bytes_ = b.arange(tile.k // 2)[None, :]
         with b.for_(0, k, tile.k) as at:
             pairs = _loaded(w, j, bytes_ + at // 2, k // 2, (n, k // 2), 0)
-            weights = unpacked(pairs).to(factor) - 8.0
+            weights = (unpacked(pairs) - 8).to(factor)
             scale = _grouped(b, scales, j, n, k // group, at, tile.k, group)
             right = _loaded(x, i, (depth + at)[:, None], k, (m, k))
             sums.set(b.dot(weights * scale, right, sums.get()))
