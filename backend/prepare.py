@@ -59,9 +59,9 @@ def _of_scalars(module: Module) -> Module:
         return module
     found: dict[str, Op] = {}
     for op in (op for f in module.functions.values() for op in f.ops):
-        function = module.functions.get(getattr(op, "combiner", None) or "")
-        if function is not None and touches_tiles(function):
-            found[function.name] = op
+        name = getattr(op, "combiner", None)
+        if isinstance(name, str) and touches_tiles(module.functions[name]):
+            found[name] = op
     if not found:
         return module
     from tileir.passes.dce import dce

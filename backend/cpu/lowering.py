@@ -276,12 +276,9 @@ def _called(
 
 
 def own_symbol(function: Function) -> str:
-    """What `function` is called in the code: a kernel as it is, unless the code has a name of its
-    own like that."""
-    if not function.kernel:
-        return symbol(f"f.{function.name}")
-    taken = "." in function.name or function.name in ("host", "run", "set_host")
-    return symbol(f"k.{function.name}" if taken else function.name)
+    """What `function` is called in the code: with a dot, as neither code for kernels nor the C
+    library has names."""
+    return symbol(f"{'k' if function.kernel else 'f'}.{function.name}")
 
 
 PLACES = ("i32 %px", "i32 %py", "i32 %pz", "i32 %gx", "i32 %gy", "i32 %gz")

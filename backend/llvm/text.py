@@ -33,17 +33,21 @@ def global_name(name: str) -> str:
 
 
 def kernel_name(name: str) -> str:
-    """The name of a kernel in PTX: its own where that is an identifier there, and none of PTX's
-    own."""
-    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+", name) and name != "WARP_SZ":
+    """The name of a kernel in PTX: its own where that is an identifier there, and neither one of
+    PTX's own nor one that code for kernels has (`global_name`, shared memory, the system's calls).
+    """
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+", name) and not _TAKEN(name):
         return name
     return _identifier("k", name)
 
 
+_TAKEN = re.compile(r"[gk]x?\d*\$.*|shared|WARP_SZ|vprintf|__assertfail|__nv_.*").fullmatch
+
+
 def _identifier(kind: str, name: str) -> str:
-    """`name` as an identifier of PTX. Dots are `_$_`; in a name with other odd characters, which
-    begins unlike those without, each is its number between dollars, so that no two are alike."""
-    if re.fullmatch(r"[A-Za-z0-9_$.]*", name):
+    """`name` as an identifier of PTX. Dots are `_$_`; in a name that would be another's then or has
+    other odd characters, each is its number between dollars, and it begins unlike those without."""
+    if re.fullmatch(r"[A-Za-z0-9_.]*|((?!_\$_)[A-Za-z0-9_$])*", name):
         return f"{kind}${name.replace('.', '_$_')}"
     return f"{kind}x$" + re.sub(r"[^A-Za-z0-9_]", lambda odd: f"${ord(odd[0]):x}$", name)
 

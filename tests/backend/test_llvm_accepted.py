@@ -12,6 +12,7 @@ from tileir.backend.executor import SimtExecutor
 from tileir.backend.llvm.optimise import loaded
 from tileir.backend.llvm.thread import LlvmThread
 from tileir.errors import CompileError
+from tileir.executor import executor
 from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64
 
 
@@ -99,6 +100,17 @@ def test_kernels_of_one_module_keep_their_globals_apart():
     assert not compile_batch(modules, "sm_80").refused
     assert all(f".entry {name}(" in ptx for name in "abcd")
     assert sum("count[4] = {5}" in line for line in ptx.splitlines()) == 4
+
+
+@pytest.mark.parametrize("name", ["shared", "g$count", "k1$shared", "k1$g$count", "run"])
+def test_kernels_that_are_called_as_what_they_use(name):
+    modules = [textual.parse(KERNEL.format(name=n, aligned=4)) for n in ("other", name)]
+    made = [compile_kernel(each, "sm_80") for each in modules]
+    assert not compile_batch(modules, "sm_80").refused
+    assert all(f".entry {each.metadata.symbol}(" in each.ptx and each.cubin for each in made)
+    x = np.ones(512, np.int32)
+    executor("cpu").launch(modules[1], None, (1,), [x, True])
+    assert x[0] == 5
 
 
 def test_first_of_several_kernels_has_the_names_of_one_alone():

@@ -137,6 +137,7 @@ def test_names_that_are_identifiers_stay(name):
 def test_no_two_names_are_one_in_ptx(name):
     assert name("a.b") in ("g$a_$_b", "k$a_$_b")
     odd = ["a b", "a;b", "a$20$b", "a$b", "a_b", "a.b", "a. b", "a$2e$$20$b", "é", "_$_", ""]
+    odd += ["a_$_b", ".$_", "_$.", "..", "_$__$_", "._$", "g$a_b", "k$a_b", "k$a_$_b", "kx$20$"]
     found = [name(each) for each in odd]
     assert len(set(found)) == len(odd)
     assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+", x) for x in found)
@@ -144,6 +145,14 @@ def test_no_two_names_are_one_in_ptx(name):
 
 def test_kernels_are_not_called_as_ptx_is():
     assert [kernel_name(n) for n in ("_", "$", "WARP_SZ")] == ["k$_", "k$$", "k$WARP_SZ"]
+
+
+TAKEN = ["shared", "vprintf", "__assertfail", "__nv_sinf", "g$x", "k1$shared", "k1$g$x"]
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_kernels_are_not_called_as_what_they_use(name):
+    assert kernel_name(name) == f"k${name}" and kernel_name(f"a{name}") == f"a{name}"
 
 
 def test_symbols_are_quoted_where_no_word_is_one():
