@@ -30,7 +30,7 @@ def strip_mine(
     functions: bool = False,
 ) -> Outcome:  # fmt: skip
     """`strip-mine`, where an operand takes more registers than are left whole; of `sliced` values
-    pieces are slices."""
+    pieces are slices. `functions`: what two loops need of a function is computed once."""
     if any(op.mnemonic.startswith("gpu.") for op in function.ops):
         return Outcome(function)  # what the backend made knows its registers
     limit = largest(32 * warps_of(function, warps)[0])
