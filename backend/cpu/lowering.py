@@ -276,9 +276,9 @@ def _called(
 
 
 def own_symbol(function: Function) -> str:
-    """What `function` is called in the code: with a dot, as neither code for kernels nor the C
-    library has names."""
-    return symbol(f"{'k' if function.kernel else 'f'}.{function.name}")
+    """What `function` is called in the code, as `call` and combiners say: with a dot, so that it is
+    neither a name of the code's own nor of the C library."""
+    return symbol(f"f.{function.name}")
 
 
 PLACES = ("i32 %px", "i32 %py", "i32 %pz", "i32 %gx", "i32 %gy", "i32 %gz")

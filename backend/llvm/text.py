@@ -42,6 +42,8 @@ def kernel_name(name: str) -> str:
 
 
 _TAKEN = re.compile(r"[gk]x?\d*\$.*|shared|WARP_SZ|vprintf|__assertfail|__nv_.*").fullmatch
+"""PTX's own name; what `_identifier` makes, behind a kernel's number or not; a block's shared
+memory; the functions of the system and of libdevice."""
 
 
 def _identifier(kind: str, name: str) -> str:
