@@ -7,40 +7,20 @@ from typing import Any, cast
 
 from tileir import records
 from tileir.backend.compiled import STAGES, Compiled
-from tileir.backend.concerned import (
-    pipelined,
-    planned,
-    recompute,
-    register_limit,
-    rotated,
-    staged_windows,
-    strip_mine,
-    strips,
-    uniform_steps,
-    with_roles,
-)
-from tileir.backend.crew import Crew
-from tileir.backend.layouts.anchors import Anchors
-from tileir.backend.layouts.assignment import assign_layouts
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.layouts.running_max import running_max
 from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.llvm.optimise import to_ptx
-from tileir.backend.memory.barriers import synchronised
+from tileir.backend.memory.role_allocation import plan_with_roles
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.options import Options
 from tileir.backend.outcome import typed
-from tileir.backend.permission import check_permitted
-from tileir.backend.prepare import prepare
 from tileir.backend.roles.wanted import Front, Wanted
+from tileir.backend.stage import StageRun, has_op
+from tileir.backend.stage_tables import GPU, Context
 from tileir.backend.target import Target, target as target_named
-from tileir.backend.vectorize import vectorize
-from tileir.backend.warps import check_warps, choose_warps, chosen_warps
 from tileir.collector import collector_paused
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
-from tileir.passmanager.registry import Outcome
 
 __all__ = ["STAGES", "Compiled", "Metadata", "Options", "Staged", "compile", "metadata", "staged"]
 
@@ -51,8 +31,12 @@ def compile(
     target: str = "sm_90a",
     options: Options | Mapping[str, Any] | None = None,
     kernel: str | None = None,
+    recorder: Any = None,
 ) -> Compiled:
     """Compile `kernel`, or the only kernel of `module`, for `target`.
+
+    `recorder`, a `tileir.passmanager.Recorder`, verifies and times every pass, and tells its
+    observers of each.
 
     Needs no GPU. Raises `CompileError`: `InfeasibleError` (TIR0708) for a resource it exceeds,
     `UnsupportedError` for an unknown target (TIR0702) or an op that cannot be lowered for it
@@ -62,11 +46,13 @@ def compile(
     if not isinstance(module, Module):
         raise TypeError(f"a module is compiled, and not a {type(module).__name__}")
     with typed():
-        return _compiled(module, target_named(target), Options.of(options), kernel)
+        return _compiled(module, target_named(target), Options.of(options), kernel, recorder)
 
 
-def _compiled(module: Module, machine: Target, options: Options, kernel: str | None) -> Compiled:
-    done = staged(module, machine, options, kernel)
+def _compiled(
+    module: Module, machine: Target, options: Options, kernel: str | None, recorder: Any
+) -> Compiled:
+    done = staged(module, machine, options, kernel, recorder)
     last, limited = done.stages["barriers"], done.registers != options.registers
     unit = Unit(
         last, done.kernel, done.memory, done.num_warps, done.registers, options.watch_waits,
@@ -94,71 +80,46 @@ class Staged:
 
 
 @collector_paused()
-def staged(module: Module, machine: Target, options: Options, kernel: str | None) -> Staged:
+def staged(
+    module: Module, machine: Target, options: Options, kernel: str | None, recorder: Any = None
+) -> Staged:
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
-    for room in _ROOMS:
-        started = _started(module, name, machine, options, room)
+    for shared in _SHARED_FOR_ROLES:
+        started = _started(module, name, machine, options, shared, recorder)
         try:
-            return _through_stages(module, started, machine, options, name)
+            return _through_stages(module, started, machine, options, name, recorder)
         except CompileError as error:
             if not started.made or error.code != "TIR0708":
                 raise
-    return _through_stages(module, Front(module), machine, options, name)
+    return _through_stages(module, Front(module), machine, options, name, recorder)
 
 
-_ROOMS = (227 << 10, 195 << 10, 163 << 10, 131 << 10)
-"""Bytes of shared memory for what roles share, the first that leaves enough for what else of a
-kernel passes through shared memory."""
+_SHARED_FOR_ROLES = (227 << 10, 195 << 10, 163 << 10, 131 << 10)
+"""Bytes of shared memory for the rings of roles. The first is taken that leaves enough for what
+else of a kernel passes through shared memory."""
 
 
 def _through_stages(
-    module: Module, started: Front, machine: Target, options: Options, name: str
+    module: Module, started: Front, machine: Target, options: Options, name: str, recorder: Any
 ) -> Staged:
-    notes = list(started.remarks)
     if started.made:
         options = records.evolve(options, num_warps=None)
-    prepared = prepare(started.module, name)
-    check_permitted(prepared.functions[name], options.permit)
-    crew = Crew.of(prepared, prepared.functions[name])
-    mined = strip_mine(prepared.functions[name], options.num_warps or 0)
-    stripped = _result(mined, notes)
-    outcome, registers = _pipelined(stripped, options, machine)
-    pipelined = _result(outcome, notes)
-    windows = _result(staged_windows(pipelined), notes) if options.windows else pipelined
-    num_warps = options.num_warps or choose_warps(pipelined, machine)
-    check_warps(pipelined, num_warps, machine.max_warps)
-    _check_registers(pipelined, options.registers, machine)
-    notes += chosen_warps(pipelined, num_warps, options.num_warps)
-    function = _result(vectorize(windows, threads=num_warps * machine.lanes), notes)
-    if registers is not None and registers < machine.max_registers:
-        function = cast(Function, recompute(function).ir)
-    vectorized = crew.vectorized(machine)
-    contiguity = Contiguity(function)
-    laid_out = assign_layouts(function, Anchors(function, contiguity, num_warps))
-    laid_out = running_max(laid_out)
-    laid_out = laid_out.evolve(attributes={**laid_out.attributes, "num_warps": num_warps})
-    arranged = vectorized.laid_out()
-    allocated, placed = arranged.allotted(laid_out, machine)
-    waiting, ordered = rotated(synchronised(allocated)), placed.synchronised()
-    stages = {
-        "input": module,
-        "prepared": prepared,
-        "strips": strips(prepared.with_functions({**prepared.functions, name: stripped})),
-        "pipelined": _marked(prepared, pipelined, "pipelined", num_warps),
-        "windows": _marked(prepared, windows, "windows", num_warps),
-        "vectorized": _marked(vectorized.within(prepared), function, "vectorized", num_warps),
-        "layouts": _marked(arranged.within(prepared), laid_out, "layouts", num_warps),
-        "allocated": _marked(placed.within(prepared), allocated, "allocated", num_warps),
-        "barriers": planned(
-            _marked(ordered.within(prepared), waiting, "barriers", num_warps), name
-        ),
-    }
-    return Staged(stages, name, ordered.plan(waiting), num_warps, tuple(notes), registers)
+    context = Context(machine, options, name, max_registers=options.registers)
+    run = StageRun(started.module, name, context, recorder=recorder)
+    run.remarks += started.remarks
+    run.through(GPU)
+    context, memory = run.context, plan_with_roles(run.module, name, tuple(run.context.roles))
+    return Staged(
+        {"input": module, **run.snapshots}, name, memory, context.num_warps, tuple(run.remarks),
+        context.max_registers,
+    )  # fmt: skip
 
 
-def _started(module: Module, name: str, machine: Target, options: Options, room: int) -> Front:
-    """The module with the kernel's roles, where it has them, which share `room` bytes."""
+def _started(
+    module: Module, name: str, machine: Target, options: Options, shared: int, recorder: Any
+) -> Front:
+    """The module with the kernel's roles, where it has them, which share `shared` bytes."""
     said = module.functions[name].attributes
     if not (machine.wgmma and machine.tma) or module.stage is not None:
         return Front(module)
@@ -169,34 +130,17 @@ def _started(module: Module, name: str, machine: Target, options: Options, room:
     many = not said.get("once", False) if options.persistent is None else options.persistent
     turns = said.get("pingpong", False) if options.pingpong is None else options.pingpong
     wanted = Wanted(
-        options.stages or 0, warps, room, many, bool(turns),
+        options.stages or 0, warps, shared, many, bool(turns),
         unmapped=options.unmapped, turns=options.turns is not False,
     )  # fmt: skip
     split = cast(int, options.split or said.get("split", 1))
     multicast = cast(int, options.multicast or said.get("multicast", 1))
-    return with_roles(module, name, records.evolve(wanted, split=split, multicast=multicast))
+    if not any(has_op(f, "dot", "dot_scaled") for f in module.functions.values()):
+        return Front(module)
+    from tileir.backend.roles.front import with_roles
 
-
-def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:
-    """The function that a pass gave, its remarks noted."""
-    notes += outcome.remarks
-    assert isinstance(outcome.ir, Function)
-    return outcome.ir
-
-
-def _pipelined(function: Function, options: Options, machine: Target) -> tuple[Outcome, int | None]:
-    """Loads that feed dots as asynchronous copies, and the most registers of a thread; half of
-    shared memory for their buffers, so that two blocks run side by side, where the options do not
-    say how many slots."""
-    stages, shared = options.stages or 0, machine.shared_bytes // 2
-    moved = cast(Function, uniform_steps(function).ir)
-    if options.prefetch is None and options.registers is None:
-        plain = pipelined(moved, stages, shared, False)
-        warps = options.num_warps or choose_warps(function, machine)
-        limit = register_limit(cast(Function, plain.ir), warps, machine)
-        if limit is not None:
-            return plain, limit
-    return pipelined(moved, stages, shared, options.prefetch is not False), options.registers
+    wanted = records.evolve(wanted, split=split, multicast=multicast)
+    return with_roles(module, name, wanted, recorder)
 
 
 def _kernel(module: Module, name: str | None) -> Function:
@@ -204,22 +148,6 @@ def _kernel(module: Module, name: str | None) -> Function:
         return module.kernel(name)
     except KeyError as error:
         raise CompileError(Diagnostic("TIR0707", str(error.args[0]))) from error
-
-
-def _marked(module: Module, function: Function, stage: str, num_warps: int) -> Module:
-    marked = function.evolve(attributes={**function.attributes, "num_warps": num_warps})
-    functions = {**module.functions, function.name: marked}
-    return module.evolve(functions=functions, stage=stage)
-
-
-def _check_registers(function: Function, registers: int | None, machine: Target) -> None:
-    if registers is not None and not _FEWEST <= registers <= machine.max_registers:
-        message = f"registers must be in {_FEWEST} to {machine.max_registers}, not {registers}"
-        raise CompileError(Diagnostic("TIR0708", message, function.location))
-
-
-_FEWEST = 32
-"""Registers that every instruction can do with."""
 
 
 def metadata(done: Staged, machine: Target) -> Metadata:

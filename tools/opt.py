@@ -95,9 +95,7 @@ def _processed(text: str, options: argparse.Namespace) -> bytes:
         return print_module(module).encode()
     from tileir.tools.opt_emit import emitted
 
-    return emitted(
-        module, options.target, options.emit, remarks=options.remarks, lines=options.lines
-    )
+    return emitted(module, options)
 
 
 def _joined(outputs: list[bytes], emit: str) -> list[bytes]:

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from typing import Any
 
 from tileir import backend
 from tileir.ir import Module
 from tileir.tools.remarks import rendered
 
 
-def emitted(module: Module, target: str, form: str, *, remarks: bool, lines: bool = False) -> bytes:
-    """`module` compiled for `target`, as `form`; with `remarks`, what the compiler remarked goes
-    to standard error; with `lines`, code says what it comes from. Raises CompileError."""
-    compiled = backend.compile(module, target=target, options={"lines": lines})
-    if remarks:
+def emitted(module: Module, options: argparse.Namespace) -> bytes:
+    """`module` compiled for `options.target`, as `options.emit`, with what the command line asks
+    to be printed about the passes of the backend on standard error. Raises CompileError."""
+    recorder = _recorder(options)
+    compiled = backend.compile(
+        module, target=options.target, options={"lines": options.lines}, recorder=recorder
+    )
+    if recorder is not None:
+        from tileir.tools.opt_run import report
+
+        report(recorder.records, options)
+    if options.remarks:
         sys.stderr.write(rendered(compiled.remarks))
-    found = getattr(compiled, form)
-    return found if isinstance(found, bytes) else str(found).encode()
+    code = getattr(compiled, options.emit)
+    return code if isinstance(code, bytes) else str(code).encode()
+
+
+def _recorder(options: argparse.Namespace) -> Any:
+    """What observes the passes; None where nothing is asked of them, so that nothing is paid."""
+    from tileir.tools.opt_run import observers_of
+
+    observers = observers_of(options)
+    if not observers and not options.timing and not options.stats:
+        return None
+    from tileir.passmanager import Recorder
+
+    return Recorder(not options.no_verify, observers)

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tileir.errors import PassError
 from tileir.ir import Module
-from tileir.passmanager import CrashError, Observer, Run, lookup, run
+from tileir.passmanager import CrashError, Observer, Record, lookup, run
 from tileir.passmanager.printing import Printing
 from tileir.passmanager.reproducer import Reproducing
 from tileir.textual import print_module
@@ -21,24 +22,31 @@ def run_pipeline(
 ) -> tuple[Module, list[object]]:
     """`module` after `pipeline`, and the remarks; prints what `options` ask for."""
     try:
-        result = run(module, pipeline, verify=not options.no_verify, observers=_observers(options))
+        result = run(
+            module, pipeline, verify=not options.no_verify, observers=observers_of(options)
+        )
     except CrashError:
         if not options.reproducer:
             sys.stderr.write("--reproducer FILE writes the module and the pass that failed on it\n")
         raise
-    if options.timing:
-        sys.stderr.write(timing(result))
-    if options.stats:
-        sys.stderr.write(statistics(result))
+    report(result.records, options)
     if options.remarks:
         sys.stderr.write(rendered(result.remarks))
     return result.module, list(result.remarks)
 
 
-def timing(result: Run) -> str:
-    """A table of seconds per pass, the slowest first."""
+def report(records: Sequence[Record], options: argparse.Namespace) -> None:
+    """Print the tables of `records` that `options` ask for."""
+    if options.timing:
+        sys.stderr.write(timing(records))
+    if options.stats:
+        sys.stderr.write(statistics(records))
+
+
+def timing(records: Sequence[Record]) -> str:
+    """A table of milliseconds per pass, the slowest first."""
     spent: dict[str, list[float]] = {}
-    for record in result.records:
+    for record in records:
         row = spent.setdefault(str(record.step.node), [0.0, 0.0])
         row[0] += record.seconds
         row[1] += record.verifying
@@ -49,20 +57,22 @@ def timing(result: Run) -> str:
     return "\n".join([*lines, f"{total * 1e3:9.2f} {'':9}  all", ""])
 
 
-def statistics(result: Run) -> str:
+def statistics(records: Sequence[Record]) -> str:
     """What passes counted, summed over functions."""
     counts: dict[tuple[str, str], int] = {}
-    for record in result.records:
+    for record in records:
         for what, number in record.statistics.items():
             key = (str(record.step.node), what)
             counts[key] = counts.get(key, 0) + number
     return "".join(f"{number:8} {name}: {what}\n" for (name, what), number in counts.items())
 
 
-def _observers(options: argparse.Namespace) -> Sequence[Observer]:
+def observers_of(options: argparse.Namespace) -> Sequence[Observer]:
+    """What prints modules, and saves those on which a pass fails, as `options` ask. Raises
+    PassError for a pass that there is not."""
     found: list[Observer] = []
     for name in (*options.print_before, *options.print_after):
-        lookup(name)
+        _check_pass(name)
     before = None if options.print_before_all else frozenset(options.print_before)
     after = None if options.print_after_all else frozenset(options.print_after)
     if before != frozenset() or after != frozenset() or options.print_changed:
@@ -71,6 +81,16 @@ def _observers(options: argparse.Namespace) -> Sequence[Observer]:
     if options.reproducer:
         found.append(Reproducing(lambda module: _save(module, options.reproducer)))
     return found
+
+
+def _check_pass(name: str) -> None:
+    try:
+        lookup(name)
+    except PassError:
+        from tileir.backend.stage_tables import stage_names
+
+        if name not in stage_names():
+            raise
 
 
 def _save(module: Module, path: str) -> None:

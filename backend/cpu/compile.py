@@ -10,27 +10,19 @@ from math import prod
 from typing import Any
 
 from tileir import records
-from tileir.backend.concerned import strip_mine, uniform_steps
-from tileir.backend.cpu.dots import direct_slices, free_dots, held
 from tileir.backend.cpu.emit import emit
-from tileir.backend.cpu.exact import exact_sums
 from tileir.backend.cpu.host import Calls, Site
 from tileir.backend.cpu.jit import Code, load
 from tileir.backend.cpu.pool import processors, share_out
 from tileir.backend.cpu.private import Room
 from tileir.backend.grids import encoded, extents_of
-from tileir.backend.layouts.anchors import Anchors
-from tileir.backend.layouts.assignment import assign_layouts
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.memory.allocation import allotted
 from tileir.backend.memory.scratch import Plan
-from tileir.backend.permission import check_permitted
-from tileir.backend.prepare import prepare
+from tileir.backend.options import Options
+from tileir.backend.stage import StageRun
+from tileir.backend.stage_tables import CPU as STAGES, Context
 from tileir.backend.target import Target
-from tileir.backend.vectorize import vectorize
 from tileir.errors import CompileError, Diagnostic, LaunchError
-from tileir.ir import Function, Module
-from tileir.op import Op
+from tileir.ir import Module
 
 CPU = Target(
     "cpu", 0, shared_bytes=1 << 20, shared_per_processor=1 << 20, threads_per_processor=32,
@@ -41,13 +33,6 @@ CPU = Target(
 
 _HOST = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 _ANYWHERE = (1 << 64) - 1
-
-
-class OneByOne(Contiguity):
-    """Facts for lanes that hold neighbours: none holds two of them side by side."""
-
-    def width(self, op: Op, dim: int) -> int:
-        return 1
 
 
 @records.frozen(slots=False, eq=False)
@@ -120,32 +105,28 @@ class CpuKernel:
 
 def compile(
     module: Module, kernel: str | None = None, *, optimize: int = 3,
-    permit: tuple[str, ...] = (), checked: bool = False,
+    permit: tuple[str, ...] = (), checked: bool = False, recorder: Any = None,
 ) -> CpuKernel:  # fmt: skip
     """Compile `kernel`, or the only kernel of `module`, for this machine's CPU; `checked`: accesses
-    are looked at before they are made.
+    are looked at before they are made. `recorder` is as of `tileir.backend.compile`.
 
     Raises `CompileError`: TIR0706 for an op that no CPU runs, TIR0707 for a kernel that is not
     there.
     """
+    run = lowered(module, kernel, permit=permit, recorder=recorder)
+    made = emit(run.module, run.kernel, Plan.of(run.function), CPU, checked)
+    return CpuKernel(run.module, run.kernel, made.text, made.sites, optimize, checked, made.private)
+
+
+def lowered(
+    module: Module, kernel: str | None, *, permit: tuple[str, ...] = (), recorder: Any = None
+) -> StageRun[Context]:
+    """The kernel after the stages of `STAGES`. Raises `CompileError` as `compile` does."""
     try:
         name = module.kernel(kernel).name
     except KeyError as error:
         raise CompileError(Diagnostic("TIR0707", str(error.args[0]))) from error
-    prepared = prepare(module, name)
-    check_permitted(prepared.functions[name], permit)
-    function, memory = _laid_out(prepared.functions[name])
-    last = prepared.with_functions({**prepared.functions, name: function})
-    made = emit(last, name, memory, CPU, checked)
-    return CpuKernel(last, name, made.text, made.sites, optimize, checked, made.private)
-
-
-def _laid_out(function: Function) -> tuple[Function, Plan]:
-    """The function with layouts for one warp, and the plan of its shared memory."""
-    stripped: Any = strip_mine(function, 1, lambda: held(function), functions=True).ir
-    moved: Any = uniform_steps(exact_sums(stripped)).ir
-    vectorized: Any = vectorize(moved).ir
-    free = direct_slices(free_dots(vectorized))
-    laid_out = assign_layouts(free, Anchors(free, OneByOne(free), 1))
-    placed = allotted(laid_out)
-    return placed, Plan.of(placed)
+    context = Context(CPU, Options(permit=permit), name, num_warps=1)
+    run = StageRun(module, name, context, recorder=recorder)
+    run.through(STAGES)
+    return run

@@ -59,3 +59,10 @@ class Contiguity:
                 break
             width = wider
         return width
+
+
+class OneByOne(Contiguity):
+    """Facts for lanes that hold neighbours: none holds two of them side by side."""
+
+    def width(self, op: Op, dim: int) -> int:
+        return 1

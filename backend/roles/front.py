@@ -1,8 +1,8 @@
-"""From a kernel of pointers, masks and dots to its roles."""
+"""Warp specialization: from a kernel of pointers, masks and dots to its roles."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 from tileir import records
 from tileir.analysis.clusters import ATTRIBUTE
@@ -23,6 +23,7 @@ from tileir.backend.roles.swap import swap
 from tileir.backend.roles.unsigned import unsigned
 from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.roles.whole_panels import whole_panels
+from tileir.backend.stage import Scope, Stage, StageRun, with_attributes
 from tileir.backend.tma.descriptors import through_descriptors
 from tileir.backend.tma.plan import UNMAPPED
 from tileir.backend.tma.wrapped import unwrap
@@ -34,110 +35,163 @@ from tileir.passes.dce import dce
 from tileir.passes.licm import licm
 from tileir.passes.peephole import peephole
 from tileir.passes.simplify_cfg import simplify_cfg
-from tileir.passmanager.registry import remark
+from tileir.passmanager.registry import Outcome, remark
 
-_PRODUCTS = (Dot, DotScaled)
-
-
-def with_roles(module: Module, name: str, wanted: Wanted) -> Front:
-    """`module` with kernel `name` as roles, where its dots allow it. Raises LinkError and
-    PassError."""
-    found = _perhaps_multicast(module, name, wanted)
-    return records.evolve(found, module=_peeled(found.module)) if found.made else found
+_DOTS = (Dot, DotScaled)
 
 
-def _peeled(module: Module) -> Module:
-    """`module` with the first rounds of products before their loops."""
-    return module.with_functions(
-        {n: cast(Function, peel(f).ir) for n, f in module.functions.items()}
-    )
+def with_roles(module: Module, name: str, wanted: Wanted, recorder: Any = None) -> Front:
+    """`module` with kernel `name` as roles, where its dots allow it; `recorder` as of `StageRun`.
+    Raises LinkError and PassError."""
+    return _Driver(module, name, recorder).multicast(wanted)
 
 
-def _perhaps_multicast(module: Module, name: str, wanted: Wanted) -> Front:
-    if wanted.multicast < 2:
-        return _perhaps_in_turns(module, name, wanted)
-    found = _perhaps_in_turns(module, name, wanted)
-    clusters = _many(wanted) and ATTRIBUTE in found.module.functions[name].attributes
-    if not found.made or not clusters:
-        return found
-    outcome = multicast(found.module)
-    if not outcome.remarks:
-        return records.evolve(found, module=cast(Module, outcome.ir))
-    plain = _perhaps_in_turns(module, name, records.evolve(wanted, multicast=1))
-    return records.evolve(plain, remarks=(*plain.remarks, *outcome.remarks))
+# The stages, and when a kernel needs them. Their context is what the program asks for. ----------
 
 
-def _perhaps_in_turns(module: Module, name: str, wanted: Wanted) -> Front:
-    """The same without what blocks do for each other; by two groups of warps, where asked for."""
-    if not wanted.pingpong or not wanted.persistent or wanted.split > 1:
-        return _with_roles(module, name, wanted)
-    wanted = records.evolve(wanted, warps=wanted.warps or 4)
-    first = _with_roles(module, name, wanted)
-    if not first.made:
-        return first
-    taken = buffer_bytes(first.module, first.module.functions[name])
-    room = (wanted.shared or SHARED) - taken
-    roomy = _with_roles(module, name, records.evolve(wanted, shared=room)) if taken else first
-    outcome = pingpong(roomy.module)
-    return Front(cast(Module, outcome.ir), (*first.remarks, *outcome.remarks), True)
+def _link_and_inline(module: Module, wanted: Wanted) -> Module:
+    return whole(module)
 
 
-def _with_roles(module: Module, name: str, wanted: Wanted) -> Front:
-    if not any(isinstance(op, _PRODUCTS) for f in module.functions.values() for op in f.ops):
-        return Front(module)
-    linked = whole(module)
-    kernel = _with_plain_dots(linked.functions[name])
-    invariant = cast(Function, licm(cse(kernel)).ir)
-    moved = cast(Function, uniform_steps(invariant).ir)
-    found = through_descriptors(swap(unwrap(moved)))
-    function = cast(Function, found.ir)
-    function = whole_panels(function)
-    remarks = list(found.remarks)
-    function = _instances(function, wanted, remarks)
-    if wanted.split > 1:
-        parted = divided(function, wanted.split)
-        if isinstance(parted, str):
-            remarks.append(remark("TIR0654", f"not split: {parted}", kernel.location))
-        else:
-            function = parted
-    if wanted.unmapped:
-        attributes = {**function.attributes, UNMAPPED: wanted.unmapped}
-        function = function.evolve(attributes=attributes)
-    shared = {"shared": wanted.shared} if wanted.shared else {}
-    made = specialised(function, slots=wanted.slots, warps=wanted.warps, **shared)
-    if isinstance(made, str):
-        why = remark("TIR0653", f"no roles: {made}", kernel.location)
-        return Front(module, (*remarks, why))
-    loading, multiplying, starting = made
-    late = cast(Function, delay(cast(Function, overlap(multiplying).ir), turns=wanted.turns).ir)
-    late = cast(Function, late_waits(simplify_cfg(dce(peephole(late)))).ir)
-    late = cast(Function, early_loads(late).ir)
-    functions = {f.name: f for f in (unsigned(loading), unsigned(late), starting)}
-    others = {n: f for n, f in linked.functions.items() if n != name}
-    return Front(
-        linked.evolve(functions={**others, **functions}, stage="roles"), tuple(remarks), True
-    )
-
-
-def _instances(function: Function, wanted: Wanted, remarks: list[Diagnostic]) -> Function:
-    """The kernel whose blocks, or clusters of them, work for many instances, if they shall."""
-    if wanted.multicast > 1:
-        why = "its depth is shared" if wanted.split > 1 else "a block works for one instance"
-        made = clustered(function, wanted.multicast) if _many(wanted) else why
-        if isinstance(made, Function):
-            return made
-        remarks.append(remark("TIR0655", f"no multicast: {made}", function.location))
-    return persistent(function) if wanted.persistent else function
-
-
-def _many(wanted: Wanted) -> bool:
-    return wanted.persistent and wanted.split < 2
-
-
-def _with_plain_dots(function: Function) -> Function:
-    """`function` with scaled products as products of what is scaled."""
-    if not any(isinstance(op, DotScaled) for op in function.ops):
-        return function
+def _expand_scaled_dots(function: Function, wanted: Wanted) -> Function:
     from tileir.backend.expand.scaled import expand_scaled  # few kernels have them
 
     return expand_scaled(function)
+
+
+def _has_scaled_dots(function: Function, wanted: Wanted) -> bool:
+    return any(isinstance(op, DotScaled) for op in function.ops)
+
+
+def _cluster_instances(function: Function, wanted: Wanted) -> Outcome:
+    why = "its depth is shared" if wanted.split > 1 else "a block works for one instance"
+    made = clustered(function, wanted.multicast) if _is_persistent(wanted) else why
+    if isinstance(made, Function):
+        return Outcome(made)
+    reason = remark("TIR0655", f"no multicast: {made}", function.location)
+    return Outcome(persistent(function) if wanted.persistent else function, (reason,))
+
+
+def _split_k(function: Function, wanted: Wanted) -> Outcome:
+    parted = divided(function, wanted.split)
+    if isinstance(parted, Function):
+        return Outcome(parted)
+    return Outcome(function, (remark("TIR0654", f"not split: {parted}", function.location),))
+
+
+def _exclude_from_maps(function: Function, wanted: Wanted) -> Function:
+    return with_attributes(function, {UNMAPPED: wanted.unmapped})
+
+
+def _is_persistent(wanted: Wanted) -> bool:
+    return wanted.persistent and wanted.split < 2
+
+
+BEFORE = (
+    Stage("link-and-inline", _link_and_inline, scope=Scope.MODULE),
+    Stage("expand-scaled-dots", _expand_scaled_dots, _has_scaled_dots),
+    Stage("cse", lambda f, _: cse(f)),
+    Stage("licm", lambda f, _: licm(f)),
+    Stage("scalarize-pointer-steps", lambda f, _: uniform_steps(f)),
+    Stage("modulo-to-mask", lambda f, _: unwrap(f)),
+    Stage("swap-operands", lambda f, _: swap(f)),
+    Stage("infer-descriptors", lambda f, _: through_descriptors(f)),
+    Stage("pad-to-swizzle-panels", lambda f, _: whole_panels(f)),
+    Stage("cluster-instances", _cluster_instances, lambda _, w: w.multicast > 1),
+    Stage("persist", lambda f, _: persistent(f), lambda _, w: w.multicast < 2 and w.persistent),
+    Stage("split-k", _split_k, lambda _, w: w.split > 1),
+    Stage("exclude-from-tensor-maps", _exclude_from_maps, lambda _, w: bool(w.unmapped)),
+)
+"""What a kernel passes through before it is partitioned."""
+
+CONSUMER = (
+    Stage("defer-wgmma-waits", lambda f, _: overlap(f)),
+    Stage("pipeline-chained-matmuls", lambda f, w: delay(f, turns=w.turns)),
+    Stage("peephole", lambda f, _: peephole(f)),
+    Stage("dce", lambda f, _: dce(f)),
+    Stage("simplify-cfg", lambda f, _: simplify_cfg(f)),
+    Stage("sink-wgmma-waits", lambda f, _: late_waits(f)),
+    Stage("prefetch-register-operands", lambda f, _: early_loads(f)),
+)
+"""What the role that multiplies passes through."""
+
+UNSIGNED = (Stage("unsigned-division", lambda f, _: unsigned(f), scope=Scope.EACH),)
+PEEL = (Stage("peel-first-iteration", lambda f, _: peel(f), scope=Scope.EACH),)
+PINGPONG = (Stage("pingpong", lambda m, _: pingpong(m), scope=Scope.MODULE),)
+MULTICAST = (Stage("multicast", lambda m, _: multicast(m), scope=Scope.MODULE),)
+
+TABLES = (BEFORE, CONSUMER, UNSIGNED, PEEL, PINGPONG, MULTICAST)
+
+
+@records.frozen(eq=False)
+class _Driver:
+    """Which tables a kernel passes through, and what is tried again where a later one fails."""
+
+    module: Module
+    name: str
+    recorder: Any
+
+    def multicast(self, wanted: Wanted) -> Front:
+        found = self._multicast(wanted)
+        if not found.made:
+            return found
+        names = [f.name for f in found.module.functions.values()]
+        run = StageRun(found.module, names[0], wanted, names[1:], self.recorder)
+        run.through(PEEL)
+        return records.evolve(found, module=run.module)
+
+    def _multicast(self, wanted: Wanted) -> Front:
+        found = self._pingpong(wanted)
+        clusters = ATTRIBUTE in found.module.functions[self.name].attributes
+        if not found.made or wanted.multicast < 2 or not _is_persistent(wanted) or not clusters:
+            return found
+        run = StageRun(found.module, self.name, wanted, recorder=self.recorder)
+        run.through(MULTICAST)
+        if not run.remarks:
+            return records.evolve(found, module=run.module)
+        plain = self._pingpong(records.evolve(wanted, multicast=1))
+        return records.evolve(plain, remarks=(*plain.remarks, *run.remarks))
+
+    def _pingpong(self, wanted: Wanted) -> Front:
+        """By two groups of consumer warps, where that is asked for."""
+        if not wanted.pingpong or not _is_persistent(wanted):
+            return self._partitioned(wanted)
+        wanted = records.evolve(wanted, warps=wanted.warps or 4)
+        first = self._partitioned(wanted)
+        if not first.made:
+            return first
+        taken = buffer_bytes(first.module, first.module.functions[self.name])
+        left = records.evolve(wanted, shared=(wanted.shared or SHARED) - taken)
+        roomy = self._partitioned(left) if taken else first
+        run = StageRun(roomy.module, self.name, wanted, recorder=self.recorder)
+        run.through(PINGPONG)
+        return Front(run.module, (*first.remarks, *run.remarks), True)
+
+    def _partitioned(self, wanted: Wanted) -> Front:
+        ops = (op for function in self.module.functions.values() for op in function.ops)
+        if not any(isinstance(op, _DOTS) for op in ops):
+            return Front(self.module)
+        run = StageRun(self.module, self.name, wanted, recorder=self.recorder)
+        run.through(BEFORE)
+        shared = {"shared": wanted.shared} if wanted.shared else {}
+        made = specialised(run.function, slots=wanted.slots, warps=wanted.warps, **shared)
+        if isinstance(made, str):
+            where = self.module.functions[self.name].location
+            return Front(self.module, (*run.remarks, remark("TIR0653", f"no roles: {made}", where)))
+        producer, consumer, _ = made
+        others = {n: f for n, f in run.module.functions.items() if n != self.name}
+        functions = {**others, **{f.name: f for f in made}}
+        started = run.module.evolve(functions=functions, stage="roles")
+        return self._finished(started, producer.name, consumer.name, wanted, tuple(run.remarks))
+
+    def _finished(
+        self,
+        module: Module,
+        producer: str,
+        consumer: str,
+        wanted: Wanted,
+        remarks: tuple[Diagnostic, ...],
+    ) -> Front:
+        run = StageRun(module, consumer, wanted, [producer], self.recorder)
+        run.through((*CONSUMER, *UNSIGNED))
+        return Front(run.module, remarks, True)

@@ -8,7 +8,6 @@ from typing import TypeAlias, cast
 
 from tileir import records
 from tileir.analysis.uses import definitions
-from tileir.backend.concerned import strips
 from tileir.backend.strip.crossing import (
     Moving,
     Through,
@@ -149,6 +148,14 @@ def strip_mine(
     if all(f is module.functions[name] for name, f in after.items()):
         return Outcome(module, remarks, statistics)
     return Outcome(strips(module.with_functions(after)), remarks, statistics)
+
+
+def strips(module: Module) -> Module:
+    """`module` after `strip-mine`: at the stage `strips` where ops of the backend keep tiles."""
+    ops = (op for function in module.functions.values() for op in function.ops)
+    if module.stage is not None or all(op.mnemonic != "gpu.private_alloc" for op in ops):
+        return module
+    return module.evolve(stage="strips")
 
 
 def stripped(

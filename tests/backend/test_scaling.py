@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tileir.analysis.loops import loops as loops_of
-from tileir.backend import compile as compile_kernel, concerned
+from tileir.backend import compile as compile_kernel, stage_tables
 from tileir.backend.compile import Options, staged
 from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.target import target
@@ -96,7 +96,7 @@ def calls(part: Part, count: int) -> int:
 def test_lowering_is_linear(
     part: Part, small: int, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concerned, "_LOOPS", 1)
+    monkeypatch.setattr(stage_tables, "_MANY_LOOPS", 1)
     calls(part, 4)
     assert calls(part, small * times) <= 9 / 8 * times * calls(part, small)
 
@@ -125,7 +125,7 @@ def test_rotated_loops_become_the_code_that_llvm_makes_of_others(
 ) -> None:
     given = module(loops, 20)
     usual = code(given)
-    monkeypatch.setattr(concerned, "_LOOPS", 1)
+    monkeypatch.setattr(stage_tables, "_MANY_LOOPS", 1)
     assert code(given) == usual
 
 
@@ -134,7 +134,7 @@ def test_rotated_loops_become_the_code_that_llvm_makes_of_others(
 def test_programs_with_rotated_loops_mean_the_same(
     name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concerned, "_LOOPS", 1)
+    monkeypatch.setattr(stage_tables, "_MANY_LOOPS", 1)
     assert check(case(name, seed)).failure is None
 
 

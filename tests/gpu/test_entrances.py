@@ -6,7 +6,7 @@ import pytest
 
 import tileir
 from tests.backend.test_scaling import accesses, arithmetic, branches, loops, module, reductions
-from tileir.backend import compile as compile_kernel, concerned, executor
+from tileir.backend import compile as compile_kernel, executor, stage_tables
 from tileir.backend.executor import GpuExecutor
 from tileir.backend.llvm import entrances, optimise
 from tileir.testing.checking import case, check
@@ -28,7 +28,7 @@ def entered(monkeypatch):
     monkeypatch.setattr(optimise, "_LONG", 0)
     monkeypatch.setattr(entrances, "_MANY", 0)
     monkeypatch.setattr(entrances, "_APART", 2)
-    monkeypatch.setattr(concerned, "_LOOPS", 1)
+    monkeypatch.setattr(stage_tables, "_MANY_LOOPS", 1)
     monkeypatch.setattr(executor.Cache, "usual", staticmethod(lambda: Anew))
     return found
 

@@ -16,7 +16,7 @@ from tileir.passmanager.registry import Option, Outcome, Pass, all_passes, looku
 
 if TYPE_CHECKING:
     from tileir.passmanager.culprit import Culprit, bisect
-    from tileir.passmanager.manager import CrashError, Observer, Record, Run, Step, run
+    from tileir.passmanager.manager import CrashError, Observer, Record, Recorder, Run, Step, run
     from tileir.passmanager.pipeline import Node, format_pipeline, parse_pipeline
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Outcome",
     "Pass",
     "Record",
+    "Recorder",
     "Run",
     "Step",
     "all_passes",
@@ -42,7 +43,9 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("Culprit", "bisect"), "culprit"),
-    **dict.fromkeys(("CrashError", "Observer", "Record", "Run", "Step", "run"), "manager"),
+    **dict.fromkeys(
+        ("CrashError", "Observer", "Record", "Recorder", "Run", "Step", "run"), "manager"
+    ),
     **dict.fromkeys(("Node", "format_pipeline", "parse_pipeline"), "pipeline"),
 }
 

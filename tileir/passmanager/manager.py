@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tileir import records
@@ -86,27 +86,87 @@ def run(
     whatever TileirError a pass raises.
     """
     nodes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
-    runner = _Runner(module, verify, tuple(observers))
+    recorder = Recorder(verify, observers)
+    runner = _Runner(module, recorder)
     runner.nodes(nodes, None)
-    return Run(runner.module, tuple(runner.remarks), tuple(runner.records))
+    return Run(runner.module, tuple(recorder.remarks), tuple(recorder.records))
+
+
+class Recorder:
+    """Applies passes to modules one at a time: verifies, times, and tells the observers.
+
+    `records` and `remarks` add up what the passes gave. `replay` is the module and the node that
+    reproduce a failure, where a step cannot be run alone.
+    """
+
+    def __init__(self, verify: bool = True, observers: Iterable[Observer] = ()) -> None:
+        self.verify = verify
+        self.observers = tuple(observers)
+        self.remarks: list[Diagnostic] = []
+        self.records: list[Record] = []
+        self.replay: tuple[Module, Node] | None = None
+
+    def apply(
+        self, module: Module, node: Node, function: str | None, change: Callable[[], Outcome]
+    ) -> Module:
+        """`module` with what `change` makes of it, or of its `function`, as the step `node`.
+
+        Raises what `run` raises.
+        """
+        step = Step(len(self.records), node, function, module)
+        for observer in self.observers:
+            observer.before(step)
+        try:
+            changed = self._apply(step, change)
+        except Exception as error:
+            before, again = self._replayed(step)
+            for observer in self.observers:
+                observer.failed(records.evolve(step, before=before), (again,), error)
+            if isinstance(error, TileirError):
+                raise
+            raise _crashed(step, before, again, error) from error
+        for observer in self.observers:
+            observer.after(step, changed)
+        return changed
+
+    def _replayed(self, step: Step) -> tuple[Module, Node]:
+        """The module and the node that do `step` again."""
+        if self.replay is not None:
+            return self.replay
+        node = step.node if step.function is None else _only(step.function, step.node)
+        return step.before, node
+
+    def _apply(self, step: Step, change: Callable[[], Outcome]) -> Module:
+        start = time.perf_counter()
+        subject = step.before if step.function is None else step.before.functions[step.function]
+        outcome = change()
+        module = _with(step.before, outcome.ir)
+        seconds, changed = time.perf_counter() - start, module is not step.before
+        start = time.perf_counter()
+        if changed and self.verify:
+            _check(step, module)
+        self.remarks.extend(outcome.remarks)
+        counts = _counts(subject, outcome)
+        verifying = time.perf_counter() - start
+        self.records.append(Record(step, seconds, verifying, changed, counts))
+        return module
 
 
 class _Runner:
-    """The state of one run: the module as it is, and what was found so far."""
+    """The state of one run: the module as it is, and what was recorded so far."""
 
-    def __init__(self, module: Module, verify: bool, observers: tuple[Observer, ...]) -> None:
+    def __init__(self, module: Module, recorder: Recorder) -> None:
         self.module = module
-        self.verify = verify
-        self.observers = observers
-        self.remarks: list[Diagnostic] = []
-        self.records: list[Record] = []
+        self.recorder = recorder
 
     def nodes(self, nodes: Sequence[Node], function: str | None) -> None:
         for node in nodes:
             self.node(node, function)
 
     def node(self, node: Node, function: str | None) -> None:
-        if node.passed is not None:
+        if node.passed is not None and node.passed.level == "pipeline":
+            self.pipeline(node, node.passed)
+        elif node.passed is not None:
             for name in self._subjects(node.passed, function):
                 self.step(node, node.passed, name)
         elif node.name == "repeat":
@@ -119,39 +179,22 @@ class _Runner:
             for name in _functions(self.module, node.options.get("name", "") or function):
                 self.nodes(node.children, name)
 
+    def pipeline(self, node: Node, passed: Pass) -> None:
+        """Run a pass that is a pipeline of its own, whose steps cannot be run alone."""
+        self.recorder.replay = self.module, node
+        try:
+            self.module = passed.function(self.module, self.recorder, **node.options)
+        finally:
+            self.recorder.replay = None
+
     def _subjects(self, passed: Pass, function: str | None) -> list[Any]:
         return [None] if passed.level == "module" else _functions(self.module, function)
 
     def step(self, node: Node, passed: Pass, function: str | None) -> None:
-        step = Step(len(self.records), node, function, self.module)
-        for observer in self.observers:
-            observer.before(step)
-        try:
-            self._apply(step, passed)
-        except Exception as error:
-            again = step.node if function is None else _only(function, step.node)
-            for observer in self.observers:
-                observer.failed(step, (again,), error)
-            if isinstance(error, TileirError):
-                raise
-            raise _crashed(step, again, error) from error
-        for observer in self.observers:
-            observer.after(step, self.module)
-
-    def _apply(self, step: Step, passed: Pass) -> None:
-        start = time.perf_counter()
-        subject = self.module if step.function is None else self.module.functions[step.function]
-        outcome = passed(subject, **step.node.options)
-        module = _with(self.module, outcome.ir)
-        seconds, changed = time.perf_counter() - start, module is not self.module
-        start = time.perf_counter()
-        if changed and self.verify:
-            _check(step, module)
-        self.module = module
-        self.remarks.extend(outcome.remarks)
-        counts = _counts(subject, outcome)
-        verifying = time.perf_counter() - start
-        self.records.append(Record(step, seconds, verifying, changed, counts))
+        subject = self.module if function is None else self.module.functions[function]
+        self.module = self.recorder.apply(
+            self.module, node, function, lambda: passed(subject, **node.options)
+        )
 
 
 def _functions(module: Module, name: str | None) -> list[str]:
@@ -181,10 +224,10 @@ def _check(step: Step, module: Module) -> None:
         raise PassError(first) from error
 
 
-def _crashed(step: Step, again: Node, error: Exception) -> CrashError:
+def _crashed(step: Step, before: Module, again: Node, error: Exception) -> CrashError:
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     crashed = CrashError(Diagnostic("TIR0605", f"{step.title} failed: {what}"))
-    crashed.module, crashed.pipeline = step.before, (again,)
+    crashed.module, crashed.pipeline = before, (again,)
     return crashed
 
 

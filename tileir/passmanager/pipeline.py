@@ -146,7 +146,7 @@ class _Reader:
 def _require_functions(nodes: Iterable[Node]) -> None:
     for node in nodes:
         _require_functions(node.children)
-        if node.passed is not None and node.passed.level == "module":
+        if node.passed is not None and node.passed.level != "function":
             message = f"{node.name} is a pass of modules and cannot run inside func(...)"
             raise PassError(Diagnostic("TIR0604", message))
 

@@ -62,7 +62,8 @@ class Outcome:
 
 @records.frozen
 class Pass:
-    """A registered pass. `level` is what its function takes: `function` or `module`."""
+    """A registered pass. `level` is what its function takes: `function` or `module`, or
+    `pipeline` for a module and the `Recorder` that it hands the steps of its own to."""
 
     name: str
     function: Callable[..., Any]
@@ -127,12 +128,13 @@ def _known(name: str) -> Pass | None:
 
 
 def _annotated(name: str, function: Any) -> tuple[dict[str, Any], str]:
-    """The annotations of a pass, and whether it takes functions or modules. Raises PassError where
-    they do not say."""
+    """The annotations of a pass, and whether it takes functions or modules, or is a pipeline.
+    Raises PassError where they do not say."""
     subject = next(iter(function.__code__.co_varnames), "")
     try:
         hints = typing.get_type_hints(function)
-        return hints, {Function: "function", Module: "module"}[hints[subject]]
+        level = {Function: "function", Module: "module"}[hints[subject]]
+        return hints, "pipeline" if function.__code__.co_argcount == 2 else level
     except (KeyError, NameError, TypeError) as error:
         message = f"the annotations of pass {name} do not say whether it takes a Function or a "
         raise PassError(Diagnostic("TIR0601", f"{message}Module: {error!r}")) from error

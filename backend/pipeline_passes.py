@@ -1,0 +1,37 @@
+"""The backend's pipelines as passes, for `tileir-opt`: what they do is printed, timed, verified,
+bisected and reproduced like any pass."""
+
+from __future__ import annotations
+
+from tileir.ir import Module
+from tileir.passmanager.manager import Recorder
+from tileir.passmanager.registry import pass_
+
+
+@pass_("gpu-pipeline")
+def gpu_pipeline(
+    module: Module, recorder: Recorder, *, target: str = "sm_90a", kernel: str = "", warps: int = 0
+) -> Module:
+    """Run the stages of the GPU backend: what PTX is written from.
+
+    `kernel` is needed where there are several; `warps` 0 leaves the choice to the kernel or the
+    backend. What comes has layouts, shared memory and barriers. The stages are
+    `tileir.backend.stage_tables.GPU`; a warp-specialized kernel passes through the tables of
+    `tileir.backend.roles.front` before. Raises CompileError.
+    """
+    from tileir.backend.compile import staged
+    from tileir.backend.options import Options
+    from tileir.backend.target import target as target_named
+
+    options = Options(num_warps=warps or None)
+    lowered = staged(module, target_named(target), options, kernel or None, recorder)
+    return lowered.stages["barriers"]
+
+
+@pass_("cpu-pipeline")
+def cpu_pipeline(module: Module, recorder: Recorder, *, kernel: str = "") -> Module:
+    """Run the stages of the CPU backend (`tileir.backend.stage_tables.CPU`): what native code is
+    written from. Raises CompileError."""
+    from tileir.backend.cpu.compile import lowered
+
+    return lowered(module, kernel or None, recorder=recorder).module

@@ -1,0 +1,141 @@
+"""Stages: the rows of a pipeline's table, and what runs them on a kernel and its roles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, Generic, TypeVar, cast
+
+from tileir import records
+from tileir.errors import Diagnostic
+from tileir.ir import Function, Module
+from tileir.passmanager.registry import Outcome
+
+_C = TypeVar("_C")
+
+
+class Scope(Enum):
+    """What a stage is applied to."""
+
+    MODULE = "module"
+    KERNEL = "kernel"
+    ROLES = "roles"
+    """Each function that the kernel starts as a role."""
+    EACH = "each"
+    """The kernel, then each role."""
+
+
+def always(subject: Any, context: Any) -> bool:
+    """A stage that every kernel passes through."""
+    return True
+
+
+@records.frozen(eq=False)
+class Stage:
+    """One row of a table.
+
+    `apply(subject, context)` gives the new function or module, an `Outcome`, or an `Outcome` and
+    the context for what follows; it imports what it needs, so that a kernel which does not need
+    the stage does not load it. `applies(subject, context)` says whether the subject needs it.
+    `snapshot` names the module after the stage; `marker` is its `stage` line from then on.
+    """
+
+    name: str
+    apply: Callable[[Any, Any], Any]
+    applies: Callable[[Any, Any], bool] = always
+    scope: Scope = Scope.KERNEL
+    snapshot: str = ""
+    marker: str = ""
+
+
+@records.define(eq=False)
+class StageRun(Generic[_C]):
+    """A module on its way through tables of stages.
+
+    `roles` are the functions that the kernel starts as roles. `recorder`, a
+    `tileir.passmanager.Recorder`, verifies, times and reports every stage; without one nothing
+    is paid for that.
+    """
+
+    module: Module
+    kernel: str
+    context: _C
+    roles: Sequence[str] = ()
+    recorder: Any = None
+    remarks: list[Diagnostic] = records.field(factory=list)
+    snapshots: dict[str, Module] = records.field(factory=dict)
+
+    def through(self, stages: Iterable[Stage]) -> None:
+        """Run `stages` in order. Raises what a stage raises; with a recorder also `PassError`,
+        for a defect of a stage."""
+        for stage in stages:
+            for name in self._subjects(stage.scope):
+                subject = self.module if name is None else self.module.functions[name]
+                if stage.applies(subject, self.context):
+                    self._apply(stage, name, subject)
+            if stage.marker:
+                self.module = self.module.evolve(stage=stage.marker)
+            if stage.snapshot:
+                self.snapshots[stage.snapshot] = self.module
+
+    @property
+    def function(self) -> Function:
+        """The kernel as it is."""
+        return self.module.functions[self.kernel]
+
+    def _subjects(self, scope: Scope) -> Sequence[str | None]:
+        if scope is Scope.MODULE:
+            return (None,)
+        kernel = () if scope is Scope.ROLES else (self.kernel,)
+        return kernel if scope is Scope.KERNEL else (*kernel, *self._roles())
+
+    def _roles(self) -> Iterable[str]:
+        return self.roles or getattr(self.context, "roles", ())
+
+    def _apply(self, stage: Stage, name: str | None, subject: Any) -> None:
+        def change() -> Outcome:
+            outcome, self.context = _normalized(stage.apply(subject, self.context), self.context)
+            return outcome
+
+        if self.recorder is not None:
+            before, module = len(self.recorder.remarks), self.module
+            if stage.marker and module.stage is None:
+                module = module.evolve(stage=stage.marker)  # legal for the ops that come
+            self.module = self.recorder.apply(module, _node(stage.name), name, change)
+            self.remarks += self.recorder.remarks[before:]
+            return
+        outcome = change()
+        self.remarks += outcome.remarks
+        ir = outcome.ir
+        self.module = ir if isinstance(ir, Module) else with_function(self.module, ir)
+
+
+def with_function(module: Module, function: Function) -> Module:
+    """`module` with `function` in place of the one of its name."""
+    if module.functions[function.name] is function:
+        return module
+    return module.with_functions({**module.functions, function.name: function})
+
+
+def with_attributes(function: Function, attributes: Mapping[str, Any]) -> Function:
+    """`function` with `attributes` besides its own."""
+    return function.evolve(attributes={**function.attributes, **attributes})
+
+
+def has_op(function: Function, *mnemonics: str) -> bool:
+    """Whether `function` has an op of one of these names."""
+    return any(op.mnemonic in mnemonics for op in function.ops)
+
+
+def _normalized(answer: Any, context: Any) -> tuple[Outcome, Any]:
+    if isinstance(answer, tuple):
+        return cast(tuple[Outcome, Any], answer)
+    return (answer if isinstance(answer, Outcome) else Outcome(answer)), context
+
+
+def _node(name: str) -> Any:
+    """The stage as a node of a pipeline, for observers and records."""
+    from tileir.passmanager.pipeline import Node
+    from tileir.passmanager.registry import Pass
+
+    return Node(name, {}, Pass(name, lambda ir: ir, "function", ()))
