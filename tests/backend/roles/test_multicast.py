@@ -35,6 +35,7 @@ def launched(module: Module, shape: Any, given: list[Any], **options: Any) -> No
     SimtExecutor().launch(module, None, tiles(module, shape), given, target="sm_90a", **options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("name", KINDS)
 def test_products(name: str, ranks: int) -> None:
@@ -268,6 +269,7 @@ LEFT_OUT = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_nothing_can_be_left_out(name: str) -> None:
     line, instead, message = LEFT_OUT[name]

@@ -37,6 +37,7 @@ def f16(*shape: int) -> Tensor:
     return row_major(F16, shape)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SIZES)
 def test_schedules_found_are_right(name: str) -> None:
     program, sizes = parse(getattr(d, name)), SIZES[name]

@@ -174,6 +174,7 @@ def test_estimates_of_orders_are_to_each_other_as_times_are(sizes: tuple[int, in
         assert seconds / found[best] == pytest.approx(measured[order] / measured[best], rel=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", MEASURED)
 def test_the_order_that_is_quicker_is_chosen(sizes: tuple[int, int]) -> None:
     """Rows outermost where they let the work fall evenly, else a few heads at a time, whose keys
