@@ -13,14 +13,14 @@ from tileir.textual import print_module
 
 PASSES = tuple(found.name for found in all_passes())
 PROGRAMS, PIPELINES, THREADS = 300, 500, 500
-BATCH = 25
+BATCH = 10
 FEWER = 50
 """Programs where one takes so much longer: products."""
 FIRST = 1_000_000
 """Campaigns begin at 0: what runs here is new."""
 
 
-@pytest.mark.parametrize("share", few_or_all(0.04, 1))
+@pytest.mark.parametrize("share", few_or_all(0.02, 1))
 @pytest.mark.parametrize("name", [*PASSES, "default", ROLES])
 def test_a_pass_keeps_the_meaning_of_programs(name, share):
     fired, programs = 0, round(share * (FEWER if name in PRODUCTS else PROGRAMS))
