@@ -73,6 +73,7 @@ def calls(part: Part, count: int) -> int:
     return calls_of(lambda: text(given))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("part", "small", "times"),
     [

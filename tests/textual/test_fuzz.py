@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.counting import grows_linearly
+from tests.sizes import few_or_all
 from tileir.errors import ParseError, TileirError
 from tileir.testing.fuzz_text import campaign, try_text
 from tileir.textual import parse
@@ -16,13 +17,15 @@ SEEDS = [p.read_text() for p in sorted((Path(__file__).parents[2] / "examples").
 FUNCTION = "tir 1.0\n\ndefine void @f(i32 %n) {\nentry:\n"
 
 
-def test_mutants() -> None:
-    assert campaign(SEEDS, 20_000, limit=None) == []
+@pytest.mark.parametrize("count", few_or_all(400, 20_000))
+def test_mutants(count: int) -> None:
+    assert campaign(SEEDS, count, limit=None) == []
 
 
 LISTINGS = Path(__file__).parents[1] / "corpus" / "listings"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("dialect", "name"),
     [

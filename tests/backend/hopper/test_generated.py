@@ -63,6 +63,7 @@ def test_attention(pipeline: str, causal: bool) -> None:
     check(module, "attention", (-(-t // 64), 2, 1), [q, k, v, np.zeros_like(q), t, 0.25], 3)
 
 
+@pytest.mark.slow
 def test_convolution() -> None:
     h, w, c, k = 5, 19, 40, 72
     random = np.random.default_rng(h)

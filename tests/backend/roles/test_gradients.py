@@ -211,6 +211,7 @@ def test_all_gradients_in_any_order(given: Case, shape: tuple[int, int], seed: i
     near(fused(machine("sm_90a", seed), given, known, *shape), given, known)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("given", SMALL, ids=str)
 def test_by_mma(given: Case) -> None:
     check(machine("sm_80", 0), given, ((32, 64), (64, 32)))

@@ -48,6 +48,7 @@ def test_products(name: str, ranks: int) -> None:
         assert np.array_equal(found.astype(np.float64), wanted), shape
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_in_turns(ranks: int) -> None:
     shape = (130, 200, 72)
@@ -250,6 +251,7 @@ def by_threads(text: str, seed: int, shape: tuple[int, int, int] = (136, 136, 20
     assert np.array_equal(z.astype(np.float32), x.astype(np.float32) @ y.astype(np.float32)), "sums"
 
 
+@pytest.mark.slow
 def test_the_kernel_whose_parts_are_left_out() -> None:
     for seed in range(3):
         by_threads(TEXT, seed)

@@ -170,6 +170,7 @@ def test_rows_of_eight_bytes_are_read_at_once() -> None:
     assert (found.spills, found.warnings) == (0, ())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("pingpong", (False, True))
 def test_threads_that_load_keep_registers(pingpong: bool) -> None:
     options = {"unmapped": (0, 2, 2), "pingpong": pingpong}

@@ -187,6 +187,7 @@ def test_the_order_that_is_quicker_is_chosen(sizes: tuple[int, int]) -> None:
     assert group_of is None or int(group_of[1]) * 2 * 2 * sizes[1] * 128 <= 50 << 20
 
 
+@pytest.mark.slow
 def test_what_schedules_share_of_a_search_is_what_each_has_alone() -> None:
     types = {"attention": "float16"}
     found = autoschedule(CAUSAL, tensors(24, 1024), types=types, count=60)

@@ -36,6 +36,7 @@ def module(kernel: Any) -> Any:
     return kernel.module(wanted, {"BLOCK": 65536})
 
 
+@pytest.mark.sampled(1, by="kernel")
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize("kernel", [softmax, prefixes], ids=["softmax", "prefixes"])
 def test_a_row_of_65536_compiles_in_few_steps(kernel: Any, warps: int) -> None:
