@@ -86,13 +86,10 @@ def required(node: ast.AST, optional: frozenset[str] = frozenset()) -> Iterator[
             yield name
     if isinstance(node, FUNCTIONS):
         optional = optional | asked_for(node)
-    for field, value in ast.iter_fields(node):
-        caught = field == "body" and is_catching(node)
-        for child in value if isinstance(value, list) else [value]:
-            if not isinstance(child, ast.AST):
-                continue
-            if not (caught and modules_of(child)):
-                yield from required(child, optional)
+    caught = node.body if is_catching(node) else ()
+    for child in ast.iter_child_nodes(node):
+        if not (child in caught and modules_of(child)):
+            yield from required(child, optional)
 
 
 @cache
@@ -162,7 +159,8 @@ def test_gpu_tests_are_collected_with_what_is_installed():
 
 
 def test_benchmarks_that_the_tests_import_are_importable():
-    used = {found for path in (ROOT / "tests").rglob("*.py") for found in benchmarks_used(path)}
+    tests = [p for p in (ROOT / "tests").rglob("*.py") if "benchmarks(" in p.read_text()]
+    used = {found for path in tests for found in benchmarks_used(path)}
     assert used
     assert not wanting({path: at_import(path) - BENCHMARKS.keys() for path in used}, "test")
 
