@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,14 @@ class FormulaMeter:
     """`seconds(choices)` are what a candidate takes, `model(choices)` what is expected of it.
     `faults`: candidates, as they are written, that go wrong: `refuse` and `error` while they are
     surveyed, `crash`, `hang` and `raise` while they are compiled, `kill` and `wrong` while they
-    are run. `pause`: seconds that compiling takes. Both functions have to be picklable."""
+    are run. `pause`: seconds that compiling takes. `hung`: a folder where a process that hangs
+    leaves a file of its number. Both functions have to be picklable."""
 
     seconds: Formula
     model: Formula | None = None
     faults: Mapping[str, str] = records.field(factory=dict)
     pause: float = 0.0
+    hung: str | None = None
     alone: bool = False
     isolated: bool = False
     count: int = 1
@@ -62,6 +65,8 @@ class FormulaMeter:
             case "crash":
                 os.kill(os.getpid(), 11)
             case "hang":
+                if self.hung is not None:
+                    (Path(self.hung) / str(os.getpid())).touch()
                 time.sleep(3600)
             case "raise":
                 raise ValueError("the compiler is confused")

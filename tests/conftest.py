@@ -3,6 +3,8 @@
 import ctypes
 import importlib
 import sys
+import zlib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -20,12 +22,29 @@ def pytest_addoption(parser):
     parser.addoption("--bless", action="store_true", help="rewrite the expectations of files")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """GPU tests are skipped where no driver can be loaded."""
+    """Of sampled tests the cases not drawn are slow; GPU tests are skipped where no driver can be
+    loaded."""
+    for item in _not_drawn(items):
+        item.add_marker(pytest.mark.slow)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and not _driver():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no NVIDIA driver on this machine"))
+
+
+def _not_drawn(items):
+    """The cases of tests marked `sampled(count, by)` but for `count` of each value of the parameter
+    `by`. Cases are drawn by their own names, so that others may come and go."""
+    families = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("sampled"):
+            by = mark.kwargs.get("by")
+            value = item.callspec.indices[by] if by else None
+            families[item.nodeid.split("[")[0], value, mark.args[0]].append(item)
+    for (_, _, count), cases in families.items():
+        yield from sorted(cases, key=lambda case: zlib.crc32(case.name.encode()))[count:]
 
 
 def _driver() -> bool:

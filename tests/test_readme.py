@@ -1,6 +1,7 @@
 """What the README shows is true."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,21 @@ def test_the_quick_start_is_one_block_of_two_lines():
     assert len(lines) == 2
     assert lines[0].endswith("tileir run examples/softmax.tir")
     assert ".[test]" in lines[1] and "pytest" in lines[1]
+
+
+QUICK_START = """\
+python3 -m venv .venv && .venv/bin/pip install -q '.[cu12]' && .venv/bin/tileir run examples/softmax.tir
+python3 -m venv .venv && .venv/bin/pip install -q '.[test]' && .venv/bin/pytest -n 2 --dist worksteal
+"""  # noqa: E501
+
+
+def test_ci_runs_the_lines_of_the_quick_start():
+    """`.ci/run` runs what `.ci/quick-start` prints."""
+    run = subprocess.run([ROOT / ".ci" / "quick-start"], capture_output=True, text=True, check=True)
+    assert run.stdout == QUICK_START == block("sh")
+    text = (ROOT / ".ci" / "run").read_text()
+    first, rest = text.split("done 3< <(.ci/quick-start)")
+    assert "/pip" not in first and "/pip" in rest
 
 
 def test_the_tour_runs(capsys):

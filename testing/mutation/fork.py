@@ -109,7 +109,7 @@ def _passed(tests: str) -> int:
     """0 if `tests` pass. Raises RuntimeError where they do not, so that no more are run."""
     import pytest
 
-    arguments = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    arguments = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", ""]
     status = int(pytest.main([*arguments, "--hypothesis-seed=0", tests]))
     if status:
         raise RuntimeError(tests)

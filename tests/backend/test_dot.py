@@ -72,6 +72,7 @@ def kinds_of(factor, total, m, n, k, batch=()):
     return tile(factor, (*batch, m, k)), tile(factor, (*batch, k, n)), tile(total, (*batch, m, n))
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("warps", [1, 4, 6])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("pair", FLOATS, ids=lambda p: f"{p[0]}-{p[1]}")
@@ -103,6 +104,7 @@ def test_integers(signs):
         check(module, kinds, num_warps=2)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pair", [*FLOATS, (I8, I32)], ids=lambda p: f"{p[0]}-{p[1]}")
 def test_assembles(pair):
     for shape in ((32, 24, 40), (48, 20, 7)):

@@ -137,6 +137,7 @@ def test_a_transpose_has_no_conflicts(width, size, warps):
         assert counts["shuffles"] == 0 or counts["stores"] == 0
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("width", [16, 32, 64, 128])
 def test_fragments_have_no_conflicts(width, size):
@@ -213,6 +214,7 @@ def test_any_exchange_within_a_warp(layouts, element):
 SHAPES = [(7,), (48,), (192,), (931,), (3, 5), (12, 100), (16, 176), (5, 3, 17), (2, 3, 4, 5, 6)]
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize(("warps", "element"), [(1, F32), (3, I8), (4, F16)], ids=str)
 def test_odd_shapes_in_any_order(shape, warps, element):

@@ -137,6 +137,7 @@ def test_padding_takes_no_part_in_a_reduction(combiner, number, axis):
     check(it.slice(axis), [Lanes(np.signbit(x.array)) for x in found], np.signbit(wanted))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_tiling(data):

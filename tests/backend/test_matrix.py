@@ -15,6 +15,7 @@ NAMES = [o.mnemonic for o in all_ops() if not o.mnemonic.startswith("gpu.")]
 WITHOUT_CELLS = {"br", "cond_br", "ret", "unreachable", "call", "inline_asm"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(set(NAMES) - WITHOUT_CELLS))
 def test_cells_agree_and_assemble(name):
     tally, found = Tally(), list(cases([name], every=False))

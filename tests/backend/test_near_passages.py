@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import numpy as np
-import pytest
 
 from tests.backend.test_layout_conversion import held, machine, numbers
 from tileir.backend.lower.conversion import conversion, convert, within_warps
@@ -58,26 +58,39 @@ def of_warps(it: Layout, shape: tuple[int, int]) -> list[set[int]]:
     return found
 
 
-CASES = {seed: drawn(seed) for seed in range(240)}
-STAGED = {
-    seed: case
-    for seed, case in CASES.items()
-    if isinstance(conversion(Tile(case[0], case[1], case[2]), case[3]), Staging)
-}
-NEAR = [s for s, c in STAGED.items() if within_warps(Tile(c[0], c[1], c[2]), c[3])]
+@cache
+def staged() -> dict[int, tuple[Element, tuple[int, int], Layout, Layout]]:
+    """Conversions through shared memory, by the seeds they were drawn with."""
+    cases = {seed: drawn(seed) for seed in range(240)}
+    return {
+        seed: case
+        for seed, case in cases.items()
+        if isinstance(conversion(Tile(case[0], case[1], case[2]), case[3]), Staging)
+    }
+
+
+@cache
+def near() -> list[int]:
+    """Seeds of those between threads of one warp."""
+    return [s for s, c in staged().items() if within_warps(Tile(c[0], c[1], c[2]), c[3])]
 
 
 def test_it_is_told_by_what_warps_hold() -> None:
-    for seed, (element, shape, source, target) in STAGED.items():
+    for seed, (element, shape, source, target) in staged().items():
         same = of_warps(source, shape) == of_warps(target, shape)
         few = conversion(Tile(element, shape, source), target).rounds == 1  # type: ignore[union-attr]
-        assert (seed in NEAR) is (same and few)
-    assert 10 < len(NEAR) < len(STAGED) - 10
+        assert (seed in near()) is (same and few)
+    assert 10 < len(near()) < len(staged()) - 10
 
 
-@pytest.mark.parametrize("seed", NEAR)
-def test_warps_wait_for_nobody_else_again_and_again(seed: int) -> None:
-    element, shape, source, target = STAGED[seed]
+def test_warps_wait_for_nobody_else_again_and_again() -> None:
+    for seed in near():
+        waits_for_nobody_else(*staged()[seed])
+
+
+def waits_for_nobody_else(
+    element: Element, shape: tuple[int, int], source: Layout, target: Layout
+) -> None:
     lowering, op = machine(shape, source, element, target)
     thread = lowering.thread
     for _ in range(3):

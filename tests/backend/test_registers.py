@@ -17,6 +17,7 @@ from tileir.errors import CompileError
 BLOCK = (128, 128, 32)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("element", [F16, BF16])
 def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, name):

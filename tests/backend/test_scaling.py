@@ -6,12 +6,12 @@ analyses, layouts, plan, barriers and text. LLVM and the assembler are measured 
 """
 
 import gc
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.counting import calls_of
 from tileir.analysis.loops import loops as loops_of
 from tileir.backend import compile as compile_kernel, stage_tables
 from tileir.backend.compile import Options, staged
@@ -69,20 +69,11 @@ def text(module: Module) -> str:
 
 def calls(part: Part, count: int) -> int:
     """Python and C functions that are called while a program of `count` parts is lowered."""
-    given, total = module(part, count), 0
-
-    def note(frame: Any, event: str, argument: Any) -> None:
-        nonlocal total
-        total += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        text(given)
-    finally:
-        sys.setprofile(None)
-    return total
+    given = module(part, count)
+    return calls_of(lambda: text(given))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("part", "small", "times"),
     [

@@ -64,6 +64,7 @@ def launched(c: Convolution, shape: tuple[int, int], text: str, **options: Any) 
     return counts
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_results(name, shape):
@@ -122,6 +123,7 @@ FIGURES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", CASES)
 def test_tile_and_halo_are_loaded_once(name):
     """Before and after: as the document saw it of Triton, every window from global memory; and

@@ -1,12 +1,12 @@
 """Strip-mining: programs mean what they meant, at any size, and code stays small."""
 
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tileir
+from tests.counting import calls_of
 from tileir.backend import compile as compile_kernel
 from tileir.builder import F32, I8, I16, I32, I64, Builder, arg, pointer, tile
 from tileir.errors import CompileError
@@ -107,12 +107,12 @@ def test_a_function_of_a_function_is_computed_once_with_it():
     assert [text.count(f" = {op} ") for op in ("exp", "sin", "gpu.private_alloc")] == [1, 1, 1]
 
 
-def test_a_row_that_fits_no_register_file_compiles_in_bounded_time():
+def test_a_row_that_fits_no_register_file_compiles_in_few_steps():
     module = softmax(4, 65536)
-    started = time.process_time()
     compiled = compile_kernel(module, "sm_90")
     assert len(compiled.ptx) < 120_000 and compiled.metadata.spills == 0
-    assert time.process_time() - started < 2
+    assert compiled.llvm.count("\n") < 9000
+    assert calls_of(lambda: compile_kernel(module, "sm_90")) < 700_000
 
 
 def test_what_cannot_be_cut_stays_whole_and_says_so():

@@ -34,6 +34,7 @@ def summing(shape, promised=True):
     return b.module()
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("shape", [(64,), (100,), (97,), (3, 40), (40, 3), (2, 33)], ids=str)
 @pytest.mark.parametrize("rounds", [1, 2, 5])

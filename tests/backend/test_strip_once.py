@@ -180,6 +180,7 @@ def test_an_atomic_access_of_which_nothing_is_read():
     equal(b.module(), 3, [numbers(96, np.int32), np.zeros(7, np.int32)], loops=2)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["simt", "cpu"])
 @pytest.mark.parametrize("what", ["scan", "argmax", "fold", "histogram", "atomic", "softmax"])
 def test_threads_agree(on, what):

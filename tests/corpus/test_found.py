@@ -53,6 +53,7 @@ def differ(found, wanted):
     return difference(first, second)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_all_agree(path):
     module = parse(path.read_text(), path.name)
@@ -81,6 +82,7 @@ def instances(module):
 MULTIPLYING = [path for path in FILES if " = dot " in path.read_text()]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", (0, 1))
 @pytest.mark.parametrize("path", MULTIPLYING, ids=lambda p: p.stem)
 def test_roles_agree(path, seed):

@@ -12,6 +12,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "frontends"
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.stem != "listings")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_the_page_runs(page: Path, tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)

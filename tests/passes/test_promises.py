@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import few_or_all
 from tileir.interp import interpret
 from tileir.ir import Module
 from tileir.passes import PIPELINE, fold
@@ -26,25 +27,28 @@ HERE = Path(__file__).parent
 
 
 @cache
-def modules() -> tuple[Module, ...]:
-    """Generated programs, and those of the files here."""
-    texts = [p.read_text().partition("; ----- after")[0] for p in sorted(HERE.glob("*/*.tir"))]
-    return (*(sample(seed, 30).module for seed in range(PROGRAMS)), *map(parse, texts))
+def modules(stride: int) -> tuple[Module, ...]:
+    """Every `stride`th of the generated programs, and of those of the files here."""
+    files = sorted(HERE.glob("*/*.tir"))[::stride]
+    texts = [path.read_text().partition("; ----- after")[0] for path in files]
+    made = (sample(seed, 30).module for seed in range(0, PROGRAMS, stride))
+    return (*made, *map(parse, texts))
 
 
+@pytest.mark.parametrize("stride", few_or_all(4, 1))
 @pytest.mark.parametrize("name", PASSES)
-def test_a_second_run_returns_its_argument(name):
-    for number, module in enumerate(modules()):
+def test_a_second_run_returns_its_argument(name, stride):
+    for number, module in enumerate(modules(stride)):
         once = run(module, name).module
         assert run(once, name).module is once, number
 
 
-def digests() -> str:
-    """One line per pass: what it made of all programs and what it remarked."""
+def digests(stride: int) -> str:
+    """One line per pass: what it made of every `stride`th program and what it remarked."""
     lines = []
     for name in [*PASSES, "default"]:
         digest = hashlib.sha256()
-        for module in modules():
+        for module in modules(stride):
             result = run(module, name)
             digest.update(print_module(result.module).encode())
             digest.update("".join(map(str, result.remarks)).encode())
@@ -52,11 +56,13 @@ def digests() -> str:
     return "".join(lines)
 
 
-def test_two_processes_agree_on_every_byte():
+@pytest.mark.parametrize("stride", few_or_all(12, 1))
+def test_two_processes_agree_on_every_byte(stride):
     root = HERE.parents[1]
     # The checkout comes last on the path, so that `tileir` is what is installed.
     script = f"import sys; sys.path.append({str(root)!r})\n"
-    script += "from tests.passes.test_promises import digests; print(digests(), end='')"
+    script += "from tests.passes.test_promises import digests\n"
+    script += f"print(digests({stride}), end='')"
     found = []
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
@@ -74,9 +80,10 @@ def size(module: Module) -> int:
     return labels + sum(1 for f in functions for _ in f.ops)
 
 
+@pytest.mark.parametrize("stride", few_or_all(8, 2))
 @pytest.mark.parametrize("pipeline", ["default", "default,pipeline", "licm,pipeline{stages=3}"])
-def test_programs_stop_growing(pipeline):
-    for number, module in enumerate(modules()[::2]):
+def test_programs_stop_growing(pipeline, stride):
+    for number, module in enumerate(modules(stride)):
         once = run(module, pipeline).module
         twice = run(once, pipeline).module
         assert size(run(twice, pipeline).module) <= size(twice), number
@@ -115,8 +122,9 @@ def residues(program):
     return {n: arrays[n].tobytes() for n, buffer in program.buffers.items() if buffer.output}
 
 
+@pytest.mark.parametrize("programs", few_or_all(20, 2 * PROGRAMS))
 @pytest.mark.parametrize("name", PASSES)
-def test_algebra_is_exact_where_numbers_are(name, monkeypatch):
+def test_algebra_is_exact_where_numbers_are(name, programs, monkeypatch):
     """Folding literals rounds, and whole numbers are no notion of residues: both are left out."""
     foldable, call, whole = fold._foldable, Law.__call__, {law.text for law in WHOLE}
     monkeypatch.setattr(
@@ -124,13 +132,13 @@ def test_algebra_is_exact_where_numbers_are(name, monkeypatch):
     )
     monkeypatch.setattr(fold, "_foldable", lambda op: foldable(op) and not _floats(op))
     fired = 0
-    for seed in range(2 * PROGRAMS):
+    for seed in range(programs):
         program = sample(seed, 30)
         changed = run(program.module, name).module
         if changed is not program.module:
             fired += 1
             assert residues(program.with_module(changed)) == residues(program), seed
-    assert fired >= PROGRAMS // 10
+    assert fired >= programs // 20
 
 
 def _floats(op):

@@ -24,6 +24,7 @@ from tileir.testing.explore import Total, explore
 from tileir.testing.policies import Policy, policy_of
 
 
+@pytest.mark.slow
 def test_a_campaign_goes_on_where_it_ended(tmp_path):
     file, failures = tmp_path / "totals.json", tmp_path / "failures"
     options = ["--file", str(file), "--failures", str(failures), "--minutes", "5"]

@@ -23,6 +23,7 @@ from tileir.testing.protocols.__main__ import main
 from tileir.testing.protocols.needless import reason, reasons
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [
@@ -45,6 +46,7 @@ def test_what_is_left_out_of_a_product(case: Case) -> None:
     assert len(runner.sites) >= 11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [

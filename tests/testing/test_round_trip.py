@@ -8,10 +8,11 @@ from tileir.ops.arith import Add, Sub
 from tileir.testing import sample
 from tileir.textual import parse, print_module
 
-BATCH = 250
+BATCH = 50
 
 
-@pytest.mark.parametrize("batch", range(8))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("batch", range(40))
 def test_generated_modules_round_trip(batch):
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         module = sample(seed).module

@@ -41,12 +41,12 @@ def test_a_process_pool_that_breaks_is_replaced():
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_executor_that_hangs_is_replaced():
+def test_an_executor_that_hangs_is_replaced(over):
     few = FEW.with_choices(M=(64,))
-    meter = FormulaMeter(bowl, faults={"M=64,N=64,num_warps=1": "hang"})
+    meter = FormulaMeter(bowl, faults={"M=64,N=64,num_warps=1": "hang"}, hung=str(over))
     pool = ProcessPoolExecutor(1, get_context("forkserver"))
     result = tune(
-        problem(few), meter, executor=pool, processes=1, limits=Limits(compile=1.5, measure=10)
+        problem(few), meter, executor=pool, processes=1, limits=Limits(compile=600, measure=600)
     )
     for process in list(pool._processes.values()):
         process.kill()
@@ -65,7 +65,7 @@ def test_an_executor_that_was_shut_down_is_replaced():
 
 
 def test_tasks_of_workers_fail_alone():
-    with Workers(1, limit=5) as workers:
+    with Workers(1, limit=600) as workers:
         assert workers.submit(pow, 2, 5).result() == 32
         with pytest.raises(ZeroDivisionError):
             workers.submit(divmod, 1, 0).result()

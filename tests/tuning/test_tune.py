@@ -80,15 +80,15 @@ def test_without_a_reference_candidates_are_compared_with_the_first_that_works()
     ]
 
 
-def test_crashes_and_hangs_end_their_own_process_alone():
+def test_crashes_and_hangs_end_their_own_process_alone(over):
     space = Space((Parameter("M", (16, 32, 64, 128)), Parameter("N", (32,)),
                    Parameter("num_warps", (4,), Role.OPTION)))  # fmt: skip
     faults = {
         "M=16,N=32,num_warps=4": "crash", "M=32,N=32,num_warps=4": "hang",
         "M=128,N=32,num_warps=4": "kill",
     }  # fmt: skip
-    meter = FormulaMeter(bowl, faults=faults, isolated=True)
-    limits = Limits(compile=3.0, measure=20.0)
+    meter = FormulaMeter(bowl, faults=faults, isolated=True, hung=str(over))
+    limits = Limits(compile=600, measure=600)
     result = tune(problem(space), meter, processes=2, limits=limits)
     found = {o.point["M"]: (o.status, o.code) for o in result.outcomes if not o.good}
     assert found == {

@@ -69,6 +69,7 @@ def in_a_loop(total=F32):
 TYPES = [(F32, F32), (F64, F64), (F16, F32), (F16, F16), (I8, I32)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("factor", "total"), TYPES)
 def test_a_sum_stays_where_it_is_over_a_loop(factor, total):
     module = kernel(in_a_loop(total), factor, total)
@@ -76,6 +77,7 @@ def test_a_sum_stays_where_it_is_over_a_loop(factor, total):
     agree(module, factor, total)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("found", [Registers(32, 64), Registers(16, 32), Registers(32, 16)])
 @pytest.mark.parametrize(("factor", "total"), TYPES)
 def test_registers_of_other_machines(monkeypatch, factor, total, found):
@@ -158,6 +160,7 @@ BODIES = (two_in_a_row, scaled, exchanged, kept, twice_from_one, by_condition, c
           constant_factor, one_factor_twice)  # fmt: skip
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("body", BODIES)
 def test_sums_and_factors(body):
     agree(kernel(body), rounds=(0, 1, 3))
@@ -206,6 +209,7 @@ def transposed(m, n, k, factor, *, left, right, by, batch=()):
     return compile_kernel(b.module()).llvm
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("by", ["trans", "pointers"])
 @pytest.mark.parametrize(("left", "right"), [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("factor", [F32, F64, F16, I8])
@@ -215,6 +219,7 @@ def test_transposed_factors(factor, left, right, by):
     assert "masked.scatter" not in text
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(5, 9, 7), (16, 8, 16), (33, 40, 70)])
 @pytest.mark.parametrize("by", ["trans", "pointers"])
 def test_transposed_factors_of_other_shapes(shape, by):

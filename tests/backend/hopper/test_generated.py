@@ -39,6 +39,7 @@ def check(
     assert (made.spills, made.stack, made.warnings) == (0, 0, ())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("pipeline", [PLAIN, PERSISTENT])
 def test_products(pipeline: str, transposed: bool) -> None:
@@ -51,6 +52,7 @@ def test_products(pipeline: str, transposed: bool) -> None:
     check(module, "matmul", (-(-m // 64) * -(-n // 64), 1, 1), [a, second, result, m, n, k], 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("pipeline", [DELAYED, PERSISTENT])
 def test_attention(pipeline: str, causal: bool) -> None:
@@ -61,6 +63,7 @@ def test_attention(pipeline: str, causal: bool) -> None:
     check(module, "attention", (-(-t // 64), 2, 1), [q, k, v, np.zeros_like(q), t, 0.25], 3)
 
 
+@pytest.mark.slow
 def test_convolution() -> None:
     h, w, c, k = 5, 19, 40, 72
     random = np.random.default_rng(h)

@@ -94,6 +94,7 @@ BUGS: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", BUGS)
 def test_nothing_can_be_left_out(name: str) -> None:
     line, instead, message = BUGS[name]

@@ -187,6 +187,7 @@ def test_all_gradients_as_roles(given: Case, pipeline: str) -> None:
 SMALL = case(72, D, heads=2, group=2), case(100, D, heads=1, causal=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("given", SMALL, ids=str)
 def test_roles_in_any_order(given: Case, seed: int) -> None:
@@ -200,6 +201,7 @@ WHOLE = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("given", "shape"), WHOLE, ids=str)
 def test_all_gradients_in_any_order(given: Case, shape: tuple[int, int], seed: int) -> None:
@@ -209,6 +211,7 @@ def test_all_gradients_in_any_order(given: Case, shape: tuple[int, int], seed: i
     near(fused(machine("sm_90a", seed), given, known, *shape), given, known)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("given", SMALL, ids=str)
 def test_by_mma(given: Case) -> None:
     check(machine("sm_80", 0), given, ((32, 64), (64, 32)))
@@ -220,6 +223,7 @@ def test_all_gradients_by_mma() -> None:
     near(fused(machine("sm_80", 0), given, known, 32, 64), given, known)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("d", (64, 128))
 @pytest.mark.parametrize("causal", (False, True))
 def test_code(causal: bool, d: int) -> None:
@@ -234,6 +238,7 @@ def test_code(causal: bool, d: int) -> None:
         assert len(buffers) == (7 if "keys" in kernel.name else 5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("d", (64, 128))
 @pytest.mark.parametrize("causal", (False, True))
 def test_code_of_all_gradients(causal: bool, d: int) -> None:

@@ -35,6 +35,7 @@ def launched(module: Module, shape: Any, given: list[Any], **options: Any) -> No
     SimtExecutor().launch(module, None, tiles(module, shape), given, target="sm_90a", **options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("name", KINDS)
 def test_products(name: str, ranks: int) -> None:
@@ -47,6 +48,7 @@ def test_products(name: str, ranks: int) -> None:
         assert np.array_equal(found.astype(np.float64), wanted), shape
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_in_turns(ranks: int) -> None:
     shape = (130, 200, 72)
@@ -249,6 +251,7 @@ def by_threads(text: str, seed: int, shape: tuple[int, int, int] = (136, 136, 20
     assert np.array_equal(z.astype(np.float32), x.astype(np.float32) @ y.astype(np.float32)), "sums"
 
 
+@pytest.mark.slow
 def test_the_kernel_whose_parts_are_left_out() -> None:
     for seed in range(3):
         by_threads(TEXT, seed)
@@ -268,6 +271,7 @@ LEFT_OUT = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_nothing_can_be_left_out(name: str) -> None:
     line, instead, message = LEFT_OUT[name]

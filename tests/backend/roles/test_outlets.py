@@ -15,6 +15,7 @@ from tileir.testing.kernels import matmul
 TILES = ((64, 72), (64, 200), (64, 8), (64, 40), (64, 56), (128, 176), (128, 24))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("more", (8, 4, 3))
 @pytest.mark.parametrize("tile", TILES)
 def test_any_columns(tile: tuple[int, int], more: int) -> None:
@@ -26,6 +27,7 @@ def test_any_columns(tile: tuple[int, int], more: int) -> None:
     check(arguments, True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("columns", (8, 24, 40, 72, 96, 176, 200))
 def test_rows_of_factors_are_no_panels(columns: int) -> None:
     for more in (8, 5):
@@ -35,6 +37,7 @@ def test_rows_of_factors_are_no_panels(columns: int) -> None:
         check(arguments, False)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("tile", ((64, 40), (64, 96), (64, 72)))
 @pytest.mark.parametrize(
     "kinds", ((F16, F32, F32), (BF16, F32, BF16), (F32, F32, F32), (I8, I32, I32)), ids=str
@@ -50,6 +53,7 @@ def test_any_element(kinds: tuple[Any, Any, Any], tile: tuple[int, int]) -> None
     check(arguments, True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(8))
 def test_slots_in_any_order(seed: int) -> None:
     arguments = problem(130, 410, 32, True)

@@ -31,6 +31,7 @@ def starts(module: Module) -> list[tuple[str, int, int]]:
     return [(op.callee, op.first, op.warps) for op in kernel.ops if isinstance(op, Role)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("blocks", (1, 2, 3))
 @pytest.mark.parametrize("result", (F16, F32), ids=str)
 def test_a_product_in_any_order(blocks: int, result: object) -> None:

@@ -51,6 +51,7 @@ def tiles(module: Module, shape: tuple[int, int, int]) -> int:
     return -(-shape[0] // height) * -(-shape[1] // width)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("name", KINDS)
 def test_products(name: str, ranks: int) -> None:

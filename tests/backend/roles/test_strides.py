@@ -42,6 +42,7 @@ def launched(a: Any, b: Any, c: Any, seed: int) -> None:
     assert np.array_equal(c, a.astype(np.float64) @ b.astype(np.float64))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("which", (0, 1))
 @pytest.mark.parametrize("view", VIEWS)
 def test_factors(view: str, which: int) -> None:

@@ -62,6 +62,7 @@ def test_interpreted(units: tuple[int, ...], passes: str) -> None:
     check(arguments, False)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("transposed", (False, True))
 @pytest.mark.parametrize(
     "size",
@@ -85,6 +86,7 @@ def test_on_threads(size: tuple[int, int, int], transposed: bool) -> None:
         check(arguments, transposed)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_few_slots_in_any_order(seed: int) -> None:
     arguments = problem(66, 61, 107, True)
@@ -168,6 +170,7 @@ def test_rows_of_eight_bytes_are_read_at_once() -> None:
     assert (found.spills, found.warnings) == (0, ())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("pingpong", (False, True))
 def test_threads_that_load_keep_registers(pingpong: bool) -> None:
     options = {"unmapped": (0, 2, 2), "pingpong": pingpong}

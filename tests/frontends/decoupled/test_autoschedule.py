@@ -37,6 +37,7 @@ def f16(*shape: int) -> Tensor:
     return row_major(F16, shape)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SIZES)
 def test_schedules_found_are_right(name: str) -> None:
     program, sizes = parse(getattr(d, name)), SIZES[name]
@@ -86,6 +87,7 @@ def test_a_deep_product_is_cut_along_its_depth() -> None:
     assert len(launches) == 2 and launches[0].instances >= 66
 
 
+@pytest.mark.slow
 def test_attention_is_one_kernel_that_goes_over_the_keys_once() -> None:
     key = Tensor(F16, (64, 128, 2048), (2048 * 128, 1, 128))
     found, schedule = best(d.FLASH, f16(64, 2048, 128), key, f16(64, 2048, 128), 0.1)

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import strategies as st
 
 from tileir import TileirError
 from tileir.frontends.decoupled import parse
 
-from ..budget import PART, PROGRAMS, SEEDS
+from ..budget import PART, SEEDS, over
 from . import definitions as d, generated
 
 
-@PROGRAMS
-@given(generated.definitions(), st.integers(0, 1 << 30))
+@over(generated.definitions(), st.integers(0, 1 << 30))
 def test_schedules_do_not_change_what_is_computed(found: generated.Definition, seed: int) -> None:
     function = parse(found.source).function()
     rng = np.random.default_rng(seed)
@@ -70,6 +69,7 @@ def _tokens(source: str) -> list[str]:
     return re.findall(r"\w+|\s+|.", source)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_malformed_sources_end_in_errors_with_a_place(seed: int) -> None:
     rng = random.Random(seed)

@@ -39,6 +39,7 @@ def test_functions_have_a_meaning_in_numpy() -> None:
     assert FUNCTIONS.keys() == NUMPY.keys()
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name: str) -> None:
     function = FUNCTIONS[name]
@@ -116,6 +117,7 @@ def test_types_of_tensors(dtype: str) -> None:
     assert kept.dtype == np.int16 and (kept == A.astype(int) + B.astype(int)).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("left", "right"),
     [("int8", "int8"), ("float16", "float32"), ("float64", "float64"), ("int32", "float32")],

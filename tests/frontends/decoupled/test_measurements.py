@@ -41,6 +41,7 @@ def lines() -> Iterator[Any]:
             yield pytest.param(key, line, id=f"{name} {key}")
 
 
+@pytest.mark.sampled(31)
 @pytest.mark.parametrize(("key", "line"), list(lines()))
 def test_what_the_model_ranks_first_is_as_good_as_the_fastest(key: str, line: Any) -> None:
     algorithm, measured = KNOWN[key], line["microseconds"]
@@ -56,6 +57,7 @@ def test_what_the_model_ranks_first_is_as_good_as_the_fastest(key: str, line: An
     assert max(measured[name] for name in first) <= 1.05 * fastest + APART
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("key", list(KNOWN))
 def test_schedules_by_hand_and_found_are_legal(key: str) -> None:
     algorithm = KNOWN[key]

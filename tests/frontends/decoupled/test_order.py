@@ -174,6 +174,7 @@ def test_estimates_of_orders_are_to_each_other_as_times_are(sizes: tuple[int, in
         assert seconds / found[best] == pytest.approx(measured[order] / measured[best], rel=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", MEASURED)
 def test_the_order_that_is_quicker_is_chosen(sizes: tuple[int, int]) -> None:
     """Rows outermost where they let the work fall evenly, else a few heads at a time, whose keys
@@ -186,6 +187,7 @@ def test_the_order_that_is_quicker_is_chosen(sizes: tuple[int, int]) -> None:
     assert group_of is None or int(group_of[1]) * 2 * 2 * sizes[1] * 128 <= 50 << 20
 
 
+@pytest.mark.slow
 def test_what_schedules_share_of_a_search_is_what_each_has_alone() -> None:
     types = {"attention": "float16"}
     found = autoschedule(CAUSAL, tensors(24, 1024), types=types, count=60)

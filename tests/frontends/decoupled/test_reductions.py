@@ -123,6 +123,7 @@ CAUSAL = d.FLASH.replace(
 )
 
 
+@pytest.mark.sampled(1)
 @ON
 def test_causal_attention_ends_where_nothing_more_is_seen(on: str) -> None:
     given = normal(1, 70, 16), normal(1, 16, 70), normal(1, 70, 16), 0.25
@@ -151,6 +152,7 @@ VALUES = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("score", [SCORE, f"where(l <= reshape(m, m, 1), {SCORE}, -inf)"])
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("step", [0.01, 3.0])

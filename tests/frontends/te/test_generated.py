@@ -1,13 +1,13 @@
 """Generated programs with generated schedules against numpy."""
 
 import numpy as np
-from hypothesis import given, strategies as st
+from hypothesis import strategies as st
 
 from tileir.builder.contraction import Index
 from tileir.frontends import te
 
 from ...builder.contraction.oracle import contracted
-from ..budget import PROGRAMS
+from ..budget import over
 
 REDUCERS = {"sum": te.sum, "product": te.prod, "max": te.max, "min": te.min}
 STEPS = {
@@ -121,8 +121,7 @@ class Case:
                 stage.split(axis, self.draw(st.sampled_from([1, 3, 8])))
 
 
-@PROGRAMS
-@given(st.data())
+@over(st.data())
 def test_generated_programs(data):
     case = Case(data.draw)
     found = case.build()(*(values for _, values, _ in case.reads), on="interpreter")

@@ -3,12 +3,12 @@
 import itertools
 
 import numpy as np
-from hypothesis import given, strategies as st
+from hypothesis import strategies as st
 
 from tileir.builder.contraction import Affine, Index, affine
 from tileir.frontends.tensor_comprehensions import CompilationError, parse
 
-from ..budget import PROGRAMS
+from ..budget import over
 
 JOIN = {"+": np.add, "*": np.multiply, "max": np.maximum, "min": np.minimum}
 NEUTRAL = {"+": 0.0, "*": 1.0, "max": -np.inf, "min": np.inf}
@@ -118,8 +118,7 @@ class Case:
         )  # fmt: skip
 
 
-@PROGRAMS
-@given(st.data())
+@over(st.data())
 def test_generated_statements(data):
     case = Case(data.draw)
     arrays = [a.astype(np.float32) for a in case.arrays.values()]

@@ -1,13 +1,13 @@
 """Generated functions against numpy: contractions point by point, definitions as arrays."""
 
 import numpy as np
-from hypothesis import given, strategies as st
+from hypothesis import strategies as st
 
 from tileir.builder.contraction import Affine, Bound, Index, affine
 from tileir.frontends.tile import parse
 
 from ...builder.contraction.oracle import contracted, values_of
-from ..budget import PROGRAMS
+from ..budget import over
 
 AGGREGATIONS = {"+": "sum", "*": "product", ">": "max", "<": "min"}
 BINARY = {
@@ -98,8 +98,7 @@ def listed(position):
     return ", ".join(str(affine(p)) for p in position)
 
 
-@PROGRAMS
-@given(st.data())
+@over(st.data())
 def test_generated_functions(data):
     case = Case(data.draw)
     arrays = [case.values[name].astype(np.float32) for name in case.inputs]

@@ -6,18 +6,17 @@ import linecache
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import strategies as st
 
 from tileir import TileirError
 
-from ..budget import PART, PROGRAMS, SEEDS
+from ..budget import PART, SEEDS, over
 from ..imperative import WIDTH, decoded
 from ..malformed import mistaken
 from .sources import kernel_of
 
 
-@PROGRAMS
-@given(st.lists(st.integers(0, 11), max_size=60), st.integers(-99, 99), st.integers(2, 99))
+@over(st.lists(st.integers(0, 11), max_size=60), st.integers(-99, 99), st.integers(2, 99))
 def test_generated_kernels(numbers: list[int], n: int, m: int) -> None:
     check(numbers, n, m, "interpreter")
 
@@ -64,6 +63,7 @@ SOURCES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_malformed_kernels_end_in_errors_with_a_place(seed: int) -> None:
     """Kernels that are Python: others never come here."""

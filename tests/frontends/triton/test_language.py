@@ -302,6 +302,7 @@ def sort_kernel(x, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, DIM: 
         tl.store(out + tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :], best)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint32, np.float16, np.bool_])
 @pytest.mark.parametrize(("dim", "down"), [(0, False), (1, True), (-1, False)])
 def test_tensors_are_sorted_along_a_dimension(dtype: type, dim: int, down: bool) -> None:

@@ -1,9 +1,8 @@
 """Blocks larger than the registers: nothing in the language says what pointers reach, and kernels
-compile in bounded time nevertheless."""
+compile in a bounded number of steps nevertheless."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.counting import calls_of
 from tileir.backend import Options
 from tileir.backend.compile import compile as compile_kernel
 from tileir.executor import executor
@@ -36,12 +36,14 @@ def module(kernel: Any) -> Any:
     return kernel.module(wanted, {"BLOCK": 65536})
 
 
+@pytest.mark.sampled(1, by="kernel")
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize("kernel", [softmax, prefixes], ids=["softmax", "prefixes"])
-def test_a_row_of_65536_compiles_in_bounded_time(kernel: Any, warps: int) -> None:
-    started = time.process_time()
-    compiled = compile_kernel(module(kernel), "sm_90a", Options(num_warps=warps))
-    assert time.process_time() - started < 2
+def test_a_row_of_65536_compiles_in_few_steps(kernel: Any, warps: int) -> None:
+    given, options = module(kernel), Options(num_warps=warps)
+    compiled = compile_kernel(given, "sm_90a", options)
+    assert calls_of(lambda: compile_kernel(given, "sm_90a", options)) < 700_000
+    assert compiled.llvm.count("\n") < 9000
     assert compiled.ptx.count("\n") < 4000
     assert not any(r.code == "TIR0752" for r in compiled.remarks)
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import strategies as st
 
 from tileir.frontends.triton_c import parse
 
-from ..budget import PART, PROGRAMS, SEEDS
+from ..budget import PART, SEEDS, over
 from ..imperative import WIDTH, decoded
 from ..malformed import mistaken, refused
 
 
-@PROGRAMS
-@given(st.lists(st.integers(0, 11), max_size=60), st.integers(-99, 99), st.integers(-99, 99))
+@over(st.lists(st.integers(0, 11), max_size=60), st.integers(-99, 99), st.integers(-99, 99))
 def test_generated_programs(numbers: list[int], n: int, m: int) -> None:
     check(numbers, n, m, "interpreter")
 
@@ -54,6 +53,7 @@ kernel void k(restrict read_only float* x, float* out, int n) {
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_malformed_programs_end_in_errors_with_a_place(seed: int) -> None:
     count = sum(

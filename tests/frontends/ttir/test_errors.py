@@ -28,6 +28,7 @@ FRAME = """module {{
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_malformed_texts_end_in_errors_with_a_place(seed: int) -> None:
     found = [refused(read, source) for source in mistaken(TEXTS, PART, seed)]

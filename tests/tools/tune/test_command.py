@@ -141,19 +141,35 @@ def test_durations():
     assert found == ["2 s", "1.5 ms", "12.94 us", "3 ns", "-"]
 
 
-def test_progress_is_shown_where_somebody_looks(capsys, result):
-    assert isinstance(observer(), Lines)
+@pytest.mark.parametrize(
+    ("terminal", "rich", "kind"),
+    [(True, True, Bar), (True, False, Lines), (False, True, Lines), (False, False, Lines)],
+)
+def test_a_bar_is_for_terminals_and_needs_rich(monkeypatch, terminal, rich, kind):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if rich else None)
+    assert isinstance(observer(), kind)
+
+
+def test_the_bar_shows_how_far_it_is_and_the_best(capsys, monkeypatch, result):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
     bar = Bar()
     bar.begin("measuring", 2)
     for outcome in result.outcomes[:2]:
         bar.found(outcome, result.best)
-    bar.surveyed()
     bar.close()
+    shown = capsys.readouterr().err
+    assert "measuring" in shown and "1 ms  M=64,N=32,num_warps=4" in shown and "2/2" in shown
+
+
+def test_lines_are_written_where_nobody_looks(capsys, result):
     lines = Lines()
     lines.begin("measuring", 2)
     for _ in range(2):
         lines.found(result.best, result.best)
-    assert capsys.readouterr().err.splitlines()[-2:] == [
+    assert capsys.readouterr().err.splitlines() == [
         "measuring: about 2", "  1 ms  M=64,N=32,num_warps=4",
     ]  # fmt: skip
 
