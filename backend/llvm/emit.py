@@ -95,6 +95,7 @@ def written(unit: Unit, target: Target, index: int) -> Written:
         thread = _thread(unit, found, threads, scope)
         thread.cluster = cluster
         thread.f8_conversion, thread.table = target.f8_conversion, table
+        thread.bf16_atomics = target.bf16_atomics
         offsets = unit.memory.offsets if found is function else {}
         contiguity = Contiguity(found)
         lowering = Lowering(

@@ -18,7 +18,12 @@ _BYTES = 16
 
 
 def _load(lowering: Lowering, op: Any) -> list[Fragment]:
-    return [[x for _, found in loaded(lowering, op) for x in found]]
+    found = [x for _, read in loaded(lowering, op) for x in read]
+    if op not in lowering.scratch:
+        return [found]
+    from tileir.backend.rules.atomic import told  # volatile loads are rare
+
+    return [told(lowering, op, found)]
 
 
 def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
@@ -26,7 +31,7 @@ def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
     thread, element = lowering.thread, scalar_of(op.result.type)
     pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
     others = None if op.other is None else lowering.fragment(op.other)
-    once = op in loaded_once(lowering.function)
+    once = op in loaded_once(lowering.function) or op in lowering.scratch
     for group in groups(lowering, op):
         mask = combined(lowering, op, group.start, once=once)
         other = None if others is None else [others[r] for r in group]

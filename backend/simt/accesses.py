@@ -96,6 +96,9 @@ class Accesses:
         self.memory.order_others(order.semantics)
         self.memory.fence()
 
+    def fence_accesses(self, order: Order) -> None:
+        """Nothing: accesses here order memory as their op says."""
+
     def _ordered(self, order: Order) -> None:
         """An atomic access comes after what others did, where it is to."""
         self.memory.check_released(order.semantics, self.active)
