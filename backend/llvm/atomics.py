@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from tileir import records
 from tileir.backend.llvm.memory import LlvmMemory, words_of
 from tileir.backend.llvm.operators import SPACES, pointer_class
-from tileir.backend.lower.thread import Order
+from tileir.backend.lower.thread import Access, Order
 from tileir.types import BF16, F32, AddressSpace, Element
 
 Handle = str
@@ -133,6 +133,8 @@ class LlvmAtomics(LlvmMemory):
         return self._asm(text, bits, pointer, [old, new], bits, order)
 
     def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
+        if order.space == AddressSpace.CONSTANT:  # which nobody writes
+            return self.load_global(element, 1, pointer, None, None, Access(), order.space)[0]
         return self._from_integer(element, self._load_ordered(element.bits, pointer, order))
 
     def _load_ordered(self, bits: int, pointer: Handle, order: Order) -> str:

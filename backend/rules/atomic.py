@@ -15,7 +15,7 @@ from tileir.analysis.uses import uses
 from tileir.backend.lower.conversion import load_tile, store_tile
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.lower.thread import Order
-from tileir.backend.rules.memory import combined, groups
+from tileir.backend.rules.memory import check_writable, combined, groups
 from tileir.types import AddressSpace, Element, Pointer, Tile
 
 _NAMES = {
@@ -25,6 +25,7 @@ _NAMES = {
 
 
 def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
+    check_writable(lowering, op)
     kind: str = op.op.value
     name, order = _NAMES.get(kind, kind), _order(lowering, op)
     values, element = lowering.fragment(op.value), scalar_of(op.value.type)
@@ -60,6 +61,7 @@ def _pieces(lowering: Lowering, op: Any, most: int) -> Iterator[range]:
 
 
 def _cas(lowering: Lowering, op: Any) -> list[Fragment]:
+    check_writable(lowering, op)
     compares, values = lowering.fragment(op.compare), lowering.fragment(op.value)
     element = scalar_of(op.value.type)
 
@@ -83,6 +85,7 @@ def _load(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _store(lowering: Lowering, op: Any) -> list[Fragment]:
+    check_writable(lowering, op)
     values, element = lowering.fragment(op.value), scalar_of(op.value.type)
     pointers = lowering.fragment(op.pointer)
     order = _fenced(_order(lowering, op), len(pointers))

@@ -11,7 +11,7 @@ from tileir.backend.layouts.anchors import run
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.lower.replicas import loaded_once
 from tileir.backend.lower.thread import Access
-from tileir.types import I1, Tile, shape_of
+from tileir.types import I1, AddressSpace, Tile, shape_of
 from tileir.values import Value
 
 _BYTES = 16
@@ -45,6 +45,7 @@ def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
 
 
 def _store(lowering: Lowering, op: Any) -> list[Fragment]:
+    check_writable(lowering, op)
     thread, element = lowering.thread, scalar_of(op.value.type)
     pointers, values = lowering.fragment(op.pointer), lowering.fragment(op.value)
     for group in groups(lowering, op):
@@ -54,6 +55,12 @@ def _store(lowering: Lowering, op: Any) -> list[Fragment]:
             space = _space(op)
             thread.store_global(element, pointers[group.start], stored, mask, _access(op), space)
     return []
+
+
+def check_writable(lowering: Lowering, op: Any) -> None:
+    """Raise CompileError (TIR0706) where `op` writes to the constant address space."""
+    if _space(op) == AddressSpace.CONSTANT:
+        raise lowering.refuse(op, "nothing writes to addrspace(4), which is constant memory")
 
 
 def groups(lowering: Lowering, op: Any) -> Iterator[range]:
