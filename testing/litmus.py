@@ -11,8 +11,8 @@ on are elements per run of the parameter of that name, zero at first. What a run
 `litmus.forbidden` names outcomes to be counted although none may occur. `sync` has 32 elements
 per group.
 
-A second table adds rows behind locks, as the backward pass of layer normalisation does, and compares
-every sum. The exit status is 0; 1 where an outcome was forbidden or a sum wrong; 2 where the tests
+A second table adds rows behind locks, as the backward pass of layer normalisation does, and
+compares every sum. The exit status is 0; 1 where an outcome was forbidden or a sum wrong; 2 where the tests
 cannot run here. After Alglave et al., "GPU Concurrency: Weak Behaviours and Programming
 Assumptions" (ASPLOS 2015), and Lustig et al., "A Formal Analysis of the NVIDIA PTX Memory
 Consistency Model" (ASPLOS 2019).
@@ -100,9 +100,7 @@ def tests(folder: Path = FOLDER, only: Sequence[str] = ()) -> Iterator[Litmus]:
             yield Litmus.of(parse(path.read_text(), str(path)), path.stem)
 
 
-def run(
-    test: Litmus, machine: Executor, groups: int, rounds: int, **options: Any
-) -> Counter[str]:
+def run(test: Litmus, machine: Executor, groups: int, rounds: int, **options: Any) -> Counter[str]:
     """Outcomes of `groups` times `rounds` runs, in one launch. Raises what the launch raises."""
     runs = groups * rounds
     arrays = {n: np.zeros(runs * size, np.int32) for n, size in test.sizes.items()}
@@ -116,7 +114,9 @@ def run(
     )
 
 
-def outcomes(test: Litmus, machine: Executor, runs: int, groups: int, **options: Any) -> Counter[str]:
+def outcomes(
+    test: Litmus, machine: Executor, runs: int, groups: int, **options: Any
+) -> Counter[str]:
     """Outcomes of at least `runs` runs, in as many launches as it takes."""
     most = max(1, _MOST_ELEMENTS // (groups * max(test.sizes.values(), default=1)))
     found: Counter[str] = Counter()
@@ -152,7 +152,12 @@ def table(test: Litmus, found: Mapping[str, int]) -> list[dict[str, Any]]:
     or that occurred."""
     named = dict.fromkeys((*test.allowed, *test.forbidden, *sorted(found)))
     return [
-        {"program": test.name, "outcome": o, "count": found.get(o, 0), "allowed": test.is_allowed(o)}
+        {
+            "program": test.name,
+            "outcome": o,
+            "count": found.get(o, 0),
+            "allowed": test.is_allowed(o),
+        }
         for o in named
     ]
 
@@ -161,7 +166,9 @@ def _printed(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         word = "allowed" if row["allowed"] else "forbidden"
         mark = "  <-- must not occur" if row["count"] and not row["allowed"] else ""
-        print(f"{row['program']:20} {row['outcome']:12} {row['count']:>12,}  {word}{mark}", flush=True)
+        print(
+            f"{row['program']:20} {row['outcome']:12} {row['count']:>12,}  {word}{mark}", flush=True
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -197,7 +204,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows += made
         if given.launches and (not only or "sums" in only):
             total, wrong = sums(machine, given.launches)
-            made = [_sums_row("all right", total - wrong, True), _sums_row("wrong", wrong, False)]
+            made = [
+                _row("sums", "all right", total - wrong, True),
+                _row("sums", "wrong", wrong, False),
+            ]
             _printed(made)
             rows += made
     except TileirError as error:
@@ -206,10 +216,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.out:
         given.out.write_text(json.dumps({"on": given.on, "rows": rows}, indent=1) + "\n")
     return int(any(row["count"] and not row["allowed"] for row in rows))
-
-
-def _sums_row(outcome: str, count: int, allowed: bool) -> dict[str, Any]:
-    return {"program": "sums", "outcome": outcome, "count": count, "allowed": allowed}
 
 
 def _missing(name: str) -> str | None:

@@ -224,9 +224,7 @@ class Hazards:
         """Whether a thread acquired something, which others do not know yet, other than thread 0
         where that is left out."""
         accesses = self.uses.accesses
-        return any(
-            not (but_by_thread_0 and all(map(alone, accesses[op]))) for op in since.acquired
-        )
+        return any(not (but_by_thread_0 and all(map(alone, accesses[op]))) for op in since.acquired)
 
     def _add(self, access: Access, since: Since) -> None:
         held = since.touched.setdefault(access.base, set())

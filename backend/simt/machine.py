@@ -12,16 +12,15 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tileir import records
 from tileir.analysis.clusters import ranks
-from tileir.analysis.loops import loops
 from tileir.backend.driver.spans import Span
 from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.lower.lowering import Lowering, Rule
+from tileir.backend.lower.lowering import Rule
 from tileir.backend.lower.thread import Number
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.rules import rules
@@ -29,14 +28,14 @@ from tileir.backend.simt.accesses import Accesses
 from tileir.backend.simt.beside import BesideThreads
 from tileir.backend.simt.clusters import AcrossBlocks
 from tileir.backend.simt.copies import Copies
-from tileir.backend.simt.faults import StoppedError, at_op
-from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.execution import Execution
+from tileir.backend.simt.faults import StoppedError
 from tileir.backend.simt.instances import Launch, run_by_turns
+from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.mma import Matrices
 from tileir.backend.simt.numbers import Numbers
 from tileir.backend.simt.private import Private
 from tileir.backend.simt.roles import beside, join_roles, run_beside, start_role
-from tileir.backend.simt.yard import WaitingError
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, LaunchError
 from tileir.interp.memory import Region
@@ -44,7 +43,6 @@ from tileir.interp.reach import pausing_functions
 from tileir.ir import Function, Global, Module
 from tileir.op import Op
 from tileir.types import I32, I64, Element, Pointer, Type
-from tileir.values import encode
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -244,79 +242,6 @@ def _shown(part: str | Number, thread: int) -> str:
     return str(int(number)) if number.dtype.kind in "iub" else f"{number:.9g}"
 
 
-@records.define
-class _Execution(Lowering):
-    """A lowering whose blocks are walked as control flow goes."""
-
-    last: Any = records.field(init=False, default=None)
-    waiting: WaitingError | None = records.field(init=False, default=None)
-
-    def bind(self, arguments: Sequence[Any]) -> None:
-        """Let a kernel's parameters hold `arguments`: numbers, and addresses."""
-        thread: Any = self.thread
-        for parameter, value in zip(self.function.parameters, arguments, strict=True):
-            held: Any = _argument(thread, parameter.type, value)
-            self.values[parameter.value] = [held]
-
-    def execute(self, arguments: Sequence[Any]) -> list[Any]:
-        """The function's results, for one that waits for nobody."""
-        for parameter, argument in zip(self.function.parameters, arguments, strict=True):
-            self.values[parameter.value] = [argument]
-        deque(self.steps(), maxlen=0)
-        return [self.scalar(v) for v in self.last.inputs]
-
-    def steps(self) -> Iterator[WaitingError | None]:
-        """Run op by op; what an op waits for comes before it."""
-        block, thread = self.function.entry, cast(SimtThread, self.thread)
-        while True:
-            for op in block.ops[:-1]:
-                while (found := self._tried(op)) is None:
-                    yield self.waiting
-                for value, fragment in zip(op.results, found, strict=True):
-                    self.values[value] = fragment
-                yield None
-            self.last = last = block.terminator
-            if not last.successors:
-                return
-            edge = last.successors[self._taken(last)]
-            if thread.crewman is not None and self._is_back(block.label, edge.label):
-                thread.crewman.turn_back()
-            incoming = [self.fragment(a) for a in edge.arguments]
-            block = self.function.blocks[edge.label]
-            self.values.update(zip(block.parameters, incoming, strict=True))
-
-    def _is_back(self, source: str, target: str) -> bool:
-        """Whether an edge leads to where a loop begins."""
-        found = loops(self.function).by_header.get(target)
-        return found is not None and source in found.blocks
-
-    def _tried(self, op: Op) -> list[Any] | None:
-        """What the rule of `op` gives; None where it has to wait."""
-        try:
-            return self._done(op)
-        except WaitingError as waiting:
-            self.waiting = waiting
-            return None
-
-    def _done(self, op: Op) -> list[Any]:
-        """What the rule of `op` does; a defect is reported at its place."""
-        machine: Any = self.thread
-        try:
-            with machine.running(self, op):
-                return self.lower(op)
-        except AssertionError as error:
-            raise at_op(error, op.mnemonic, op.location) from error
-
-    def _taken(self, last: Any) -> int:
-        if last.mnemonic == "br":
-            return 0
-        condition: Any = self.scalar(last.condition)
-        taken = condition.array
-        if taken.min() != taken.max():
-            raise AssertionError("a branch on which threads differ")
-        return 0 if taken[0] else 1
-
-
 def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
     plan: Plan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
@@ -334,12 +259,11 @@ def run(
     memory = Memory(plan.size)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
     spans = Span.each(arguments)
-    handles = [memory.hold(spans[id(a)]) if id(a) in spans else a for a in arguments]
-    names = {id(a): p.name for a, p in zip(arguments, function.parameters, strict=False)}
-    launch = _Launch(
-        module, function, extents, handles, memory, target, plan, num_warps, make,
-        [names.get(key, "") or "an argument" for key in spans],
-    )  # fmt: skip
+    names = {id(a): p.name or "" for a, p in zip(arguments, function.parameters, strict=False)}
+    handles = [
+        memory.hold(spans[id(a)], names.get(id(a), "")) if id(a) in spans else a for a in arguments
+    ]
+    launch = _Launch(module, function, extents, handles, memory, target, plan, num_warps, make)
     every = itertools.product(*(range(n) for n in reversed(extents)))
     programs = every if only is None else iter([(*only, 0, 0)[2::-1]])
     done = {"barriers": launch.run((p[::-1] for p in programs), seed, allow_races)}
@@ -351,7 +275,7 @@ def run(
 
 @records.define(eq=False)
 class _Launch:
-    """A kernel and what its blocks run on; `names` are those of the arrays."""
+    """A kernel and what its blocks run on."""
 
     module: Module
     function: Function
@@ -362,19 +286,18 @@ class _Launch:
     plan: Plan
     num_warps: int
     make: Any
-    names: list[str]
     contiguity: Contiguity = records.field(init=False)
     table: Mapping[str, Rule] = records.field(factory=rules)
 
     def __post_init__(self) -> None:
         self.contiguity = Contiguity(self.function)
 
-    def block(self, program: Sequence[int], memory: Memory) -> _Execution:
+    def block(self, program: Sequence[int], memory: Memory) -> Execution:
         """The block `program`, about to begin."""
         thread = self.make(self.num_warps * self.target.lanes, program, self.grid, memory)
         thread.f8_conversion = self.target.f8_conversion
         thread.call_function = _caller(self.module, self.target, thread, self.table)
-        execution = _Execution(
+        execution = Execution(
             self.module, self.function, self.target, thread, self.contiguity, self.plan.offsets,
             self.table, self.num_warps,
         )  # fmt: skip
@@ -405,19 +328,15 @@ class _Launch:
         barriers = run_beside(blocks, self.make, (seed, *program[::-1]))
         return barriers + sum(b.thread.barriers for b in blocks)  # type: ignore[attr-defined]
 
-    def _run_by_turns(
-        self, programs: Iterator[Sequence[int]], seed: int, allow_races: bool
-    ) -> int:
+    def _run_by_turns(self, programs: Iterator[Sequence[int]], seed: int, allow_races: bool) -> int:
         memory, barriers = self.memory, 0
-        places = [s.where for s in memory.shadows]
-        places[len(places) - len(self.names) :] = self.names
         regions = [
             Region(name, 0, 0, span.data)
-            for name, (_, span) in zip(places, memory.buffers, strict=True)
+            for name, (_, span) in zip(memory.names, memory.buffers, strict=True)
         ]
         launch = Launch(self.grid, regions, allow_races)
 
-        def begin() -> Iterator[_Execution]:
+        def begin() -> Iterator[Execution]:
             for program in programs:
                 seen = memory.of_block()
                 seen.agent = launch.agent(program)
@@ -441,19 +360,12 @@ def _contents(found: Global) -> Array:
     return np.frombuffer(raw, np.uint8).copy()
 
 
-def _argument(thread: SimtThread, kind: Type, value: Any) -> Lanes:
-    if isinstance(kind, Pointer):
-        return thread.made(value, I64)
-    assert not isinstance(kind, Pointer)
-    return thread.constant(kind, encode(kind, value))  # type: ignore[arg-type]
-
-
 def _caller(
     module: Module, target: Target, thread: Any, table: Mapping[str, Rule]
 ) -> Callable[..., list[Any]]:
     def call(name: str, operands: list[Any]) -> list[Any]:
         function = module.functions[name.removeprefix("f.")]
-        inner = _Execution(module, function, target, thread, Contiguity(function), {}, table, 1)
+        inner = Execution(module, function, target, thread, Contiguity(function), {}, table, 1)
         return inner.execute(operands)
 
     return call

@@ -39,6 +39,8 @@ class Memory:
     touched: Shadow = records.field(init=False)
     shadows: list[Shadow] = records.field(init=False, factory=list)
     """Of the buffers, in order."""
+    names: list[str] = records.field(init=False, factory=list)
+    """Likewise."""
     clock: Clock = records.field(init=False, factory=Clock)
     fenced: bool = records.field(init=False, default=False)
     """Whether threads have passed a fence and not met since."""
@@ -73,8 +75,9 @@ class Memory:
         """An address for `array`, aligned to 256 bytes."""
         return self.hold(Span.of(array))
 
-    def hold(self, span: Span) -> int:
-        """An address for the array of `span`, in one buffer with those that share its memory."""
+    def hold(self, span: Span, name: str = "") -> int:
+        """An address for the array of `span`, which may have a name, in one buffer with those that
+        share its memory."""
         self.spans.append(span)
         for base, placed in self.buffers:
             if placed.data is span.data:
@@ -82,7 +85,9 @@ class Memory:
         last = self.buffers[-1] if self.buffers else None
         base = _GAP if last is None else last[0] + -(-len(last[1].data) // _GAP) * _GAP + _GAP
         self.buffers.append((base, span))
-        self.shadows.append(Shadow(len(span.data), f"argument {len(self.shadows)}", self.clock))
+        where = f"argument {len(self.shadows)}"
+        self.shadows.append(Shadow(len(span.data), where, self.clock))
+        self.names.append(f"%{name}" if name else where)
         return base + span.offset
 
     def write_back(self) -> None:
@@ -104,7 +109,8 @@ class Memory:
         for number, index, where in self.places(address, found.itemsize, held):
             at = (index[:, None] + np.arange(found.itemsize)).reshape(-1)
             self._touch(number, at, np.repeat(np.flatnonzero(where), found.itemsize), atomic)
-            self._tell(number, index, found.itemsize, False, (atomic or volatile) and scope != "cta")
+            shared = (atomic or volatile) and scope != "cta"
+            self._tell(number, index, found.itemsize, False, shared)
             raw = self.buffers[number][1].data[at].reshape(-1, found.itemsize)
             found[where] = np.ascontiguousarray(raw).view(dtype)[:, 0]
         return found
