@@ -12,8 +12,8 @@ on are elements per run of the parameter of that name, zero at first. What a run
 per group.
 
 A second table adds rows behind locks, as the backward pass of layer normalisation does, and
-compares every sum. The exit status is 0; 1 where an outcome was forbidden or a sum wrong; 2 where the tests
-cannot run here. After Alglave et al., "GPU Concurrency: Weak Behaviours and Programming
+compares every sum. The exit status is 0; 1 where an outcome was forbidden or a sum wrong; 2 where
+the tests cannot run here. After Alglave et al., "GPU Concurrency: Weak Behaviours and Programming
 Assumptions" (ASPLOS 2015), and Lustig et al., "A Formal Analysis of the NVIDIA PTX Memory
 Consistency Model" (ASPLOS 2019).
 """
@@ -151,15 +151,11 @@ def table(test: Litmus, found: Mapping[str, int]) -> list[dict[str, Any]]:
     """Rows of program, outcome, count and whether it may occur: all outcomes that the test names
     or that occurred."""
     named = dict.fromkeys((*test.allowed, *test.forbidden, *sorted(found)))
-    return [
-        {
-            "program": test.name,
-            "outcome": o,
-            "count": found.get(o, 0),
-            "allowed": test.is_allowed(o),
-        }
-        for o in named
-    ]
+    return [_row(test.name, o, found.get(o, 0), test.is_allowed(o)) for o in named]
+
+
+def _row(program: str, outcome: str, count: int, allowed: bool) -> dict[str, Any]:
+    return {"program": program, "outcome": outcome, "count": count, "allowed": allowed}
 
 
 def _printed(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -2,8 +2,9 @@
 
 Blocks touch the same buffers. As in the interpreter (`tileir.interp.races`,
 `tileir.interp.clocks`), two accesses of one byte by two instances, of which one writes and not both
-are atomic, are a race unless releases and acquires order them. Within a block, barriers order threads (`shadow.py`), and a
-release and an acquire are the instance's once its threads have met (`memory.py`).
+are atomic, are a race unless releases and acquires order them. Within a block, barriers order
+threads (`shadow.py`), and a release and an acquire are the instance's once its threads have met
+(`memory.py`).
 
 Instances of a kernel with atomic or volatile accesses run by turns: one that finds the same again
 and again lets others go on.
