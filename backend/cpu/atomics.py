@@ -124,6 +124,9 @@ class Atomics(Memory):
         word = _ORDERS[order.semantics]
         self.line(f"fence {'acq_rel' if word == 'monotonic' else word}")
 
+    def fence_accesses(self, order: Order) -> None:
+        """Nothing: accesses here order memory as their op says."""
+
     def add_shared(self, offset: Lanes, value: Lanes) -> None:
         place = self._place(offset)
         generic = Pointer(I32, AddressSpace.GENERIC)

@@ -38,7 +38,9 @@ class Memory(Numbers):
         if mask == "false":
             return list(other) if other is not None else [self.constant(element, 0)] * count
         held = self.held(mask)
+        self._keep_in_place(access)
         found = self._load(element, count, pointer, held, space, access.volatile)
+        self._keep_in_place(access)
         if mask in (None, "true") or other is None:
             return found
         assert mask is not None
@@ -49,7 +51,15 @@ class Memory(Numbers):
         access: Access, space: int = 1,
     ) -> None:  # fmt: skip
         if mask != "false":
+            self._keep_in_place(access)
             self._store(element, pointer, values, self.held(mask), space, access.volatile)
+            self._keep_in_place(access)
+
+    def _keep_in_place(self, access: Access) -> None:
+        """Around volatile accesses: LLVM, for which those of vectors are not volatile, moves none
+        over another and takes none out of a loop. It costs no instruction."""
+        if access.volatile:
+            self.line('fence syncscope("singlethread") seq_cst')
 
     def load_shared(self, element: Element, count: int, offset: Lanes) -> list[Lanes]:
         return self._load(element, count, self._place(offset), self.held(None), 0, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tileir import records
-from tileir.analysis.aliases import unwritten
+from tileir.analysis.aliases import acquires_from_outside, unwritten
 from tileir.analysis.clusters import ranks
 from tileir.analysis.effects import effects
 from tileir.backend.layouts.contiguity import Contiguity
@@ -95,6 +95,7 @@ def written(unit: Unit, target: Target, index: int) -> Written:
         thread = _thread(unit, found, threads, scope)
         thread.cluster = cluster
         thread.f8_conversion, thread.table = target.f8_conversion, table
+        thread.bf16_atomics = target.bf16_atomics
         offsets = unit.memory.offsets if found is function else {}
         contiguity = Contiguity(found)
         lowering = Lowering(
@@ -208,7 +209,7 @@ def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
     words = [llvm_type(kind)]
     if isinstance(kind, Pointer):
         words += ["noalias"] * _is_alone(lowering.function, parameter)
-        words += ["readonly"] * promises.readonly
+        words += ["readonly"] * (promises.readonly and not _is_atomic(lowering.function, parameter))
         words += ["writeonly"] * promises.writeonly
         if promises.aligned and promises.aligned & (promises.aligned - 1) == 0:
             words.append(f"align {promises.aligned}")
@@ -217,13 +218,24 @@ def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
 
 def _is_alone(function: Function, parameter: Parameter) -> bool:
     """Whether LLVM may take it that nothing else reaches what `parameter` points to. It knows one
-    thread: of what is written, other threads may read behind a barrier what this one stored."""
+    thread: of what is written, other threads may read behind a barrier what this one stored, and
+    what is accessed atomically somebody else may write, or anything where the system's writes are
+    acquired."""
     value = parameter.value
+    if _is_atomic(function, parameter):
+        return False
     if value in unwritten(function):
         return True
     access = effects(function).parameters.get(value)
     changes = access is not None and (access.written or access.escapes)
-    return parameter.attributes.noalias and not changes
+    return parameter.attributes.noalias and not changes and not acquires_from_outside(function)
+
+
+def _is_atomic(function: Function, parameter: Parameter) -> bool:
+    """Whether what `parameter` points to is accessed atomically, which LLVM, told that nothing
+    else writes it, makes loads of that need no order."""
+    access = effects(function).parameters.get(parameter.value)
+    return access is not None and access.atomic
 
 
 def _shared(memory: Plan, scope: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tileir.backend.llvm.operators import hinted, operators, pointer_class
 from tileir.backend.llvm.text import llvm_type, memory_type
 from tileir.backend.llvm.words import LlvmWords
-from tileir.backend.lower.thread import Access, Order
+from tileir.backend.lower.thread import Access
 from tileir.backend.target import VECTOR_BYTES
 from tileir.types import I8, I16, I32, I64, Element
 
@@ -20,15 +20,13 @@ Handle = str
 
 _CLASSES = {"i1": "b", "i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h", "bfloat": "h",
             "float": "f", "double": "d"}  # fmt: skip
-_ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
-_SCOPES = {"cta": ' syncscope("block")', "gpu": ' syncscope("device")', "sys": ""}
 
 _UNSET = 16
 """Registers that masked loads may leave as they are, at the start of a kernel."""
 
 
 class LlvmMemory(LlvmWords):
-    """Global, shared and atomic accesses; handles are LLVM operands without their type."""
+    """Global, shared and private accesses; handles are LLVM operands without their type."""
 
     def register_class(self, element: Element) -> str:
         """The inline assembly constraint of a value of `element`."""
@@ -42,7 +40,7 @@ class LlvmMemory(LlvmWords):
             return list(other)
         if mask in (None, "true") and not (access.cache or access.eviction):
             return self._load(element, count, f"ptr addrspace({space}) {pointer}", access.volatile)
-        word, number = _words(element.bytes, count)
+        word, number = words_of(element.bytes, count)
         masked = mask not in (None, "true")
         if masked and other is None and not self._stays_unset(number):
             other = [self.constant(element, 0)] * count
@@ -135,7 +133,7 @@ class LlvmMemory(LlvmWords):
         if mask in (None, "true") and not (access.cache or access.eviction):
             self._store(element, f"ptr addrspace({space}) {pointer}", values, access.volatile)
             return
-        word, number = _words(element.bytes, len(values))
+        word, number = words_of(element.bytes, len(values))
         packed = self._pack(element, values, word, number)
         size = max(word.bits, 8)
         constraint = "h" if size < 16 else self.register_class(word)
@@ -212,85 +210,8 @@ class LlvmMemory(LlvmWords):
     def _private(self, element: Element, place: Handle, index: Handle) -> Handle:
         return self.pure(f"getelementptr {memory_type(element)}, ptr {place}, i32 {index}")
 
-    # Atomics ------------------------------------------------------------------------------
 
-    def atomic(
-        self, name: str, element: Element, pointer: Handle, value: Handle, order: Order
-    ) -> Handle:
-        kind = llvm_type(element)
-        return self.emit(
-            f"atomicrmw {name} ptr addrspace({order.space}) {pointer}, {kind} {value}"
-            f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
-        )
-
-    def add_vector(
-        self, element: Element, pointer: Handle, values: Sequence[Handle], order: Order
-    ) -> list[Handle]:
-        word, number = _words(element.bytes, len(values))
-        packed = self._pack(element, values, word, number) if element.bits < 32 else list(values)
-        kind, register = ("float", "f") if element.bits == 32 else ("i32", "r")
-        names = [f"${i}" for i in range(2 * number + 1)]
-        targets, sources = (_braced(part) for part in (names[:number], names[number + 1 :]))
-        flush = "" if element.bits == 32 else ".noftz"
-        vector = f".v{number}" if number > 1 else ""
-        name = f"{element}x2" if element.bits == 16 else str(element)
-        text = (
-            f"atom.{order.semantics}.{order.scope}.global.add{flush}{vector}.{name} "
-            f"{targets}, [${number}], {sources};"
-        )
-        constraints = ",".join([f"={register}"] * number + ["l"] + [register] * number)
-        operands = ", ".join([f"ptr addrspace(1) {pointer}", *(f"{kind} {x}" for x in packed)])
-        kinds = kind if number == 1 else f"{{{', '.join([kind] * number)}}}"
-        whole = self.emit(f'call {kinds} asm sideeffect "{text}", "{constraints}"({operands}) #1')
-        found = [whole]
-        if number > 1:
-            found = [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
-        return found if element.bits == 32 else self._unpack(element, len(values), word, found)
-
-    def compare_exchange(
-        self, element: Element, pointer: Handle, expected: Handle, desired: Handle, order: Order
-    ) -> Handle:
-        kind = f"i{element.bits}" if element.is_float else llvm_type(element)
-        old, new = self._bits(element, expected, kind), self._bits(element, desired, kind)
-        failure = {"release": "monotonic", "acq_rel": "acquire"}.get(
-            order.semantics, _ORDERS[order.semantics]
-        )
-        pair = self.emit(
-            f"cmpxchg ptr addrspace({order.space}) {pointer}, {kind} {old}, {kind} {new}"
-            f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]} {failure}, align {element.bytes}"
-        )
-        found = self.emit(f"extractvalue {{{kind}, i1}} {pair}, 0")
-        return self._from_bits(element, found, kind)
-
-    def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
-        kind = "i64" if llvm_type(element).startswith("ptr") else f"i{element.bits}"
-        found = self.emit(
-            f"load atomic {kind}, ptr addrspace({order.space}) {pointer}"
-            f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
-        )
-        return self._from_integer(element, found)
-
-    def store_atomic(self, element: Element, pointer: Handle, value: Handle, order: Order) -> None:
-        bits = self._integer(element, value)
-        self.line(
-            f"store atomic i{element.bytes * 8} {bits}, ptr addrspace({order.space}) {pointer}"
-            f"{_SCOPES[order.scope]} {_ORDERS[order.semantics]}, align {element.bytes}"
-        )
-
-    def fence(self, order: Order) -> None:
-        self.line(f"fence{_SCOPES[order.scope]} {_ORDERS[order.semantics]}")
-
-    def add_shared(self, offset: Handle, value: Handle) -> None:
-        where = f"ptr addrspace(3) {self._shared(offset)}"
-        self.emit(f'atomicrmw add {where}, i32 {value} syncscope("block") monotonic, align 4')
-
-
-def _braced(names: Sequence[str]) -> str:
-    """One operand, or a vector of them."""
-    return f"{{{', '.join(names)}}}" if len(names) > 1 else names[0]
-
-
-def _words(size: int, count: int) -> tuple[Element, int]:
+def words_of(size: int, count: int) -> tuple[Element, int]:
     """The machine word, and how many of them make an access to `count` elements of `size` bytes."""
     if size == 8:
         return I64, count

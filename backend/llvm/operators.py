@@ -5,7 +5,8 @@ from __future__ import annotations
 from tileir.backend.lower.thread import Access
 from tileir.types import AddressSpace
 
-_SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const"}
+SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const"}
+"""PTX's names of address spaces; nothing for generic addresses."""
 _NC = ("", "ca", "cg", "cs")
 """Cache operators that go with `.nc` (PTX ISA, "ld.global.nc")."""
 
@@ -14,7 +15,7 @@ def operators(access: Access, space: int) -> str:
     """State space and operators of an access, in PTX's order. Constant memory has no policy."""
     if space == AddressSpace.CONSTANT:
         return ".const"
-    where = _SPACES[space]
+    where = SPACES[space]
     if access.volatile:
         return f".volatile{where}"
     eviction = f".L1::{access.eviction}" if access.eviction else ""

@@ -101,6 +101,7 @@ class _RoleThread(LlvmThread):
     ) -> None:
         super().__init__(f"r{number}t", kernel.scope, f"r{number}.")
         self.f8_conversion, self.watched = kernel.f8_conversion, kernel.watched
+        self.bf16_atomics = kernel.bf16_atomics
         self.table, self.place, self.cluster = kernel.table, kernel.place, kernel.cluster
         self.number, self.first, self.warps, self.near = number, first, warps, near
         self._met = True

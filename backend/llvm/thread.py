@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tileir.backend.llvm.atomics import LlvmAtomics
 from tileir.backend.llvm.clusters import LlvmClusters
 from tileir.backend.llvm.folding import folded, is_literal
 from tileir.backend.llvm.mma import LlvmMatrices
@@ -15,7 +16,7 @@ from tileir.types import I32, Element, Pointer, Type
 Handle = str
 
 
-class LlvmThread(LlvmMatrices, LlvmClusters, LlvmOutside):
+class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     """Writes instructions for one thread; handles are LLVM operands without their type."""
 
     slow_conversions = True

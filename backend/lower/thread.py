@@ -46,6 +46,11 @@ class Order:
     scope: str
     space: int = 1
     """The address space of what is accessed."""
+    read: bool = True
+    """Whether the old value is read."""
+    fenced: bool = False
+    """Whether fences of the thread stand around the accesses of the op (`fence_accesses`), which
+    order them: no access has to order memory by itself."""
 
 
 @records.frozen(eq=False)
@@ -209,6 +214,11 @@ class Thread(Beside, Across, Protocol):
 
     def fence(self, order: Order) -> None:
         """Order this thread's accesses around it."""
+        ...
+
+    def fence_accesses(self, order: Order) -> None:
+        """Order this thread's accesses by one op, which is `order.fenced`, with those around it, as
+        `order.scope` says."""
         ...
 
     def add_shared(self, offset: Handle, value: Handle) -> None:

@@ -66,18 +66,20 @@ class Entry:
 
 @records.define
 class Since:
-    """What has happened since the last barrier of the block. `fenced`: threads passed a fence."""
+    """What has happened since the last barrier of the block. `fenced`: threads passed a fence.
+    `acquired`: ops that acquired something, by one thread or several."""
 
     shared: set[Room] = records.field(factory=set)
     near: set[Op] = records.field(factory=set)
     """Ops in whose rooms lanes may still read what their own warp wrote."""
     touched: dict[Base, set[Entry]] = records.field(factory=dict)
     fenced: bool = False
+    acquired: set[Op] = records.field(factory=set)
 
     def copy(self) -> Since:
         """The same, to be changed."""
         touched = {base: set(held) for base, held in self.touched.items()}
-        return Since(set(self.shared), set(self.near), touched, self.fenced)
+        return Since(set(self.shared), set(self.near), touched, self.fenced, set(self.acquired))
 
     def accessed(self, but_by_thread_0: bool) -> bool:
         """Whether a thread accessed global memory, other than thread 0 where that is left out."""
@@ -88,6 +90,7 @@ class Since:
         """Add what happened on another path; whether that is anything new."""
         before = self._size()
         self.fenced |= other.fenced
+        self.acquired |= other.acquired
         self.shared |= other.shared
         self.near |= other.near
         for base, entries in other.touched.items():
@@ -97,8 +100,9 @@ class Since:
     def _size(self) -> int:
         """How much has happened: what is joined only grows."""
         return (
-            len(self.shared) + len(self.near) + self.fenced + sum(map(len, self.touched.values()))
-        )
+            len(self.shared) + len(self.near) + self.fenced + len(self.acquired)
+            + sum(map(len, self.touched.values()))
+        )  # fmt: skip
 
     def wait(self, scope: Scope) -> None:
         """A barrier."""
@@ -108,6 +112,7 @@ class Since:
             self.shared.clear()
             self.touched.clear()
             self.fenced = False
+            self.acquired.clear()
         elif scope is Scope.WARP:
             for base, entries in self.touched.items():
                 self.touched[base] = {records.evolve(e, met=True) for e in entries}
@@ -139,7 +144,7 @@ def uses_of(function: Function, memory: Plan) -> Uses:
         for op, made in every.items()
         if releasing or None in written or any(a.base in written or a.base is None for a in made)
     }
-    if not written:
+    if not written and not releasing:
         accesses = {}
     rooms = {op: room for op in function.ops if (room := _room(function, op, memory))}
     landing = _landing(function, memory)
@@ -166,7 +171,7 @@ class Hazards:
     def enter(self, since: Since, source: str, label: str) -> Since:
         """What `since`, at the end of `source`, is when block `label` begins, which gives values
         anew."""
-        made = Since(set(since.shared), set(since.near), {}, since.fenced)
+        made = Since(set(since.shared), set(since.near), {}, since.fenced, set(since.acquired))
         for base, entries in since.touched.items():
             made.touched[base] = {self._entered(e, source, label) for e in entries}
         return made
@@ -179,7 +184,10 @@ class Hazards:
         mine = self.uses.accesses.get(op, ())
         if since.fenced and (mine or releases(op)):
             return Scope.BLOCK
-        if releases(op) and since.accessed(but_by_thread_0=bool(mine) and all(map(alone, mine))):
+        by_thread_0 = bool(mine) and all(map(alone, mine))
+        if releases(op) and since.accessed(but_by_thread_0=by_thread_0):
+            return Scope.BLOCK
+        if (mine or releases(op)) and self._acquired(since, but_by_thread_0=by_thread_0):
             return Scope.BLOCK
         found = Scope.WARP if op in since.near else Scope.NONE
         for access in mine:
@@ -205,8 +213,18 @@ class Hazards:
             since.near |= {op} if near else set()
         if room is not None:
             since.shared.add(room)
-        for access in () if own else self.uses.accesses.get(op, ()):
+        if own:
+            return
+        for access in self.uses.accesses.get(op, ()):
             self._add(access, since)
+        if acquires(op) and op in self.uses.accesses:
+            since.acquired.add(op)
+
+    def _acquired(self, since: Since, *, but_by_thread_0: bool) -> bool:
+        """Whether a thread acquired something, which others do not know yet, other than thread 0
+        where that is left out."""
+        accesses = self.uses.accesses
+        return any(not (but_by_thread_0 and all(map(alone, accesses[op]))) for op in since.acquired)
 
     def _add(self, access: Access, since: Since) -> None:
         held = since.touched.setdefault(access.base, set())
@@ -307,6 +325,12 @@ def releases(op: Any) -> bool:
     return getattr(getattr(op, "sem", None), "value", "") != "relaxed"
 
 
+def acquires(op: Any) -> bool:
+    """Whether what follows an access comes after what others released."""
+    sem = getattr(getattr(op, "sem", None), "value", "")
+    return sem in ("acquire", "acq_rel") and op.mnemonic not in _MEETING | _TRUSTED
+
+
 def _near(base: Base, since: Since) -> Iterator[Entry]:
     """Accesses through `base`, or what may be that."""
     for other, entries in since.touched.items():
@@ -329,7 +353,9 @@ def _accesses(function: Function, op: Op, pointers: dict[Access, Operand]) -> tu
     for operand in op.inputs:
         if _is_global(operand):
             base = roots(function).get(operand) if isinstance(operand, Value) else None
-            once = op.mnemonic == "load" and op in loaded_once(function)
+            once = op.mnemonic == "load" and (
+                getattr(op, "volatile", False) or op in loaded_once(function)
+            )
             who = Who.FIRST if once else _HOLDERS.get(op.mnemonic, Who.ANY)
             made = Access(base, operand.type, None, writes, who)
             pointers[made] = operand

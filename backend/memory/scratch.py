@@ -71,7 +71,7 @@ def needs(function: Function) -> dict[Op, Need]:
     found: dict[Op, Need] = {}
     for op in function.ops:
         need = NEEDS.get(op.mnemonic)
-        if need is None or (op.mnemonic in ATOMICS and op.results[0] not in read):
+        if need is None or (op.mnemonic in TOLD and op.results[0] not in read):
             continue
         check_layouts(op)
         if size := need(op):
@@ -83,8 +83,8 @@ def _alignment(op: Op) -> int:
     return SharedTile.of(op).alignment if op.mnemonic == ALLOT else _ALIGNMENT
 
 
-ATOMICS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load"})
-"""Ops whose old values nobody needs to be told where nobody reads them."""
+TOLD = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "load"})
+"""Ops of which one thread tells others what it found, unless nobody reads that."""
 
 
 def within_warps(op: Any) -> bool:
@@ -149,6 +149,12 @@ def _atomic(op: Any) -> int:
     return _placed(kind) if free or idle else 0
 
 
+def _volatile(op: Any) -> int:
+    """What a volatile load finds, which other instances may change meanwhile: all threads that
+    hold an element have to know the same."""
+    return _atomic(op) if op.volatile else 0
+
+
 def _reduce(op: Any) -> int:
     from tileir.backend.lower.reduction import reduction_bytes
 
@@ -200,5 +206,6 @@ NEEDS: dict[str, Callable[[Any], int]] = {
     "unsplat": _unsplat,
     "histogram": _histogram,
     "atomic_load": _atomic,
+    "load": _volatile,
 }
 """Bytes of shared memory by mnemonic."""

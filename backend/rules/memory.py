@@ -11,14 +11,19 @@ from tileir.backend.layouts.anchors import run
 from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.lower.replicas import loaded_once
 from tileir.backend.lower.thread import Access
-from tileir.types import I1, Tile, shape_of
+from tileir.types import I1, AddressSpace, Tile, shape_of
 from tileir.values import Value
 
 _BYTES = 16
 
 
 def _load(lowering: Lowering, op: Any) -> list[Fragment]:
-    return [[x for _, found in loaded(lowering, op) for x in found]]
+    found = [x for _, read in loaded(lowering, op) for x in read]
+    if op not in lowering.scratch:
+        return [found]
+    from tileir.backend.rules.atomic import told  # volatile loads are rare
+
+    return [told(lowering, op, found)]
 
 
 def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
@@ -26,7 +31,7 @@ def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
     thread, element = lowering.thread, scalar_of(op.result.type)
     pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
     others = None if op.other is None else lowering.fragment(op.other)
-    once = op in loaded_once(lowering.function)
+    once = op in loaded_once(lowering.function) or op in lowering.scratch
     for group in groups(lowering, op):
         mask = combined(lowering, op, group.start, once=once)
         other = None if others is None else [others[r] for r in group]
@@ -40,6 +45,7 @@ def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
 
 
 def _store(lowering: Lowering, op: Any) -> list[Fragment]:
+    check_writable(lowering, op)
     thread, element = lowering.thread, scalar_of(op.value.type)
     pointers, values = lowering.fragment(op.pointer), lowering.fragment(op.value)
     for group in groups(lowering, op):
@@ -49,6 +55,12 @@ def _store(lowering: Lowering, op: Any) -> list[Fragment]:
             space = _space(op)
             thread.store_global(element, pointers[group.start], stored, mask, _access(op), space)
     return []
+
+
+def check_writable(lowering: Lowering, op: Any) -> None:
+    """Raise CompileError (TIR0706) where `op` writes to the constant address space."""
+    if _space(op) == AddressSpace.CONSTANT:
+        raise lowering.refuse(op, "nothing writes to addrspace(4), which is constant memory")
 
 
 def groups(lowering: Lowering, op: Any) -> Iterator[range]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tileir.backend.simt.shadow import RaceError
 from tileir.errors import Diagnostic, Location
 
 
@@ -43,6 +44,8 @@ class StoppedError(FaultError):
 
 def at_op(error: AssertionError, mnemonic: str, location: Location | None) -> AssertionError:
     """`error` with the op that it comes from; a fault keeps the innermost."""
+    if isinstance(error, RaceError):
+        return error.at(mnemonic, location)
     if not isinstance(error, FaultError):
         place = "" if location is None else f"{location}: "
         return type(error)(f"{place}{mnemonic}: {error}")

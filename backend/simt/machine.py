@@ -12,16 +12,15 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tileir import records
 from tileir.analysis.clusters import ranks
-from tileir.analysis.loops import loops
 from tileir.backend.driver.spans import Span
 from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.lower.lowering import Lowering, Rule
+from tileir.backend.lower.lowering import Rule
 from tileir.backend.lower.thread import Number
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.rules import rules
@@ -29,19 +28,21 @@ from tileir.backend.simt.accesses import Accesses
 from tileir.backend.simt.beside import BesideThreads
 from tileir.backend.simt.clusters import AcrossBlocks
 from tileir.backend.simt.copies import Copies
-from tileir.backend.simt.faults import StoppedError, at_op
+from tileir.backend.simt.execution import Execution
+from tileir.backend.simt.faults import StoppedError
+from tileir.backend.simt.instances import Launch, run_by_turns
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.mma import Matrices
 from tileir.backend.simt.numbers import Numbers
 from tileir.backend.simt.private import Private
 from tileir.backend.simt.roles import beside, join_roles, run_beside, start_role
-from tileir.backend.simt.yard import WaitingError
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, LaunchError
-from tileir.ir import Global, Module
+from tileir.interp.memory import Region
+from tileir.interp.reach import pausing_functions
+from tileir.ir import Function, Global, Module
 from tileir.op import Op
 from tileir.types import I32, I64, Element, Pointer, Type
-from tileir.values import encode
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -113,7 +114,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
     def running(self, execution: Any, op: Op) -> Generator[None, None, None]:
         """Around the rule of `op`."""
         self.op, self.runs = op, self.runs + 1
-        self.memory.begin(self.runs)
+        self.memory.begin(self.runs, op)
         yield
 
     # Where threads are, and where they meet ---------------------------------------------------
@@ -241,121 +242,113 @@ def _shown(part: str | Number, thread: int) -> str:
     return str(int(number)) if number.dtype.kind in "iub" else f"{number:.9g}"
 
 
-@records.define
-class _Execution(Lowering):
-    """A lowering whose blocks are walked as control flow goes."""
-
-    last: Any = records.field(init=False, default=None)
-    waiting: WaitingError | None = records.field(init=False, default=None)
-
-    def bind(self, arguments: Sequence[Any]) -> None:
-        """Let a kernel's parameters hold `arguments`: numbers, and addresses."""
-        thread: Any = self.thread
-        for parameter, value in zip(self.function.parameters, arguments, strict=True):
-            held: Any = _argument(thread, parameter.type, value)
-            self.values[parameter.value] = [held]
-
-    def execute(self, arguments: Sequence[Any]) -> list[Any]:
-        """The function's results, for one that waits for nobody."""
-        for parameter, argument in zip(self.function.parameters, arguments, strict=True):
-            self.values[parameter.value] = [argument]
-        deque(self.steps(), maxlen=0)
-        return [self.scalar(v) for v in self.last.inputs]
-
-    def steps(self) -> Iterator[WaitingError | None]:
-        """Run op by op; what an op waits for comes before it."""
-        block, thread = self.function.entry, cast(SimtThread, self.thread)
-        while True:
-            for op in block.ops[:-1]:
-                while (found := self._tried(op)) is None:
-                    yield self.waiting
-                for value, fragment in zip(op.results, found, strict=True):
-                    self.values[value] = fragment
-                yield None
-            self.last = last = block.terminator
-            if not last.successors:
-                return
-            edge = last.successors[self._taken(last)]
-            if thread.crewman is not None and self._is_back(block.label, edge.label):
-                thread.crewman.turn_back()
-            incoming = [self.fragment(a) for a in edge.arguments]
-            block = self.function.blocks[edge.label]
-            self.values.update(zip(block.parameters, incoming, strict=True))
-
-    def _is_back(self, source: str, target: str) -> bool:
-        """Whether an edge leads to where a loop begins."""
-        found = loops(self.function).by_header.get(target)
-        return found is not None and source in found.blocks
-
-    def _tried(self, op: Op) -> list[Any] | None:
-        """What the rule of `op` gives; None where it has to wait."""
-        try:
-            return self._done(op)
-        except WaitingError as waiting:
-            self.waiting = waiting
-            return None
-
-    def _done(self, op: Op) -> list[Any]:
-        """What the rule of `op` does; a defect is reported at its place."""
-        machine: Any = self.thread
-        try:
-            with machine.running(self, op):
-                return self.lower(op)
-        except AssertionError as error:
-            raise at_op(error, op.mnemonic, op.location) from error
-
-    def _taken(self, last: Any) -> int:
-        if last.mnemonic == "br":
-            return 0
-        condition: Any = self.scalar(last.condition)
-        taken = condition.array
-        if taken.min() != taken.max():
-            raise AssertionError("a branch on which threads differ")
-        return 0 if taken[0] else 1
-
-
 def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
     plan: Plan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
-    only: Sequence[int] | None = None, seed: int = 0,
+    only: Sequence[int] | None = None, seed: int = 0, allow_races: bool = False,
 ) -> dict[str, int]:  # fmt: skip
-    """Execute `kernel` of a module at stage `barriers` for every block of `grid`, one after the
-    other, or for the block `only`; arrays in `arguments` are read and written in place. Counts
-    what was done; what is printed is added to `output`, a line per text. `make` makes the threads
-    of a block (`tileir.backend.simt.watch`); `seed` draws the order of roles and copies."""
+    """Execute `kernel` of a module at stage `barriers` for every block of `grid`, or for the block
+    `only`; arrays in `arguments` are read and written in place. Blocks run one after the other, by
+    turns where they may wait for each other. Counts what was done; what is printed is added to
+    `output`, a line per text. `make` makes the threads of a block (`tileir.backend.simt.watch`);
+    `seed` draws the order of roles, copies and blocks. With `allow_races`, nothing is said of
+    accesses by two instances that nothing orders. Raises RaceError, LaunchError and, for a defect
+    of the lowering, AssertionError."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
-    done = {"barriers": 0}
-    contiguity, table = Contiguity(function), _rules()
     memory = Memory(plan.size)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
     spans = Span.each(arguments)
-    handles = [memory.hold(spans[id(a)]) if id(a) in spans else a for a in arguments]
+    names = {id(a): p.name or "" for a, p in zip(arguments, function.parameters, strict=False)}
+    handles = [
+        memory.hold(spans[id(a)], names.get(id(a), "")) if id(a) in spans else a for a in arguments
+    ]
+    launch = _Launch(module, function, extents, handles, memory, target, plan, num_warps, make)
     every = itertools.product(*(range(n) for n in reversed(extents)))
-    count = ranks(module, function)
-    for program in every if only is None else [(*only, 0, 0)[2::-1]]:
-        memory.clear_shared()
-        blocks: list[_Execution] = []
-        for rank in range(count):
-            seen = memory.of_block() if rank else memory
-            thread = make(num_warps * target.lanes, program[::-1], extents, seen)
-            thread.f8_conversion = target.f8_conversion
-            thread.call_function = _caller(module, target, thread, table)
-            made: Any = thread
-            execution = _Execution(
-                module, function, target, made, contiguity, plan.offsets, table, num_warps
-            )
-            execution.bind(handles)
-            blocks.append(execution)
-        if count > 1 or beside(function):
-            done["barriers"] += run_beside(blocks, make, (seed, *program))
-        else:
-            deque(blocks[0].steps(), maxlen=0)
-        done["barriers"] += sum(b.thread.barriers for b in blocks)  # type: ignore[attr-defined]
+    programs = every if only is None else iter([(*only, 0, 0)[2::-1]])
+    done = {"barriers": launch.run((p[::-1] for p in programs), seed, allow_races)}
     memory.write_back()
     if output is not None:
         output += memory.printed
     return done
+
+
+@records.define(eq=False)
+class _Launch:
+    """A kernel and what its blocks run on."""
+
+    module: Module
+    function: Function
+    grid: tuple[int, ...]
+    handles: list[Any]
+    memory: Memory
+    target: Target
+    plan: Plan
+    num_warps: int
+    make: Any
+    contiguity: Contiguity = records.field(init=False)
+    table: Mapping[str, Rule] = records.field(factory=rules)
+
+    def __post_init__(self) -> None:
+        self.contiguity = Contiguity(self.function)
+
+    def block(self, program: Sequence[int], memory: Memory) -> Execution:
+        """The block `program`, about to begin."""
+        thread = self.make(self.num_warps * self.target.lanes, program, self.grid, memory)
+        thread.f8_conversion = self.target.f8_conversion
+        thread.call_function = _caller(self.module, self.target, thread, self.table)
+        execution = Execution(
+            self.module, self.function, self.target, thread, self.contiguity, self.plan.offsets,
+            self.table, self.num_warps,
+        )  # fmt: skip
+        execution.bind(self.handles)
+        return execution
+
+    def run(self, programs: Iterator[Sequence[int]], seed: int, allow_races: bool) -> int:
+        """Run the blocks `programs`; how many barriers they waited at."""
+        count = ranks(self.module, self.function)
+        if count > 1 or beside(self.function):
+            return sum(self._run_beside(program, count, seed) for program in programs)
+        if self.function.name in pausing_functions(self.module):
+            return self._run_by_turns(programs, seed, allow_races)
+        barriers = 0
+        for program in programs:
+            self.memory.clear_shared()
+            block = self.block(program, self.memory)
+            deque(block.steps(), maxlen=0)
+            barriers += block.thread.barriers  # type: ignore[attr-defined]
+        return barriers
+
+    def _run_beside(self, program: Sequence[int], count: int, seed: int) -> int:
+        self.memory.clear_shared()
+        blocks = [
+            self.block(program, self.memory.of_block() if rank else self.memory)
+            for rank in range(count)
+        ]
+        barriers = run_beside(blocks, self.make, (seed, *program[::-1]))
+        return barriers + sum(b.thread.barriers for b in blocks)  # type: ignore[attr-defined]
+
+    def _run_by_turns(self, programs: Iterator[Sequence[int]], seed: int, allow_races: bool) -> int:
+        memory, barriers = self.memory, 0
+        regions = [
+            Region(name, 0, 0, span.data)
+            for name, (_, span) in zip(memory.names, memory.buffers, strict=True)
+        ]
+        launch = Launch(self.grid, regions, allow_races)
+
+        def begin() -> Iterator[Execution]:
+            for program in programs:
+                seen = memory.of_block()
+                seen.agent = launch.agent(program)
+                yield self.block(program, seen)
+
+        def end(block: Any) -> None:
+            nonlocal barriers
+            block.thread.memory.agent.end()
+            barriers += block.thread.barriers
+
+        run_by_turns(begin(), launch, seed, end)
+        return barriers
 
 
 def _contents(found: Global) -> Array:
@@ -367,23 +360,12 @@ def _contents(found: Global) -> Array:
     return np.frombuffer(raw, np.uint8).copy()
 
 
-def _argument(thread: SimtThread, kind: Type, value: Any) -> Lanes:
-    if isinstance(kind, Pointer):
-        return thread.made(value, I64)
-    assert not isinstance(kind, Pointer)
-    return thread.constant(kind, encode(kind, value))  # type: ignore[arg-type]
-
-
 def _caller(
     module: Module, target: Target, thread: Any, table: Mapping[str, Rule]
 ) -> Callable[..., list[Any]]:
     def call(name: str, operands: list[Any]) -> list[Any]:
         function = module.functions[name.removeprefix("f.")]
-        inner = _Execution(module, function, target, thread, Contiguity(function), {}, table, 1)
+        inner = Execution(module, function, target, thread, Contiguity(function), {}, table, 1)
         return inner.execute(operands)
 
     return call
-
-
-def _rules() -> Mapping[str, Rule]:
-    return rules()

@@ -14,10 +14,13 @@ import numpy as np
 
 from tileir import records
 from tileir.backend.driver.spans import Span
+from tileir.backend.lower.thread import Order
 from tileir.backend.simt.faults import MisalignedError, OutsideError
+from tileir.backend.simt.instances import Agent
 from tileir.backend.simt.order import View
 from tileir.backend.simt.shadow import Clock, RaceError, Shadow
 from tileir.backend.simt.traffic import Seen, Traffic
+from tileir.op import Op
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -36,6 +39,8 @@ class Memory:
     touched: Shadow = records.field(init=False)
     shadows: list[Shadow] = records.field(init=False, factory=list)
     """Of the buffers, in order."""
+    names: list[str] = records.field(init=False, factory=list)
+    """Likewise."""
     clock: Clock = records.field(init=False, factory=Clock)
     fenced: bool = records.field(init=False, default=False)
     """Whether threads have passed a fence and not met since."""
@@ -54,6 +59,14 @@ class Memory:
     """How accesses of shared memory are ordered with those of other roles."""
     seen: Seen | None = records.field(init=False, default=None)
     """How those of global memory are, and with copies under way."""
+    agent: Agent | None = records.field(init=False, default=None)
+    """How they are with those of other instances."""
+    op: Op | None = records.field(init=False, default=None)
+    """The op that runs."""
+    acquiring: Array = records.field(init=False, factory=lambda: np.zeros(1024, bool))
+    """Threads that acquired by the op that runs."""
+    acquired: Array = records.field(init=False, factory=lambda: np.zeros(1024, bool))
+    """Threads that acquired by earlier ops, and have not met the others since."""
 
     def __post_init__(self) -> None:
         self.clear_shared()
@@ -62,8 +75,9 @@ class Memory:
         """An address for `array`, aligned to 256 bytes."""
         return self.hold(Span.of(array))
 
-    def hold(self, span: Span) -> int:
-        """An address for the array of `span`, in one buffer with those that share its memory."""
+    def hold(self, span: Span, name: str = "") -> int:
+        """An address for the array of `span`, which may have a name, in one buffer with those that
+        share its memory."""
         self.spans.append(span)
         for base, placed in self.buffers:
             if placed.data is span.data:
@@ -71,7 +85,9 @@ class Memory:
         last = self.buffers[-1] if self.buffers else None
         base = _GAP if last is None else last[0] + -(-len(last[1].data) // _GAP) * _GAP + _GAP
         self.buffers.append((base, span))
-        self.shadows.append(Shadow(len(span.data), f"argument {len(self.shadows)}", self.clock))
+        where = f"argument {len(self.shadows)}"
+        self.shadows.append(Shadow(len(span.data), where, self.clock))
+        self.names.append(f"%{name}" if name else where)
         return base + span.offset
 
     def write_back(self) -> None:
@@ -84,17 +100,25 @@ class Memory:
         if (address[held] % min(size, 16)).any():
             raise MisalignedError(f"an access of {size} bytes that is not aligned")
 
-    def load(self, address: Array, dtype: Any, held: Array, *, atomic: bool = False) -> Array:
+    def load(
+        self, address: Array, dtype: Any, held: Array, *, atomic: bool = False,
+        volatile: bool = False, scope: str = "gpu",
+    ) -> Array:  # fmt: skip
         """What lies at `address` where `held`, zero elsewhere."""
         found = np.zeros(len(address), dtype)
         for number, index, where in self.places(address, found.itemsize, held):
             at = (index[:, None] + np.arange(found.itemsize)).reshape(-1)
             self._touch(number, at, np.repeat(np.flatnonzero(where), found.itemsize), atomic)
+            shared = (atomic or volatile) and scope != "cta"
+            self._tell(number, index, found.itemsize, False, shared)
             raw = self.buffers[number][1].data[at].reshape(-1, found.itemsize)
             found[where] = np.ascontiguousarray(raw).view(dtype)[:, 0]
         return found
 
-    def store(self, address: Array, values: Array, held: Array, *, atomic: bool = False) -> None:
+    def store(
+        self, address: Array, values: Array, held: Array, *, atomic: bool = False,
+        volatile: bool = False, scope: str = "gpu",
+    ) -> None:  # fmt: skip
         """Write `values` to `address` where `held`."""
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         size = raw.shape[1]
@@ -102,10 +126,35 @@ class Memory:
             at = (index[:, None] + np.arange(size)).reshape(-1)
             data, wanted = self.buffers[number][1].data, raw[where].reshape(-1)
             threads = np.repeat(np.flatnonzero(where), size)
-            self._touch(number, at, threads, atomic, data[at] == wanted)
+            same = data[at] == wanted
+            self._touch(number, at, threads, atomic, same)
+            self._tell(number, index, size, True, (atomic or volatile) and scope != "cta")
+            if self.agent is not None and not same.all():
+                self.agent.launch.version += 1
             data[at] = wanted
             if not atomic:
                 self.shadows[number].landed(at, threads, data[at], wanted)
+
+    def _tell(self, number: int, index: Array, size: int, write: bool, atomic: bool) -> None:
+        """Let other instances know of an access; one of the scope of a block is not atomic for
+        them."""
+        if self.agent is not None and self.op is not None:
+            self.agent.touch(number, index, size, self.op, write=write, atomic=atomic)
+
+    def synchronise_instances(self, order: Order, read: Array, written: Array) -> None:
+        """Atomic accesses by the op that runs have read and written at these addresses."""
+        if self.agent is not None and len(read) + len(written):
+            self.agent.order(order, read.tolist(), written.tolist())
+
+    def fence_instances(self, order: Order) -> None:
+        """The instance has passed a fence."""
+        if self.agent is not None:
+            self.agent.fence(order)
+
+    def acquire(self, semantics: str, held: Array) -> None:
+        """Threads `held` have acquired something, or not, which the others know after a barrier."""
+        if semantics in ("acquire", "acq_rel"):
+            self.acquiring[: len(held)] |= held
 
     def _touch(
         self, number: int, at: Array, threads: Array, atomic: bool, same: Array | None = None
@@ -114,6 +163,7 @@ class Memory:
         shadow = self.shadows[number]
         if self.fenced:
             raise RaceError(f"race: thread {threads[0]} goes on before all have passed the fence")
+        self._check_acquired(threads)
         if atomic:
             shadow.change(at, threads, self.run)
         elif same is not None:
@@ -127,9 +177,23 @@ class Memory:
             touch(number, at)
         self.present[threads] = True
 
-    def begin(self, run: int) -> None:
+    def _check_acquired(self, threads: Array) -> None:
+        """Raise RaceError where a thread goes on that has not met who acquired something."""
+        if not self.acquired.any():
+            return
+        first = int(np.argmax(self.acquired))
+        other = threads != first if self.acquired.sum() == 1 else np.ones(len(threads), bool)
+        if other.any():
+            raise RaceError(
+                f"race: thread {threads[np.argmax(other)]} goes on before thread {first}, which "
+                "acquired, has met it at a barrier"
+            )
+
+    def begin(self, run: int, op: Op | None = None) -> None:
         """Op number `run` begins."""
-        self.run = run
+        self.run, self.op = run, op
+        self.acquired |= self.acquiring
+        self.acquiring[:] = False
         self.waiting |= self.present
         self.present[:] = False
 
@@ -184,12 +248,14 @@ class Memory:
         """A barrier: nobody has touched anything since."""
         self.clock.synchronize()
         self.waiting[:], self.present[:], self.fenced = False, False, False
+        self.acquiring[:], self.acquired[:] = False, False
 
     def meet_since(self, epoch: int) -> None:
         """Threads have met that came in `epoch`: nobody has touched anything before."""
         self.clock.epoch += 1
         self.clock.block = max(self.clock.block, epoch)
         self.waiting[:], self.present[:], self.fenced = False, False, False
+        self.acquiring[:], self.acquired[:] = False, False
 
     def synchronize_warps(self) -> None:
         """A barrier of every warp."""
@@ -301,6 +367,7 @@ class Memory:
         made.clock = Clock()
         made.shadows = [Shadow(s.size, s.where, made.clock) for s in self.shadows]
         made.waiting, made.present = np.zeros(1024, bool), np.zeros(1024, bool)
+        made.acquiring, made.acquired = np.zeros(1024, bool), np.zeros(1024, bool)
         return made
 
     def parts(self, address: Array, size: int, held: Array) -> Iterator[tuple[Array, Array, Array]]:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tileir import records
+from tileir.errors import Diagnostic, LaunchError, Location
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -29,8 +30,24 @@ _WARP, _GROUP = 5, 2
 """Bits of a lane, and of a warp of a warpgroup."""
 
 
-class RaceError(AssertionError):
-    """Two threads, one byte, one of them writing, no barrier between."""
+RACE = "TIR0719"
+"""The code of races."""
+
+
+class RaceError(LaunchError, AssertionError):
+    """Two threads or instances, one byte, one of them writing, and nothing that orders the two. It
+    is found in the code that was made of the program: what is no race of the program is a defect of
+    the lowering, as other assertions here are."""
+
+    def __init__(self, *found: str | Diagnostic) -> None:
+        super().__init__(*(Diagnostic(RACE, f) if isinstance(f, str) else f for f in found))
+
+    def at(self, mnemonic: str, location: Location | None) -> RaceError:
+        """The same, by an op; one with a place keeps it."""
+        (found,) = self.diagnostics
+        if found.location is not None:
+            return self
+        return RaceError(Diagnostic(RACE, f"{mnemonic}: {found.message}", location))
 
 
 @records.define(eq=False)

@@ -1,5 +1,6 @@
 """Code of one thread that LLVM takes, and what it says of a kernel's parameters and names."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from tileir.backend.driver.batch import compile_batch
 from tileir.backend.executor import SimtExecutor
 from tileir.backend.llvm.optimise import loaded
 from tileir.backend.llvm.thread import LlvmThread
+from tileir.backend.target import TARGETS
 from tileir.errors import CompileError
 from tileir.executor import executor
 from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64
@@ -166,6 +168,67 @@ entry:
 }}
 """
     assert ("noalias %a0" in compile_kernel(textual.parse(text), "sm_80").llvm) == said
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_ordered_loads_of_what_nothing_else_writes(name):
+    """LLVM is not told that such memory is invariant; loads of it are not `.nc`, either."""
+    path = Path("tests/corpus/found/ordered_load_of_noalias.tir")
+    compiled = compile_kernel(textual.parse(path.read_text()), name)
+    for text in ("ld.acquire.gpu.global.b32", "ld.relaxed.sys.global.b64", "fence.acq_rel.cta"):
+        assert text in compiled.ptx
+    assert ".nc" not in compiled.ptx and compiled.cubin
+
+
+OUTSIDE = """tir 1.0
+
+define kernel void @k(i32* noalias %flag, f32* PROMISE %x, f32* noalias %y) {
+entry:
+  %before = load f32 %x
+  %v = atomic_load i32 %flag {scope = SCOPE}
+  %after = load f32 %x
+  %sum = fadd f32 %before, %after
+  store %y, %sum
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scope", "promise", "loads"),
+    [("sys", "", 2), ("sys", "noalias", 2), ("sys", "noalias readonly", 1), ("gpu", "noalias", 1)],
+)
+def test_what_the_system_writes_is_loaded_again_behind_an_acquire(scope, promise, loads):
+    text = OUTSIDE.replace("SCOPE", scope).replace("PROMISE", promise).replace("*  %x", "* %x")
+    ptx = compile_kernel(textual.parse(text), "sm_90").ptx
+    assert len(re.findall(r"ld\.global(?:\.nc)?\.b32", ptx)) == loads
+
+
+@pytest.mark.parametrize(
+    "access",
+    ["store %x, 1", "%o = atomic_rmw i32 %x, 1 {op = add}", "%o = atomic_cas i32 %x, 1, 2",
+     "atomic_store %x, 1"],
+)  # fmt: skip
+def test_constant_memory_is_not_written(access):
+    header = "define kernel void @k(i32 addrspace(4)* %x)"
+    text = f"tir 1.0\n\n{header} {{\nentry:\n  {access}\n  ret\n}}\n"
+    with pytest.raises(CompileError, match=r"addrspace\(4\)") as caught:
+        compile_kernel(textual.parse(text), "sm_90")
+    assert caught.value.code == "TIR0706" and caught.value.line == 5
+
+
+def test_constant_memory_is_loaded_in_any_order():
+    text = """tir 1.0
+
+define kernel void @k(i32 addrspace(4)* %x, i32* %y) {
+entry:
+  %v = atomic_load i32 %x
+  store %y, %v
+  ret
+}
+"""
+    compiled = compile_kernel(textual.parse(text), "sm_90")
+    assert "ld.const.b32" in compiled.ptx and compiled.cubin
 
 
 def test_what_is_stored_for_other_threads_is_stored():

@@ -161,6 +161,52 @@ def test_a_release_waits_for_others_and_not_for_itself():
     assert placed(made(False)) == []
 
 
+FLAGS = {
+    "atomic_rmw": lambda b, p, sem: b.atomic_rmw(p, 1, op="xchg", sem=sem),
+    "atomic_cas": lambda b, p, sem: b.atomic_cas(p, 0, 1, sem=sem),
+    "atomic_load": lambda b, p, sem: b.atomic_load(p, sem=sem),
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize("sem", ["relaxed", "acquire"])
+def test_all_threads_wait_for_those_that_acquire(name, sem):
+    """Flags of a tile, each acquired by one thread; then others load what they guard."""
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), flag=pointer(I32), y=pointer(I32)) as (x, flag, y):
+        at = b.arange(128)
+        found = FLAGS[name](b, flag + at, sem)
+        value = (x + (127 - at)).load()
+        (y + at).store(value + found)
+    assert placed(b) == (["block"] if sem == "acquire" else [])
+
+
+@pytest.mark.parametrize("by_all", [False, True])
+def test_what_one_thread_acquires_and_does_not_read_others_wait_for(by_all):
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), flag=pointer(I32), y=pointer(I32)) as (x, flag, y):
+        b.atomic_rmw(flag, 1, op="xchg", sem="acquire")
+        if by_all:
+            (y + b.arange(128)).store((x + b.arange(128)).load())
+        else:
+            b.atomic_rmw(y, 1, op="add", sem="relaxed")
+    assert placed(b) == (["block"] if by_all else [])
+
+
+@pytest.mark.parametrize("size", [None, 8, 128])
+def test_a_volatile_load_is_made_once_per_element_and_told(size):
+    """Another instance may change memory while threads load it: those that hold an element know
+    the same of it, and branch alike."""
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), y=pointer(I32)) as (x, y):
+        place = x if size is None else x + b.arange(size)
+        goal = y if size is None else y + b.arange(size)
+        goal.store(place.load(volatile=True) + 1)
+    done = staged(b.module(), target("sm_90"), Options(num_warps=4), None)
+    (load,) = [op for op in done.stages["barriers"].kernel().ops if op.mnemonic == "load"]
+    assert (load.shared is not None) == (size != 128)
+
+
 def test_a_barrier_that_others_make_needless_is_left_out():
     """The reduction's own barrier orders the loads before it and the store behind."""
     b = Builder()

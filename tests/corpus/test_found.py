@@ -66,7 +66,7 @@ def test_all_agree(path):
         assert differ(found, wanted) is None, pipeline
     for warps in (1, 2, 4, 8):
         found = arguments(module)
-        SimtExecutor().launch(module, None, GRID, found, num_warps=warps)
+        SimtExecutor().launch(module, None, GRID, found, num_warps=warps, allow_races=True)
         assert differ(found, wanted) is None, warps
 
 

@@ -13,7 +13,7 @@ from tileir.interp.memory import Memory, Region
 from tileir.interp.races import Race, RaceDetector, Touch
 from tileir.op import Op, lookup
 
-from .programs import fails
+from .programs import fails, run
 
 SIZE = 16
 Access = tuple[int, Touch, int, list[int]]
@@ -136,6 +136,70 @@ def test_published_clocks_join_as_arrays_do(seed: int) -> None:
     expected = np.maximum(np.maximum(one, two), into)
     (Published.of(one) | Published.of(two)).join_into(into)
     assert (into == expected).all()
+
+
+CASES = {
+    "an atomic read after a write": (Touch.WRITE, Touch.ATOMIC_READ, True),
+    "a write after an atomic read": (Touch.ATOMIC_READ, Touch.WRITE, True),
+    "an atomic write after a write": (Touch.WRITE, Touch.ATOMIC_WRITE, True),
+    "a write after an atomic write": (Touch.ATOMIC_WRITE, Touch.WRITE, True),
+    "a read after an atomic write": (Touch.ATOMIC_WRITE, Touch.READ, True),
+    "an atomic write after a read": (Touch.READ, Touch.ATOMIC_WRITE, True),
+    "a read after an atomic read": (Touch.ATOMIC_READ, Touch.READ, False),
+    "an atomic read after a read": (Touch.READ, Touch.ATOMIC_READ, False),
+    "an atomic write after an atomic read": (Touch.ATOMIC_READ, Touch.ATOMIC_WRITE, False),
+    "an atomic read after an atomic write": (Touch.ATOMIC_WRITE, Touch.ATOMIC_READ, False),
+    "an atomic write after an atomic write": (Touch.ATOMIC_WRITE, Touch.ATOMIC_WRITE, False),
+    "a write after a write": (Touch.WRITE, Touch.WRITE, True),
+    "a read after a write": (Touch.WRITE, Touch.READ, True),
+    "a write after a read": (Touch.READ, Touch.WRITE, True),
+    "a read after a read": (Touch.READ, Touch.READ, False),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("every", "ordered"), [(1, False), (1, True), (2, False)])
+def test_every_pair_of_accesses(case: str, every: int, ordered: bool) -> None:
+    """Two instances touch one element one after the other: checked after each, with a clock that
+    knows the first one or does not, or both in one batch, which nothing orders."""
+    first, second, race = CASES[case]
+    found: list[Race] = []
+    detector, here = RaceDetector(found.append), region()
+    clock = np.array([1 if ordered else 0, 1], np.int32)
+    for number, touch in enumerate((first, second)):
+        entry = detector.entry(op(), number, 1)
+        detector.log(here, np.array([2]), 1, entry, touch)
+        if every == 1:
+            detector.check(clock if number else np.array([1, 0], np.int32))
+    detector.check()
+    expected = [(first, second)] if race and not ordered else []
+    assert [(r.first_touch, r.second_touch) for r in found[:1]] == expected
+
+
+BLOCKS = """
+define kernel void @k(i32* %x) {
+entry:
+  %o = ACCESS
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "access", ["atomic_rmw i32 %x, 1 {op = add, sem = SEM, scope = SCOPE}",
+               "atomic_cas i32 %x, 0, 1 {sem = SEM, scope = SCOPE}"],
+)  # fmt: skip
+@pytest.mark.parametrize("sem", ["relaxed", "acq_rel"])
+@pytest.mark.parametrize("scope", ["cta", "gpu", "sys"])
+def test_atomics_of_the_scope_of_a_block_race(access: str, sem: str, scope: str) -> None:
+    body = BLOCKS.replace("ACCESS", access).replace("SEM", sem).replace("SCOPE", scope)
+    if scope == "cta":
+        fails("TIR0517", "atomic_", body, 2, np.zeros(1, np.int32))
+    else:
+        x = np.zeros(1, np.int32)
+        run(body, 2, x)
+        assert x[0] >= 1
+    run(body, 1, np.zeros(1, np.int32))
 
 
 ENDLESS = """

@@ -23,7 +23,8 @@ class Aliases:
 
     Two parameters reach the same memory unless one of them is `noalias`. What is `constant` keeps
     its contents as long as the kernel runs, whatever is synchronised: the memory of kernel
-    parameters through which nothing writes and which no written parameter reaches.
+    parameters through which nothing writes and which no written parameter reaches; of a kernel that
+    acquires what the rest of the system writes, only what is `readonly` as well.
     """
 
     roots: Mapping[Value, frozenset[Value]]
@@ -64,14 +65,16 @@ def aliases(function: Function) -> Aliases:
 @cached
 def unwritten(function: Function) -> frozenset[Value]:
     """Pointer parameters of a kernel that say that nothing writes what they point to: those that
-    are `readonly` and the only way there, or which those that are written do not reach."""
+    are `readonly` and the only way there, or which those that are written do not reach. What is
+    accessed atomically somebody else may write."""
     promises = {p.value: p.attributes for p in function.parameters if p.attributes.readonly}
     if not function.kernel or not promises:
         return frozenset()
     found = {v for v, said in promises.items() if said.noalias}
     if len(found) < len(promises) and any(p.attributes.noalias for p in function.parameters):
         found |= aliases(function).constant & promises.keys()
-    return frozenset(found)
+    access = effects(function).parameters
+    return frozenset(v for v in found if v not in access or not access[v].atomic)
 
 
 def _constant(
@@ -83,8 +86,23 @@ def _constant(
     if not function.kernel or opaque or facts.elsewhere.written or facts.elsewhere.escapes:
         return frozenset()
     changed = [v for v, access in facts.parameters.items() if access.written or access.escapes]
+    outside = acquires_from_outside(function)
     return frozenset(
-        v for v in facts.parameters if all(_apart(v, other, promises) for other in changed)
+        v
+        for v in facts.parameters
+        if all(_apart(v, other, promises) for other in changed)
+        and (not outside or promises[v].readonly)
+    )
+
+
+@cached
+def acquires_from_outside(function: Function) -> bool:
+    """Whether an op acquires at the scope of the system: what other kernels, other GPUs or the host
+    wrote is then to be read."""
+    return any(
+        getattr(getattr(op, "scope", None), "value", "") == "sys"
+        and getattr(getattr(op, "sem", None), "value", "") in ("acquire", "acq_rel")
+        for op in function.ops
     )
 
 

@@ -83,6 +83,14 @@ CODES: dict[str, tuple[str, str]] = {
         "The folder that compiled kernels are kept in cannot be written to: `TILEIR_CACHE` names "
         "another one, `TILEIR_CACHE=off` keeps none.",
     ),
+    "TIR0719": (
+        "race between threads or instances",
+        "Two threads or two program instances access one byte, one of them writes, and nothing "
+        "orders the two. Let the first one release (`sem = release`, or a fence before a relaxed "
+        "access) and the other acquire what it wrote, at a scope that holds both; of one store, "
+        "let no two lanes write different values to one address. What the interpreter takes for "
+        "no race is a defect of the lowering.",
+    ),
     "TIR0751": (
         "tile cut into pieces",
         "The tile is larger than the registers of a block, so that the op became a loop over "

@@ -29,6 +29,11 @@ RELEASES = ("release", "acq_rel")
 ACQUIRES = ("acquire", "acq_rel")
 
 
+_OF_A_BLOCK = {Touch.ATOMIC_READ: Touch.READ, Touch.ATOMIC_WRITE: Touch.WRITE}
+"""What atomic accesses of the scope of a block are to other instances: not atomic (PTX ISA,
+"Memory Consistency Model: Morally Strong Operations")."""
+
+
 class AccessMixin(Faults):
     """`load` and `store`; mixed into a machine of numbers."""
 
@@ -227,6 +232,8 @@ class AccessMixin(Faults):
 
     def _log(self, hits: list[Hit], size: int, op: Op, touch: Touch) -> None:
         races, clock = self.races, self.clock_of_instance
+        if touch in _OF_A_BLOCK and getattr(getattr(op, "scope", None), "value", "") == "cta":
+            touch = _OF_A_BLOCK[touch]
         entry = races.entry(op, self.instance, clock.epoch if clock else 0)
         due = False
         for hit in hits:

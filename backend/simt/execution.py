@@ -1,0 +1,96 @@
+"""A kernel walked by the machine of threads, op by op, as control flow goes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.loops import loops
+from tileir.backend.lower.lowering import Lowering
+from tileir.backend.simt.faults import at_op
+from tileir.backend.simt.yard import WaitingError
+from tileir.op import Op
+from tileir.types import I64, Pointer, Type
+from tileir.values import encode
+
+
+@records.define
+class Execution(Lowering):
+    """A lowering whose blocks are walked as control flow goes."""
+
+    last: Any = records.field(init=False, default=None)
+    waiting: WaitingError | None = records.field(init=False, default=None)
+
+    def bind(self, arguments: Sequence[Any]) -> None:
+        """Let a kernel's parameters hold `arguments`: numbers, and addresses."""
+        thread: Any = self.thread
+        for parameter, value in zip(self.function.parameters, arguments, strict=True):
+            held: Any = _argument(thread, parameter.type, value)
+            self.values[parameter.value] = [held]
+
+    def execute(self, arguments: Sequence[Any]) -> list[Any]:
+        """The function's results, for one that waits for nobody."""
+        for parameter, argument in zip(self.function.parameters, arguments, strict=True):
+            self.values[parameter.value] = [argument]
+        deque(self.steps(), maxlen=0)
+        return [self.scalar(v) for v in self.last.inputs]
+
+    def steps(self) -> Iterator[WaitingError | None]:
+        """Run op by op; what an op waits for comes before it."""
+        block, thread = self.function.entry, cast(Any, self.thread)
+        while True:
+            for op in block.ops[:-1]:
+                while (found := self._tried(op)) is None:
+                    yield self.waiting
+                for value, fragment in zip(op.results, found, strict=True):
+                    self.values[value] = fragment
+                yield None
+            self.last = last = block.terminator
+            if not last.successors:
+                return
+            edge = last.successors[self._taken(last)]
+            if thread.crewman is not None and self._is_back(block.label, edge.label):
+                thread.crewman.turn_back()
+            incoming = [self.fragment(a) for a in edge.arguments]
+            block = self.function.blocks[edge.label]
+            self.values.update(zip(block.parameters, incoming, strict=True))
+
+    def _is_back(self, source: str, target: str) -> bool:
+        """Whether an edge leads to where a loop begins."""
+        found = loops(self.function).by_header.get(target)
+        return found is not None and source in found.blocks
+
+    def _tried(self, op: Op) -> list[Any] | None:
+        """What the rule of `op` gives; None where it has to wait."""
+        try:
+            return self._done(op)
+        except WaitingError as waiting:
+            self.waiting = waiting
+            return None
+
+    def _done(self, op: Op) -> list[Any]:
+        """What the rule of `op` does; a defect is reported at its place."""
+        machine: Any = self.thread
+        try:
+            with machine.running(self, op):
+                return self.lower(op)
+        except AssertionError as error:
+            raise at_op(error, op.mnemonic, op.location) from error
+
+    def _taken(self, last: Any) -> int:
+        if last.mnemonic == "br":
+            return 0
+        condition: Any = self.scalar(last.condition)
+        taken = condition.array
+        if taken.min() != taken.max():
+            raise AssertionError("a branch on which threads differ")
+        return 0 if taken[0] else 1
+
+
+def _argument(thread: Any, kind: Type, value: Any) -> Any:
+    if isinstance(kind, Pointer):
+        return thread.made(value, I64)
+    assert not isinstance(kind, Pointer)
+    return thread.constant(kind, encode(kind, value))  # type: ignore[arg-type]

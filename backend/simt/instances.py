@@ -1,0 +1,173 @@
+"""What happens before what between the program instances of a launch, and running them by turns.
+
+Blocks touch the same buffers. As in the interpreter (`tileir.interp.races`,
+`tileir.interp.clocks`), two accesses of one byte by two instances, of which one writes and not both
+are atomic, are a race unless releases and acquires order them. Within a block, barriers order
+threads (`shadow.py`), and a release and an acquire are the instance's once its threads have met
+(`memory.py`).
+
+Instances of a kernel with atomic or volatile accesses run by turns: one that finds the same again
+and again lets others go on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tileir import records
+from tileir.backend.lower.thread import Order
+from tileir.backend.simt.shadow import RACE, RaceError
+from tileir.errors import Diagnostic, LaunchError
+from tileir.interp.clocks import InstanceClock, SyncMemory
+from tileir.interp.memory import Region
+from tileir.interp.races import Race, RaceDetector, Touch
+from tileir.interp.reach import synchronises
+from tileir.op import Op
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_PATIENCE = 64
+"""Accesses in a row by which an instance changes nothing before another one goes on."""
+_STUCK = 1 << 12
+"""Likewise of all instances, before that is called a deadlock."""
+_WINDOW = 8
+"""Instances begun at first; more where these wait."""
+
+
+@records.define(eq=False)
+class Launch:
+    """The instances of a launch: how their accesses of `regions`, one per buffer, are ordered."""
+
+    grid: tuple[int, ...]
+    regions: list[Region]
+    allow_races: bool = False
+    races: RaceDetector = records.field(init=False)
+    sync: SyncMemory = records.field(factory=SyncMemory)
+    version: int = 0
+    """Changes whenever memory does."""
+
+    def __post_init__(self) -> None:
+        self.races = RaceDetector(self._refuse)
+
+    def agent(self, program: Sequence[int]) -> Agent:
+        """The instance with these ids."""
+        x, y, z = program
+        number = x + self.grid[0] * (y + self.grid[1] * z)
+        return Agent(self, InstanceClock.of(number, int(np.prod(self.grid))))
+
+    def _refuse(self, race: Race) -> None:
+        if self.allow_races:
+            return
+        first, second = race.first, race.second
+        message = (
+            f"race: program {self._ids(second.instance)} {race.second_touch.value} byte "
+            f"{race.offset} of {race.region} in {second.op.mnemonic}, which program "
+            f"{self._ids(first.instance)} {race.first_touch.value} in {first.op.mnemonic}, and "
+            "nothing orders the two"
+        )
+        note = Diagnostic(RACE, f"the other access: {first.op.mnemonic}", first.op.location)
+        raise RaceError(Diagnostic(RACE, message, second.op.location, notes=(note,)))
+
+    def _ids(self, number: int) -> tuple[int, int, int]:
+        x, y = self.grid[:2]
+        return number % x, number // x % y, number // (x * y)
+
+
+@records.define(eq=False)
+class Agent:
+    """One instance, whose `clock` says what comes before its next access."""
+
+    launch: Launch
+    clock: InstanceClock
+
+    def touch(
+        self, number: int, index: Array, size: int, op: Op, *, write: bool, atomic: bool
+    ) -> None:
+        """`op` accesses elements of `size` bytes at bytes `index` of buffer `number`."""
+        races = self.launch.races
+        touch = (Touch.ATOMIC_WRITE if write else Touch.ATOMIC_READ) if atomic else (
+            Touch.WRITE if write else Touch.READ
+        )  # fmt: skip
+        entry = races.entry(op, self.clock.instance, self.clock.epoch)
+        if size not in (1, 2, 4, 8) or (index % size).any():
+            index, size = (index[:, None] + np.arange(size)).reshape(-1), 1
+        if races.log(self.launch.regions[number], index // size, size, entry, touch):
+            races.check(self.clock.now)
+
+    def order(self, order: Order, read: Sequence[int], written: Sequence[int]) -> None:
+        """Atomic accesses that `read` addresses, wrote some, or did both."""
+        launch, sem = self.launch, order.semantics
+        if order.scope == "cta":
+            return
+        launch.races.check(self.clock.now)
+        if read:
+            launch.sync.read(self.clock, read, sem in ("acquire", "acq_rel"))
+        if written:
+            release = sem in ("release", "acq_rel")
+            launch.sync.write(self.clock, written, release, bool(read))
+
+    def fence(self, order: Order) -> None:
+        """A fence of the instance."""
+        self.launch.races.check(self.clock.now)
+        if order.scope != "cta":
+            sem = order.semantics
+            self.clock.fence(sem in ("acquire", "acq_rel"), sem in ("release", "acq_rel"))
+
+    def end(self) -> None:
+        """The instance is at its end."""
+        self.launch.races.check(self.clock.now)
+
+
+def run_by_turns(
+    begin: Iterator[Any], launch: Launch, seed: int, end: Callable[[Any], None]
+) -> None:
+    """Run executions of `begin` to their ends, whose threads have agents of `launch`. With a
+    `seed`, who goes on after each access that others may see is drawn from it; else the first
+    goes on until it waits. Raises LaunchError (TIR0518) where all wait for something that none
+    will do."""
+    draw = random.Random(seed) if seed else None
+    live = [(e, e.steps()) for e, _ in zip(begin, range(_WINDOW), strict=False)]
+    at, idle, version = 0, 0, launch.version
+    while live:
+        execution, steps = live[at]
+        if _turn(execution, steps, launch, 1 if draw else _PATIENCE):
+            end(execution)
+            live.pop(at)
+            live += [(e, e.steps()) for e, _ in zip(begin, range(1), strict=False)]
+            idle, at = 0, at % max(1, len(live))
+        else:
+            idle = 0 if launch.version != version else idle + (1 if draw else _PATIENCE)
+            at = (at + 1) % len(live)
+        version = launch.version
+        if idle >= _PATIENCE * len(live):
+            more = [(e, e.steps()) for e, _ in zip(begin, range(_WINDOW), strict=False)]
+            live, idle = [*live, *more], 0 if more else idle
+        if idle >= max(_STUCK, _PATIENCE * len(live)):
+            raise _deadlock(execution, len(live))
+        if draw and live:
+            at = draw.randrange(len(live))
+
+
+def _turn(execution: Any, steps: Any, launch: Launch, most: int) -> bool:
+    """Let one instance go on, by `most` accesses in a row that change nothing; whether it is at
+    its end."""
+    visits, version = 0, launch.version
+    for _ in steps:
+        if launch.version != version:
+            visits, version = 0, launch.version
+        op = execution.thread.op
+        if op is not None and synchronises(op):
+            visits += 1
+            if visits >= most:
+                return False
+    return True
+
+
+def _deadlock(execution: Any, count: int) -> LaunchError:
+    op = execution.thread.op
+    message = f"deadlock: {count} program instances wait and none changes memory"
+    return LaunchError(Diagnostic("TIR0518", message, op.location if op else None))

@@ -1,0 +1,231 @@
+"""Litmus tests: small programs whose outcomes tell which orders of memory a machine keeps.
+
+    python -m tileir.testing.litmus --on gpu --runs 1000000 --out FILE.json
+    python -m tileir.testing.litmus --on interpreter --runs 60 --only mp,lb
+
+A test is a `.tir` file (tests/corpus/litmus) with one kernel. `litmus.instances` program instances
+make one run; a launch has many groups of them, and each group makes `rounds` runs, for which its
+instances wait a bounded time for each other. Every run has locations of its own: `litmus.x` and so
+on are elements per run of the parameter of that name, zero at first. What a run finds is in `r0`,
+`r1`, ..., -1 at first; together they are its outcome, which has to be among `litmus.allowed`;
+`litmus.forbidden` names outcomes to be counted although none may occur. `sync` has 32 elements
+per group.
+
+A second table adds rows behind locks, as the backward pass of layer normalisation does, and
+compares every sum. The exit status is 0; 1 where an outcome was forbidden or a sum wrong; 2 where
+the tests cannot run here. After Alglave et al., "GPU Concurrency: Weak Behaviours and Programming
+Assumptions" (ASPLOS 2015), and Lustig et al., "A Formal Analysis of the NVIDIA PTX Memory
+Consistency Model" (ASPLOS 2019).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tileir import records
+from tileir.errors import TileirError
+from tileir.executor import Executor, executor
+from tileir.ir import Module
+from tileir.textual import parse
+
+FOLDER = Path(__file__).resolve().parent.parent / "tests" / "corpus" / "litmus"
+LAUNCHES = 10_000
+"""Launches of the kernel with locks."""
+_LINE = 32
+"""Elements of `sync` per group: instances of other groups have other cache lines."""
+_MOST_ELEMENTS = 1 << 25
+"""Elements of one array: runs of one launch are so few that they fit."""
+_ROWS, _COLUMNS, _LOCKS = 256, 256, 8
+
+
+@records.frozen
+class Litmus:
+    """A test: `sizes` are elements per run by parameter."""
+
+    name: str
+    module: Module
+    instances: int
+    sizes: Mapping[str, int]
+    results: tuple[str, ...]
+    allowed: tuple[str, ...]
+    forbidden: tuple[str, ...]
+
+    @staticmethod
+    def of(module: Module, name: str) -> Litmus:
+        """The test that `module` states in its metadata. Raises ValueError where that is
+        incomplete or contradicts itself."""
+        stated = {k.removeprefix("litmus."): v for k, v in module.metadata.items()}
+        names = [p.name or "" for p in module.kernel().parameters]
+        results = tuple(n for n in names if n[:1] == "r" and n[1:].isdigit())
+        places = [n for n in names if n not in (*results, "sync", "rounds")]
+        missing = [n for n in ("instances", "allowed", "forbidden", *places) if n not in stated]
+        if missing:
+            raise ValueError(f"{name}: the metadata has no {', '.join(missing)}")
+        allowed, forbidden = (
+            tuple(str(x) for x in _listed(stated[k])) for k in ("allowed", "forbidden")
+        )
+        both = set(allowed) & set(forbidden)
+        if both or any(len(x.split()) != len(results) for x in (*allowed, *forbidden)):
+            raise ValueError(f"{name}: outcomes are lists of {len(results)} numbers, each once")
+        sizes = {n: _number(stated[n]) for n in places}
+        return Litmus(
+            name, module, _number(stated["instances"]), sizes, results, allowed, forbidden
+        )
+
+    def is_allowed(self, outcome: str) -> bool:
+        """Whether `outcome`, its numbers between spaces, may occur."""
+        return outcome in self.allowed
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def tests(folder: Path = FOLDER, only: Sequence[str] = ()) -> Iterator[Litmus]:
+    """The tests of `folder`, those that `only` names where it names any."""
+    for path in sorted(folder.glob("*.tir")):
+        if not only or path.stem in only:
+            yield Litmus.of(parse(path.read_text(), str(path)), path.stem)
+
+
+def run(test: Litmus, machine: Executor, groups: int, rounds: int, **options: Any) -> Counter[str]:
+    """Outcomes of `groups` times `rounds` runs, in one launch. Raises what the launch raises."""
+    runs = groups * rounds
+    arrays = {n: np.zeros(runs * size, np.int32) for n, size in test.sizes.items()}
+    results = {n: np.full(runs, -1, np.int32) for n in test.results}
+    sync = np.zeros(groups * _LINE, np.int32)
+    arguments = {**arrays, **results, "sync": sync, "rounds": rounds}
+    machine.launch(test.module, None, groups * test.instances, arguments, **options)
+    found, counts = np.unique(np.stack(list(results.values())), axis=1, return_counts=True)
+    return Counter(
+        {" ".join(map(str, o)): int(n) for o, n in zip(found.T.tolist(), counts, strict=True)}
+    )
+
+
+def outcomes(
+    test: Litmus, machine: Executor, runs: int, groups: int, **options: Any
+) -> Counter[str]:
+    """Outcomes of at least `runs` runs, in as many launches as it takes."""
+    most = max(1, _MOST_ELEMENTS // (groups * max(test.sizes.values(), default=1)))
+    found: Counter[str] = Counter()
+    while (left := runs - found.total()) > 0:
+        rounds = min(most, -(-left // groups))
+        found += run(test, machine, groups, rounds, **options)
+    return found
+
+
+def sums(machine: Executor, launches: int, seed: int = 0, **options: Any) -> tuple[int, int]:
+    """Launches of the kernel with locks, and how many had a wrong sum. Numbers are small integers,
+    whose sums are exact in any order."""
+    path = FOLDER / "sums" / "layer_norm_backward.tir"
+    module = parse(path.read_text(), str(path))
+    draw = np.random.default_rng(seed)
+    dy, x = (draw.integers(-8, 9, (_ROWS, _COLUMNS)).astype(np.float32) for _ in range(2))
+    expected = [
+        np.stack([part[group::_LOCKS].sum(axis=0) for group in range(_LOCKS)])
+        for part in (dy * x, dy)
+    ]
+    wrong = 0
+    for _ in range(launches):
+        dw, db = (np.full((_LOCKS, _COLUMNS), 1e6, np.float32) for _ in range(2))
+        locks, counts = np.zeros(_LOCKS, np.int32), np.zeros(_LOCKS, np.int32)
+        arguments = [dy, x, dw, db, locks, counts, _LOCKS]
+        machine.launch(module, None, _ROWS, arguments, **options)
+        wrong += not all(np.array_equal(a, b) for a, b in zip((dw, db), expected, strict=True))
+    return launches, wrong
+
+
+def table(test: Litmus, found: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Rows of program, outcome, count and whether it may occur: all outcomes that the test names
+    or that occurred."""
+    named = dict.fromkeys((*test.allowed, *test.forbidden, *sorted(found)))
+    return [_row(test.name, o, found.get(o, 0), test.is_allowed(o)) for o in named]
+
+
+def _row(program: str, outcome: str, count: int, allowed: bool) -> dict[str, Any]:
+    return {"program": program, "outcome": outcome, "count": count, "allowed": allowed}
+
+
+def _printed(rows: Sequence[Mapping[str, Any]]) -> None:
+    for row in rows:
+        word = "allowed" if row["allowed"] else "forbidden"
+        mark = "  <-- must not occur" if row["count"] and not row["allowed"] else ""
+        print(
+            f"{row['program']:20} {row['outcome']:12} {row['count']:>12,}  {word}{mark}", flush=True
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tileir.testing.litmus")
+    parser.add_argument("--on", default="gpu", help="an executor: gpu, interpreter, simt, cpu")
+    parser.add_argument("--runs", type=int, default=1_000_000, help="of every test, at least")
+    parser.add_argument("--groups", type=int, help="of instances in one launch")
+    parser.add_argument("--launches", type=int, default=LAUNCHES, help="of the kernel with locks")
+    parser.add_argument("--only", default="", help="names of tests, between commas; `sums`: locks")
+    parser.add_argument("--out", type=Path, help="a JSON file for the table")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tests; the exit status."""
+    given = _parser().parse_args(arguments)
+    only = [x for x in given.only.split(",") if x]
+    unknown = set(only) - {p.stem for p in FOLDER.glob("*.tir")} - {"sums"}
+    problem = _missing(given.on)
+    if unknown or given.runs < 1 or (given.groups or 1) < 1 or given.launches < 0:
+        problem = f"no test {', '.join(sorted(unknown))}" if unknown else "counts are positive"
+    if problem is not None:
+        print(f"litmus: {problem}", file=sys.stderr)
+        return 2
+    machine = executor(given.on)
+    groups = given.groups or (64 if given.on == "gpu" else 2)
+    rows: list[dict[str, Any]] = []
+    print(f"{'program':20} {'outcome':12} {'count':>12}")
+    try:
+        for test in tests(only=only) if only != ["sums"] else ():
+            made = table(test, outcomes(test, machine, given.runs, groups))
+            _printed(made)
+            rows += made
+        if given.launches and (not only or "sums" in only):
+            total, wrong = sums(machine, given.launches)
+            made = [
+                _row("sums", "all right", total - wrong, True),
+                _row("sums", "wrong", wrong, False),
+            ]
+            _printed(made)
+            rows += made
+    except TileirError as error:
+        print(f"litmus: {error}", file=sys.stderr)
+        return 1
+    if given.out:
+        given.out.write_text(json.dumps({"on": given.on, "rows": rows}, indent=1) + "\n")
+    return int(any(row["count"] and not row["allowed"] for row in rows))
+
+
+def _missing(name: str) -> str | None:
+    """Why nothing runs on the executor called `name`; None where it does."""
+    if name == "gpu":
+        from tileir.backend.driver.device import available  # needs the driver
+
+        return available()
+    try:
+        executor(name)
+    except (TileirError, KeyError) as error:
+        return str(error)
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

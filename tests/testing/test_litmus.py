@@ -1,0 +1,159 @@
+"""Litmus tests without a GPU: only allowed outcomes, no race in the right programs, one in each
+that orders less."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.backend.simt.shadow import RaceError
+from tileir.errors import InterpretError, TileirError
+from tileir.executor import executor
+from tileir.testing import litmus
+from tileir.textual import parse
+
+TESTS = {test.name: test for test in litmus.tests()}
+ORDERS = re.compile(r"sem = (?:acquire|release|acq_rel)(?:, scope = sys)?|^ *fence .*$", re.M)
+SILENT = {"corr", "iriw", "iriw_rmw", "lb", "sb", "sb_rmw"}
+"""Tests without a payload: with less order they have other outcomes, and no race."""
+
+
+def weakened() -> list[Any]:
+    """Each test with a payload, with each of its orders relaxed or of the scope of a block."""
+    cases: list[Any] = []
+    for name in sorted(TESTS.keys() - SILENT):
+        text = (litmus.FOLDER / f"{name}.tir").read_text()
+        for number, found in enumerate(ORDERS.finditer(text)):
+            fence = "fence" in found.group()
+            relaxed = "" if fence else "sem = relaxed"
+            narrow = found.group().replace("}", ", scope = cta}") if fence else (
+                found.group().split(",")[0] + ", scope = cta"
+            )  # fmt: skip
+            for how, word in (("relaxed", relaxed), ("of a block", narrow)):
+                made = text[: found.start()] + word + text[found.end() :]
+                cases.append(pytest.param(name, made, id=f"{name}-{number}-{how}"))
+    return cases
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", TESTS)
+def test_outcomes_are_allowed_and_nothing_races(name: str, seed: int) -> None:
+    test = TESTS[name]
+    found = litmus.run(test, executor("interpreter"), 2, 3, seed=seed)
+    assert found.total() == 6
+    assert all(map(test.is_allowed, found))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", TESTS)
+def test_outcomes_are_allowed_and_nothing_races_by_threads(name: str, seed: int) -> None:
+    test = TESTS[name]
+    found = litmus.run(test, executor("simt"), 1, 2, seed=seed)
+    assert all(map(test.is_allowed, found))
+
+
+def races(name: str, text: str, machine: str, rounds: int) -> TileirError | None:
+    """The race that is found in `text` with some seed."""
+    test = litmus.Litmus.of(parse(text, name), name)
+    for seed in range(8):
+        try:
+            litmus.run(test, executor(machine), 1, rounds, seed=seed)
+        except TileirError as error:
+            return error
+    return None
+
+
+@pytest.mark.parametrize(("name", "text"), weakened())
+def test_less_order_is_a_race(name: str, text: str) -> None:
+    error = races(name, text, "interpreter", 4)
+    assert isinstance(error, InterpretError) and error.code == "TIR0517"
+    assert error.location is not None
+
+
+@pytest.mark.parametrize(("name", "text"), weakened())
+def test_less_order_is_a_race_by_threads(name: str, text: str) -> None:
+    error = races(name, text, "simt", 2)
+    assert isinstance(error, RaceError) and error.code == "TIR0719"
+    assert error.location is not None
+
+
+def test_sums_behind_locks() -> None:
+    assert litmus.sums(executor("interpreter"), 1) == (1, 0)
+
+
+def test_sums_behind_a_lock_that_is_released_relaxed_are_a_race() -> None:
+    path = litmus.FOLDER / "sums" / "layer_norm_backward.tir"
+    text = path.read_text().replace("%lock, 0 {op = xchg}", "%lock, 0 {op = xchg, sem = relaxed}")
+    for machine, code in (("interpreter", "TIR0517"), ("simt", "TIR0719")):
+        arrays = [np.zeros(256 * 8, np.float32) for _ in range(4)]
+        locks = [np.zeros(8, np.int32) for _ in range(2)]
+        with pytest.raises(TileirError) as caught:
+            executor(machine).launch(parse(text), None, 8, [*arrays, *locks, 2])
+        assert caught.value.code == code
+
+
+# The runner ----------------------------------------------------------------------------------
+
+
+def test_the_runner_prints_a_table_and_writes_it(tmp_path: Any, capsys: Any) -> None:
+    out = tmp_path / "found.json"
+    command = ["--on", "interpreter", "--runs", "4", "--only", "mp,corr", "--out", str(out)]
+    assert litmus.main(command) == 0
+    rows = json.loads(out.read_text())["rows"]
+    assert {row["program"] for row in rows} == {"mp", "corr"}
+    assert sum(row["count"] for row in rows if row["program"] == "mp") >= 4
+    assert "1 0                     0  forbidden" in capsys.readouterr().out
+
+
+def test_a_forbidden_outcome_is_an_error(monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setattr(litmus, "run", lambda *a, **o: litmus.Counter({"1 0": 5}))
+    assert litmus.main(["--on", "interpreter", "--runs", "4", "--only", "mp"]) == 1
+    assert "must not occur" in capsys.readouterr().out
+
+
+def test_an_outcome_that_nobody_named_is_an_error(monkeypatch: Any) -> None:
+    monkeypatch.setattr(litmus, "run", lambda *a, **o: litmus.Counter({"7 7": 5}))
+    assert litmus.main(["--on", "interpreter", "--runs", "4", "--only", "mp"]) == 1
+
+
+def test_wrong_sums_are_an_error(monkeypatch: Any) -> None:
+    monkeypatch.setattr(litmus, "sums", lambda *a, **o: (4, 1))
+    assert litmus.main(["--on", "interpreter", "--only", "sums"]) == 1
+
+
+def test_a_race_is_an_error(monkeypatch: Any, capsys: Any) -> None:
+    weak = (litmus.FOLDER / "mp.tir").read_text().replace("sem = release", "sem = relaxed")
+    test = litmus.Litmus.of(parse(weak), "mp")
+    monkeypatch.setattr(litmus, "tests", lambda only=(): [test])
+    assert litmus.main(["--on", "interpreter", "--runs", "40", "--launches", "0"]) == 1
+    assert "TIR0517" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [(["--only", "nope"], "no test nope"), (["--on", "nope"], "no executor nope"),
+     (["--on", "interpreter", "--runs", "0"], "positive")],
+)  # fmt: skip
+def test_what_cannot_run_is_said(command: list[str], message: str, capsys: Any) -> None:
+    assert litmus.main(["--on", "interpreter", *command]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_a_gpu_the_runner_says_so(monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setattr("tileir.backend.driver.device.available", lambda: "no CUDA driver")
+    assert litmus.main(["--on", "gpu"]) == 2
+    assert "no CUDA driver" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("litmus.y = 32,", ""), ('"0 -1", ', '"0", '), ('["1 0"]', '["1 1"]')],
+)
+def test_metadata_has_to_be_whole(old: str, new: str) -> None:
+    text = (litmus.FOLDER / "mp.tir").read_text().replace(old, new)
+    with pytest.raises(ValueError, match="mp: "):
+        litmus.Litmus.of(parse(text), "mp")
