@@ -8,6 +8,8 @@ method, so that another tool may replace the same methods before or after.
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -95,15 +97,25 @@ def _backend() -> Any:
     if not OLDEST <= _release(version) <= NEWEST:
         first, last = (".".join(map(str, v)) for v in (OLDEST, NEWEST))
         return f"Triton {version or '?'} is not known to it, {first} to {last} are"
-    import triton.backends.nvidia.compiler as nvidia
-
-    backend: Any = nvidia.CUDABackend
+    backend = _cuda_backend()
     for name, parameters in _PARAMETERS.items():
         method = getattr(backend.__dict__.get(name), "__wrapped__", backend.__dict__.get(name))
         code = getattr(getattr(method, "__func__", method), "__code__", None)
         if code is None or code.co_argcount != len(parameters):
             return f"CUDABackend.{name} of Triton {version} is not as in the releases it knows"
     return backend
+
+
+def _cuda_backend() -> Any:
+    """The class of kernels for NVIDIA's GPUs: as Triton found it, or as it is about to find it."""
+    from triton import backends
+
+    found = getattr(backends, "backends", {}).get("nvidia")
+    if found is not None:  # 3.3 loads modules of backends by their files, not by their names
+        return found.compiler
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    return CUDABackend
 
 
 def _release(version: str) -> tuple[int, int]:
@@ -163,30 +175,23 @@ def _is_ours(src: Any) -> bool:
 
 def _key(hook: _Hook) -> str:
     """What of tileir the machine code of a kernel depends on, for the keys of caches."""
-    try:
-        from tileir.frontends.triton_backend.version import key
-        from tileir.frontends.triton_backend.watching import watch_loading
-    except ImportError:  # no kernel is tileir's then
-        return ""
+    from tileir_triton.version import key
+    from tileir_triton.watching import watch_loading
+
     watch_loading()
     return f"tileir-{key()}-{hook.settings}-"
 
 
 def _report_at_exit() -> None:
     """A table at exit, where TILEIR_IN_TRITON_REPORT asks for one."""
-    import os
+    if os.environ.get("TILEIR_IN_TRITON_REPORT", "0") not in ("", "0"):
+        atexit.register(_show_report)
 
-    if os.environ.get("TILEIR_IN_TRITON_REPORT", "0") in ("", "0"):
-        return
-    import atexit
 
-    def show() -> None:
-        if "tileir.frontends.triton_backend.reporting" in sys.modules:
-            from tileir.frontends.triton_backend.reporting import show_at_exit
+def _show_report() -> None:
+    from tileir_triton.reporting import show_at_exit
 
-            show_at_exit()
-
-    atexit.register(show)
+    show_at_exit()
 
 
 _warned: set[str] = set()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.frontends.triton_backend.reporting import Record, Report, compiled_by, report
+from tileir_triton.reporting import Record, Report, compiled_by, report
 from tileir_triton.settings import Settings
 
 __all__ = [

@@ -11,7 +11,7 @@ from tileir import records
 from tileir.backend import Compiled, compile as compile_module
 from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
 from tileir.frontends import ttir
-from tileir.frontends.triton_backend.reporting import COMPILED_BY, REASON, Record, note
+from tileir_triton.reporting import COMPILED_BY, REASON, Record, note
 from tileir_triton.settings import Settings
 
 _NO_ASSEMBLER = "TIR0704"
@@ -53,7 +53,7 @@ def compiled(
 
     Where the settings are strict, raises `TileirError` instead, and Triton's `OutOfResources` for
     what exceeds the target's resources, so that autotuners pass over the configuration."""
-    name, begin = _kernel_name(text), time.perf_counter()
+    name, begin = kernel_name(text), time.perf_counter()
     if not settings.covers(name):
         _left(metadata, name, options, "its name is not among those asked for", begin)
         return None
@@ -82,7 +82,7 @@ def compiled(
     return None
 
 
-def _kernel_name(text: str) -> str:
+def kernel_name(text: str) -> str:
     """The name of the kernel: of the public function."""
     found = re.search(r'tt\.func public @(?:"([^"]+)"|([\w.$]+))', text)
     return (found[1] or found[2]) if found else ""

@@ -56,8 +56,8 @@ class CPUBackend(BaseBackend):
 
     def hash(self) -> str:
         """What of tileir the module of a kernel depends on."""
-        from tileir.frontends.triton_backend.version import key
         from tileir_triton.settings import cpu_mode
+        from tileir_triton.version import key
 
         return f"tileir-cpu-{key()}-{cpu_mode() == 'interpreter'}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.frontends.triton_backend.reporting import compiled_by, note
+from tileir_triton.reporting import compiled_by, note
 
 
 def watch_loading() -> None:

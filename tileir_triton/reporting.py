@@ -7,16 +7,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
-
-from tileir import records
+from typing import Any, NamedTuple
 
 COMPILED_BY, REASON = "compiled_by", "tileir_reason"
 """What a kernel's metadata hold: `tileir VERSION` or `triton`, and why it was Triton."""
 
 
-@records.frozen
-class Record:
+class Record(NamedTuple):
     """A kernel that was built: its name, the compiler (`tileir` or `triton`), why it was not tileir
     ('' where it was), warps of a block, milliseconds that tileir took, whether the kernel came from
     Triton's cache, and Triton's key of it."""
@@ -39,11 +36,11 @@ class Record:
 _HEAD = ("kernel", "compiler", "warps", "tileir took", "reason")
 
 
-@records.frozen
 class Report:
-    """The kernels built in this process, in order. As a text, a table."""
+    """The kernels built in this process, in order: `records`. As a text, a table."""
 
-    records: tuple[Record, ...]
+    def __init__(self, records: tuple[Record, ...]) -> None:
+        self.records = records
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
