@@ -69,8 +69,8 @@ class CpuKernel:
     """Bytes that the lanes of an instance have to themselves."""
     _alone: Any = records.field(factory=threading.Lock, init=False)
     """Held by a launch: its code asks one host."""
-    _pace: list[float] = records.field(factory=lambda: [0.0], init=False)
-    """Nanoseconds of an instance, as the last launch took that ran on one thread."""
+    _pace: list[float] = records.field(factory=lambda: [float(_ALONE)], init=False)
+    """Nanoseconds that an instance took in the last launch."""
 
     @cached_property
     def code(self) -> Code:
@@ -103,20 +103,19 @@ class CpuKernel:
         """Run for every instance, given the bits of all arguments and, of a kernel that is checked,
         behind them of each argument its first byte and the one behind its last: (0, 2^64 - 1) for
         anywhere, as for numbers. Otherwise as a call."""
-        total, calls = prod(extents), Calls()
+        total, calls, spent = prod(extents), Calls(), [0]
 
         def part(first: int, last: int) -> None:
-            room = Room(self.private)
+            room, begin = Room(self.private), time.perf_counter_ns()
             packed = (ctypes.c_uint64 * (len(words) + 1))(*words, room.address)
             self.code.run(packed, first, last, *extents)
+            spent[0] += time.perf_counter_ns() - begin
 
         with self._alone:
             self._host[0][0] = calls
-            begin = time.perf_counter_ns()
-            alone = total * self._pace[0] < _ALONE
+            alone = total == 1 or total * self._pace[0] < _ALONE
             share_out(part, total, 1 if alone else threads or processors())
-            if alone and total:
-                self._pace[0] = (time.perf_counter_ns() - begin) / total
+            self._pace[0] = spent[0] / max(total, 1)
         failure = calls.first_failure() if calls.failures else None
         if failure is not None:
             raise LaunchError(failure)

@@ -36,7 +36,7 @@ def place_of(name: str, value: Any) -> Place:
     Raises LaunchError (TIR0710) for what is not in the host's memory."""
     storage = getattr(value, "untyped_storage", None)
     if storage is not None:
-        if value.device.type != "cpu":
+        if not value.is_cpu:
             raise _refused(f"{name} is a tensor on {value.device}: kernels run on the CPU")
         held = storage()
         first = held.data_ptr()

@@ -83,7 +83,7 @@ class Program:
                 found(self.name, mode, error)
                 raise
             if bounded:
-                _say(report.output)
+                _say(report.printed)
 
         return launch
 
