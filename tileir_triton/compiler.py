@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir_triton.hook import install_where_asked
 from triton.backends.compiler import BaseBackend
+
+from tileir_triton.hook import install_where_asked
 
 
 class TileirBackend(BaseBackend):

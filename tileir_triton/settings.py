@@ -25,7 +25,7 @@ class Settings:
 
     @staticmethod
     def of(text: str) -> Settings:
-        """The settings written as `text`: words with commas between them. `1` is on, `0` and nothing
+        """The settings written as `text`: words with commas between them. `1` is on, `0` and ''
         are off; `strict`; any other word, `pattern:` before it or not, is a glob of names."""
         words = [word.strip() for word in text.split(",")]
         if all(word.lower() in _OFF for word in words):

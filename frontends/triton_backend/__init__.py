@@ -29,9 +29,11 @@ def install(settings: Settings | str = "1") -> bool:
     """Let tileir compile kernels of Triton's CUDA backend from now on, as TILEIR_IN_TRITON =
     `settings` does when Triton is imported. Whether it does: False, with a warning, for a release
     of Triton that is not known."""
-    import triton  # noqa: F401 - whose backend is changed
+    from importlib import import_module
+
     from tileir_triton.hook import install as install_hook
 
+    import_module("triton")  # whose backend is changed
     return install_hook(settings)
 
 
@@ -45,9 +47,10 @@ def uninstall() -> None:
 def register() -> None:
     """Put `tileir` and `cpu` among Triton's backends where it has not found them by itself: Triton
     3.3 and TRITON_BACKENDS_IN_TREE=1 know no entry points."""
+    from triton.backends import Backend, backends
+
     from tileir_triton import compiler, driver
     from tileir_triton.cpu import compiler as cpu_compiler, driver as cpu_driver
-    from triton.backends import Backend, backends
 
     known: dict[str, Any] = backends
     known.setdefault("tileir", Backend(compiler.TileirBackend, driver.TileirDriver))
@@ -57,7 +60,8 @@ def register() -> None:
 def use_cpu() -> None:
     """Run kernels on the CPU from now on, whatever else is there."""
     register()
-    from tileir_triton.cpu.driver import CPUDriver
     from triton.runtime.driver import driver
+
+    from tileir_triton.cpu.driver import CPUDriver
 
     driver.set_active(CPUDriver())

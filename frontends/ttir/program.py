@@ -23,9 +23,7 @@ _FAMILIES = (arithmetic, control, memory, shaping)
 """Modules whose rules are registered by loading them."""
 
 
-def read(
-    text: str, file: str = "<ttir>", *, masked_off: str = "zero", **options: int
-) -> Module:
+def read(text: str, file: str = "<ttir>", *, masked_off: str = "zero", **options: int) -> Module:
     """The module of a TTIR text, verified: its public functions as kernels, with their names.
     `options` are settings of the kernels (`num_warps`), which TTIR does not state.
 

@@ -4,8 +4,8 @@ A pointer parameter takes an array whose dtype fits the pointee and receives the
 first element; a descriptor parameter describes the array. Any non-negative strides are allowed,
 and the bytes between the elements of a strided array belong to nothing. Arrays that share memory
 share a region, at the distances they really have; the start of the allocation counts as aligned
-to any power of two. `Within` is an array with the memory around it. A pointer to pointers takes a sequence of arrays. A scalar parameter takes a
-number that its type can hold.
+to any power of two. `Within` is an array with the memory around it. A pointer to pointers takes a
+sequence of arrays. A scalar parameter takes a number that its type can hold.
 """
 
 from __future__ import annotations

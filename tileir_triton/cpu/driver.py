@@ -6,8 +6,9 @@ import os
 import time
 from typing import Any
 
-from tileir_triton.settings import CPU_MODES, cpu_mode
 from triton.backends.driver import DriverBase
+
+from tileir_triton.settings import CPU_MODES, cpu_mode
 
 if cpu_mode() in CPU_MODES:  # asked for by name, also where there is a GPU (Triton 3.7 and newer)
     os.environ.setdefault("TRITON_DEFAULT_BACKEND", "cpu")
@@ -30,8 +31,9 @@ class Utils:
     def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, ...]:
         """The module `binary`, its kernel `name`, registers and spills of a thread, and from
         Triton 3.4 on the most threads of a block."""
-        from tileir.frontends.triton_backend.cpu.programs import Program
         from triton import __version__
+
+        from tileir.frontends.triton_backend.cpu.programs import Program
 
         program = Program.loaded(name, binary)
         loaded = (binary, program, 0, 0, _LARGE)

@@ -129,7 +129,9 @@ def array_of(parameter: Parameter, value: Any, bounded: bool) -> Any:
 def _number(kind: Type, value: Any) -> Any:
     if isinstance(kind, Scalar) and not kind.is_float:
         number = int(value)
-        return number - (1 << kind.bits) if kind.bits > 1 and number >> (kind.bits - 1) > 0 else number
+        return (
+            number - (1 << kind.bits) if kind.bits > 1 and number >> (kind.bits - 1) > 0 else number
+        )
     return float(value)
 
 

@@ -12,7 +12,9 @@ class Launcher:
     def __init__(self, source: Any, metadata: Any) -> None:
         self.signature: tuple[Any, ...] = tuple(source.signature.values())
         plain = all(isinstance(s, str) and not _is_descriptor(s) for s in self.signature)
-        self.places = [i for i, s in enumerate(self.signature) if s != "constexpr"] if plain else None
+        self.places = (
+            [i for i, s in enumerate(self.signature) if s != "constexpr"] if plain else None
+        )
 
     def __call__(
         self, x: Any, y: Any, z: Any, stream: Any, function: Any, packed: Any, described: Any,
