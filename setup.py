@@ -3,6 +3,7 @@
 from setuptools import find_packages, setup
 
 PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
+PLUGIN = "tileir_triton"
 
 
 def packages(folder: str, name: str) -> list[str]:
@@ -11,9 +12,10 @@ def packages(folder: str, name: str) -> list[str]:
 
 
 setup(
-    package_dir={"tileir": "tileir", **{f"tileir.{part}": part for part in PARTS}},
+    package_dir={"tileir": "tileir", PLUGIN: PLUGIN, **{f"tileir.{part}": part for part in PARTS}},
     packages=[
         *packages("tileir", "tileir"),
+        *packages(PLUGIN, PLUGIN),
         *(package for part in PARTS for package in packages(part, f"tileir.{part}")),
     ],
 )

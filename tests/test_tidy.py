@@ -13,7 +13,16 @@ from tileir.op import Op, all_ops
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
-LIBRARY = ("tileir", *PARTS)
+ADAPTER = "frontends/triton_backend"
+"""Of the frontends' folder by its name, above the backend by what it does: another compiler's
+kernels come in as its language and leave as machine code for its launcher, which is why an executor
+is not enough. No frontend imports it."""
+
+PLUGIN = "tileir_triton"
+"""What another compiler loads when it is imported, so it stands outside of `tileir` and imports
+none of it before a kernel is compiled (tests/frontends/triton_backend)."""
+
+LIBRARY = ("tileir", *PARTS, ADAPTER, PLUGIN)
 
 MAY_IMPORT = {
     "tileir": {"tileir"},
@@ -21,6 +30,8 @@ MAY_IMPORT = {
     "builder": {"tileir", "builder"},
     "backend": {"tileir", "textual", "backend"},
     "frontends": {"tileir", "builder", "frontends"},
+    ADAPTER: {"tileir", "textual", "builder", "backend", "frontends", ADAPTER},
+    PLUGIN: {ADAPTER},
     "testing": {"tileir", "textual", "builder", "backend", "testing"},
     "tools": {*LIBRARY},
 }
@@ -32,6 +43,8 @@ OUTSIDE = {
     "builder": {"numpy", "ml_dtypes"},
     "backend": {"numpy", "ml_dtypes", "llvmlite", "cuda", "platformdirs"},
     "frontends": {"lark", "numpy", "pcpp"},
+    ADAPTER: {"numpy", "triton", PLUGIN},
+    PLUGIN: {"torch", "triton", PLUGIN},
     "testing": {"numpy", "ml_dtypes", "hypothesis", "pytest"},
     "tools": {"numpy", "ml_dtypes", "rich", "platformdirs", "distributed"},
 }
@@ -44,6 +57,8 @@ EARLIER = ("types", "values", "signature", "op", "ir", "ops", "analysis", "verif
 @cache
 def sources(part: str) -> tuple[tuple[Path, ast.Module], ...]:
     files = sorted((ROOT / part).rglob("*.py"))
+    if part == "frontends":
+        files = [path for path in files if not path.is_relative_to(ROOT / ADAPTER)]
     return tuple((path, ast.parse(path.read_text(), str(path))) for path in files)
 
 
@@ -69,6 +84,8 @@ def part_of(module: str) -> str | None:
     words = module.split(".")
     if words[0] != "tileir":
         return None
+    if module.startswith("tileir." + ADAPTER.replace("/", ".")):
+        return ADAPTER
     return words[1] if len(words) > 1 and words[1] in PARTS else "tileir"
 
 

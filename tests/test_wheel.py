@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
+PLUGIN = "tileir_triton"
 SHIPPED = {".py", ".tir", ".typed", ".pyi", ".lark"}
 
 
@@ -17,7 +18,7 @@ SHIPPED = {".py", ".tir", ".typed", ".pyi", ".lark"}
 def wheel(tmp_path_factory) -> zipfile.ZipFile:
     """The wheel built from a copy of the checkout, so that the checkout stays as it is."""
     source = tmp_path_factory.mktemp("source")
-    for part in ("tileir", *PARTS):
+    for part in ("tileir", *PARTS, PLUGIN):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / part, source / part, ignore=ignored)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
@@ -31,8 +32,8 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
 
 def test_every_file_of_the_folders_is_in_the_wheel(wheel):
     expected = {
-        ("tileir/" if part != "tileir" else "") + path.relative_to(ROOT).as_posix()
-        for part in ("tileir", *PARTS)
+        ("tileir/" if part in PARTS else "") + path.relative_to(ROOT).as_posix()
+        for part in ("tileir", *PARTS, PLUGIN)
         for path in (ROOT / part).rglob("*")
         if path.suffix in SHIPPED
     }
@@ -41,17 +42,19 @@ def test_every_file_of_the_folders_is_in_the_wheel(wheel):
 
 
 def test_every_package_folder_says_that_it_is_one():
-    for part in ("tileir", *PARTS):
+    for part in ("tileir", *PARTS, PLUGIN):
         for path in (ROOT / part).rglob("*.py"):
             assert (path.parent / "__init__.py").exists(), path.parent
 
 
 def test_commands_and_extras_are_declared(wheel):
     (scripts,) = (n for n in wheel.namelist() if n.endswith("entry_points.txt"))
-    assert "tileir-opt = tileir.tools.opt:main" in wheel.read(scripts).decode()
+    declared = wheel.read(scripts).decode()
+    assert "tileir-opt = tileir.tools.opt:main" in declared
+    assert "[triton.backends]\ncpu = tileir_triton.cpu\ntileir = tileir_triton\n" in declared
     (meta,) = (n for n in wheel.namelist() if n.endswith("METADATA"))
     text = wheel.read(meta).decode()
-    for extra in ("cu12", "cu13", "frontends", "test", "bench"):
+    for extra in ("cu12", "cu13", "frontends", "triton", "test", "bench"):
         assert f"Provides-Extra: {extra}" in text
     assert "License-Expression: MIT" in text
 

@@ -17,9 +17,10 @@ COMMANDS = {
     "link": "join modules into one",
     "view": "draw a kernel: who holds, accesses and needs what, and what passes do to it",
     "tune": "find the quickest tile shapes, warps and stages of a kernel",
+    "check-triton": "say what kernels of a program that uses Triton do wrong",
     "reduce": "make a program small on which something still happens",
 }
-"""Sub-command to its line of help; each is the module of that name in `tileir.tools`."""
+"""Sub-command to its line of help; each is the module of that name in `tileir.tools`, `_` for `-`."""
 
 
 class Command(Protocol):
@@ -58,7 +59,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _command(name: str) -> Command:
-    return cast(Command, importlib.import_module(f"tileir.tools.{name}"))
+    return cast(Command, importlib.import_module(f"tileir.tools.{name.replace('-', '_')}"))
 
 
 def _version() -> str:

@@ -49,6 +49,8 @@ class Frame:
     values: ChainMap[str, Expr]
     blocks: Mapping[str, Any] = records.field(factory=dict[str, Any])
     """Of a function whose body is several blocks, by label."""
+    masked_off: str = "zero"
+    """What loads give where their mask is false and they name no value: `zero` or `undefined`."""
 
     def value(self, name: str) -> Expr:
         """The value of that name. Raises Refused."""
@@ -66,7 +68,7 @@ class Frame:
         if len(names) != len(values):
             raise Refused(f"a region of {len(names)} parameters is given {len(values)}")
         found: dict[str, Expr] = dict(zip(names, values, strict=True))
-        return Frame(self.b, self.values.new_child(found))
+        return Frame(self.b, self.values.new_child(found), masked_off=self.masked_off)
 
     def alone(self, names: Sequence[str], values: Sequence[Expr]) -> Frame:
         """The frame of a function of its own, to which of values around it only literals are

@@ -24,9 +24,8 @@ def _addptr(f: Frame, s: Statement) -> Expr:
 
 @rule("tt.load")
 def _load(f: Frame, s: Statement) -> Expr:
-    """What is masked off is 0 where the text leaves it open, as Triton's compiler has it."""
     pointer, *rest = f.operands(s)
-    if len(rest) == 1:
+    if len(rest) == 1 and f.masked_off == "zero":
         kind = element_of(pointer.type)
         if not isinstance(kind, Pointer):
             raise Refused(f"a load is from pointers, not from {pointer.type}")

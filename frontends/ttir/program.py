@@ -23,9 +23,12 @@ _FAMILIES = (arithmetic, control, memory, shaping)
 """Modules whose rules are registered by loading them."""
 
 
-def read(text: str, file: str = "<ttir>", **options: int) -> Module:
+def read(text: str, file: str = "<ttir>", *, masked_off: str = "zero", **options: int) -> Module:
     """The module of a TTIR text, verified: its public functions as kernels, with their names.
     `options` are settings of the kernels (`num_warps`), which TTIR does not state.
+
+    `masked_off` is what a load gives where its mask is false and the program names no value:
+    `zero`, as Triton's compiler has it, or `undefined`, as its language has it.
 
     Raises CompilationError at the line and column of `file`.
     """
@@ -39,7 +42,7 @@ def read(text: str, file: str = "<ttir>", **options: int) -> Module:
         if known.setdefault(function.name, function) is not function:
             raise wrong(f"@{function.name} is defined twice", function.place)
     for function in _callees_first(functions, known):
-        _define(b, function, options)
+        _define(b, function, options, masked_off)
     try:
         return b.module()
     except TileirError as error:
@@ -87,7 +90,7 @@ def _called(region: Region) -> list[str]:
     return found
 
 
-def _define(b: Builder, function: Function, options: dict[str, int]) -> None:
+def _define(b: Builder, function: Function, options: dict[str, int], masked_off: str) -> None:
     names = [_plain(name) for name, _, _ in function.parameters]
     parameters = {
         name: _parameter(kind, promises)
@@ -103,7 +106,7 @@ def _define(b: Builder, function: Function, options: dict[str, int]) -> None:
             with opened as values:
                 if function.public and options:
                     b.configure(**options)  # type: ignore[arg-type]
-                _body(b, function, values)
+                _body(b, function, values, masked_off)
         except CompilationError:
             raise
         except TileirError as error:
@@ -123,11 +126,11 @@ def _parameter(kind: Type, promises: dict[str, Any]) -> Any:
     )
 
 
-def _body(b: Builder, function: Function, values: tuple[Expr, ...]) -> None:
+def _body(b: Builder, function: Function, values: tuple[Expr, ...], masked_off: str) -> None:
     given = {name: x for (name, _, _), x in zip(function.parameters, values, strict=True)}
     first, *rest = function.region.sections
     blocks = {s.label: b.block(s.label[1:], *(t for _, t in s.parameters)) for s in rest}
-    frame = Frame(b, ChainMap(given), blocks)
+    frame = Frame(b, ChainMap(given), blocks, masked_off)
     frame.run(first.statements)
     for section in rest:
         block = blocks[section.label]

@@ -9,8 +9,9 @@ search for races and deadlocks.
 
 from __future__ import annotations
 
+from tileir.interp.arguments import Within
 from tileir.interp.launch import Interpreter, interpret
 from tileir.interp.races import Race
 from tileir.interp.report import Accesses, Report
 
-__all__ = ["Accesses", "Interpreter", "Race", "Report", "interpret"]
+__all__ = ["Accesses", "Interpreter", "Race", "Report", "Within", "interpret"]

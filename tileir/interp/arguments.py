@@ -4,8 +4,8 @@ A pointer parameter takes an array whose dtype fits the pointee and receives the
 first element; a descriptor parameter describes the array. Any non-negative strides are allowed,
 and the bytes between the elements of a strided array belong to nothing. Arrays that share memory
 share a region, at the distances they really have; the start of the allocation counts as aligned
-to any power of two. A pointer to pointers takes a sequence of arrays. A scalar parameter takes a
-number that its type can hold.
+to any power of two. `Within` is an array with the memory around it. A pointer to pointers takes a
+sequence of arrays. A scalar parameter takes a number that its type can hold.
 """
 
 from __future__ import annotations
@@ -30,6 +30,15 @@ from tileir.types import Descriptor, Pointer, Scalar
 from tileir.values import Constant, constant
 
 Array = NDArray[Any]
+
+
+@records.frozen(eq=False)
+class Within:
+    """An argument: an array, and the bytes of the memory around it, all of which the kernel may
+    access through its pointer."""
+
+    array: Array
+    memory: NDArray[np.uint8]
 
 
 @records.frozen(eq=False)
@@ -142,6 +151,8 @@ class Binder:
             table = np.zeros(len(items), np.uint64)
             self.tables.append((table, items))
             return [table, *items]
+        if isinstance(value, Within):
+            return [value.memory, _fit(parameter, name, value.array, type_.pointee)]
         return [_fit(parameter, name, value, type_.pointee)]
 
     def _value(self, parameter: Parameter, name: str, value: Any) -> Any:
@@ -149,6 +160,8 @@ class Binder:
             return self._descriptor(parameter.type, value)
         if not isinstance(parameter.type, Pointer):
             return self.machine.constant(scalar(parameter, name, value))
+        if isinstance(value, Within):
+            value = value.array
         if not isinstance(value, np.ndarray):
             table, items = self.tables.pop(0)
             table[:] = [self.address(item) for item in items]

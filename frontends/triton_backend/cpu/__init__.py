@@ -1,0 +1,1 @@
+"""Kernels of Triton on the CPU: their modules, their arguments and their launches."""

@@ -1,0 +1,150 @@
+"""Arguments of launches as memory and bits: tensors of any dtype and strides by their address, with
+the bounds of their storage."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tileir import records
+from tileir.errors import Diagnostic, LaunchError
+from tileir.interp import Within
+from tileir.ir import Parameter
+from tileir.machine.tensor import dtype_of
+from tileir.types import F32, F64, Descriptor, Pointer, Scalar, Type
+from tileir.values import encode
+
+ANYWHERE = (1 << 64) - 1
+"""The end of memory that nothing is known of."""
+
+
+@records.frozen
+class Place:
+    """Where an argument points to: its address, and first byte and end of the memory around it."""
+
+    address: int
+    first: int
+    end: int
+
+
+def place_of(name: str, value: Any) -> Place:
+    """The memory of a tensor of torch, of anything else with `data_ptr`, or at an address.
+    Raises LaunchError (TIR0710) for what is not in the host's memory."""
+    storage = getattr(value, "untyped_storage", None)
+    if storage is not None:
+        if not value.is_cpu:
+            raise _refused(f"{name} is a tensor on {value.device}: kernels run on the CPU")
+        held = storage()
+        first = held.data_ptr()
+        return Place(value.data_ptr(), first, first + held.nbytes())
+    if hasattr(value, "base") and hasattr(value.base, "data_ptr"):  # triton.reinterpret
+        return place_of(name, value.base)
+    if hasattr(value, "data_ptr"):
+        return Place(value.data_ptr(), 0, ANYWHERE)
+    if isinstance(value, int):
+        return Place(value, 0, ANYWHERE)
+    raise _refused(f"{name} is a pointer: a tensor is needed, not {type(value).__name__}")
+
+
+Reader = Callable[[Any, "list[int]", "list[int]"], None]
+"""Adds the words of an argument to the first list and two limits for each to the second."""
+
+
+def reader(parameter: Parameter) -> Reader:
+    """How the words of `parameter` are read off an argument. Raises LaunchError (TIR0710) for a
+    type that no host passes."""
+    kind, name = parameter.type, str(parameter.name)
+    if isinstance(kind, Pointer):
+
+        def pointer(value: Any, words: list[int], limits: list[int]) -> None:
+            place = place_of(name, value)
+            words.append(place.address)
+            limits += (place.first, place.end)
+
+        return pointer
+    if isinstance(kind, Descriptor):
+
+        def descriptor(value: Any, words: list[int], limits: list[int]) -> None:
+            place = place_of(name, value.base)
+            words += (place.address, *map(int, value.shape), *map(int, value.strides))
+            limits += (place.first, place.end, *(0, ANYWHERE) * (2 * len(value.shape)))
+
+        return descriptor
+    bits = _encoder(kind, name)
+
+    def number(value: Any, words: list[int], limits: list[int]) -> None:
+        words.append(bits(value))
+        limits += (0, ANYWHERE)
+
+    return number
+
+
+def _encoder(kind: Type, name: str) -> Callable[[Any], int]:
+    """Bits of a number of the type `kind`."""
+    if not isinstance(kind, Scalar):
+        raise _refused(f"{name}: the host cannot give a {kind}")
+    if kind is F32:
+        return lambda value: _UNSIGNED.unpack(_SINGLE.pack(value))[0]
+    if kind is F64:
+        return lambda value: _WIDE.unpack(_DOUBLE.pack(value))[0]
+    if kind.is_float:
+        return lambda value: encode(kind, value)
+    mask = (1 << kind.bits) - 1
+    return lambda value: int(value) & mask
+
+
+_SINGLE, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+_UNSIGNED, _WIDE = struct.Struct("<I"), struct.Struct("<Q")
+
+
+def array_of(parameter: Parameter, value: Any, bounded: bool) -> Any:
+    """An argument as the executors take it: for a pointer, an array of its elements from its
+    address to the end of its memory; `bounded`: with the memory before it."""
+    kind, name = parameter.type, str(parameter.name)
+    if isinstance(kind, Descriptor):
+        place = place_of(name, value.base)
+        dtype = dtype_of(kind.block.element)
+        steps = tuple(int(s) * dtype.itemsize for s in value.strides)
+        memory = _bytes(place)
+        return np.ndarray(
+            tuple(map(int, value.shape)), dtype, memory, place.address - place.first, steps
+        )
+    if not isinstance(kind, Pointer):
+        return _number(kind, value)
+    if isinstance(kind.pointee, Pointer):
+        raise _refused(f"{name} points to pointers, which only TILEIR_TRITON_CPU=native runs")
+    place = place_of(name, value)
+    dtype = dtype_of(kind.pointee)
+    memory = _bytes(place)
+    start = place.address - place.first
+    count = (place.end - place.address) // dtype.itemsize
+    array = memory[start : start + count * dtype.itemsize].view(dtype)
+    return Within(array, memory) if bounded and len(memory) else array
+
+
+def _number(kind: Type, value: Any) -> Any:
+    if isinstance(kind, Scalar) and not kind.is_float:
+        number = int(value)
+        return (
+            number - (1 << kind.bits) if kind.bits > 1 and number >> (kind.bits - 1) > 0 else number
+        )
+    return float(value)
+
+
+def _bytes(place: Place) -> np.ndarray[Any, Any]:
+    """The memory itself. Raises LaunchError (TIR0710) where nobody knows how much it is."""
+    if place.end == ANYWHERE:
+        raise _refused("a tensor of torch is needed: the memory of anything else has no known end")
+    size = place.end - place.first
+    if not size:
+        return np.empty(0, np.uint8)
+    raw: Any = (ctypes.c_uint8 * size).from_address(place.first)
+    return np.frombuffer(raw, np.uint8)
+
+
+def _refused(message: str) -> LaunchError:
+    return LaunchError(Diagnostic("TIR0710", message))

@@ -1,0 +1,107 @@
+"""A kernel that Triton has loaded, and what runs it: native code, the interpreter, or the machine
+of threads (SIMT)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from tileir import records
+from tileir.backend.cpu.compile import CpuKernel, compile as compile_for_cpu
+from tileir.backend.cpu.waiting import may_wait
+from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
+from tileir.executor import executor
+from tileir.frontends.triton_backend.cpu.arguments import array_of, reader
+from tileir.frontends.triton_backend.cpu.findings import found
+from tileir.ir import Module
+from tileir.textual import parse
+from tileir_triton.settings import CPU_MODES, cpu_mode
+
+Extents = tuple[int, int, int]
+Launch = Callable[[Extents, Sequence[Any]], None]
+
+
+@records.frozen(slots=False, eq=False)
+class Program:
+    """The kernel `name` of a module, given as text."""
+
+    name: str
+    text: str
+
+    @staticmethod
+    def loaded(name: str, binary: bytes) -> Program:
+        """The kernel `name` of what the stage `tir` made."""
+        return Program(name, binary.decode())
+
+    @cached_property
+    def module(self) -> Module:
+        """The module."""
+        return parse(self.text, f"{self.name}.tir")
+
+    @cached_property
+    def launch(self) -> Launch:
+        """Runs the kernel for a grid, given the values of its parameters, by what TILEIR_TRITON_CPU
+        says at the first launch. Raises TileirError."""
+        mode = cpu_mode() or "native"
+        if mode not in CPU_MODES:
+            message = f"TILEIR_TRITON_CPU is one of {', '.join(CPU_MODES)}, not {mode}"
+            raise LaunchError(Diagnostic("TIR0539", message))
+        if mode == "native":
+            return self._native() or self._through("interpreter")
+        return self._through(mode)
+
+    def _native(self) -> Launch | None:
+        """Native code; None where instances wait for each other, or this CPU has no code for an op:
+        the interpreter runs these."""
+        if may_wait(self.module):
+            return None
+        try:
+            kernel = compile_for_cpu(self.module, self.name, checked=True)
+        except CompileError:
+            return None
+        return _launch_of(kernel, [reader(p) for p in self._parameters])
+
+    @property
+    def _parameters(self) -> Sequence[Any]:
+        return self.module.functions[self.name].parameters
+
+    def _through(self, mode: str) -> Launch:
+        """The executor `mode`, which looks for what a program does wrong."""
+        runner, parameters = executor(mode), self._parameters
+        bounded = mode == "interpreter"
+        options: dict[str, Any] = {} if bounded else {"roles": False, "permit": ("inline_asm",)}
+
+        def launch(grid: Extents, values: Sequence[Any]) -> None:
+            arguments = [
+                array_of(p, value, bounded) for p, value in zip(parameters, values, strict=True)
+            ]
+            try:
+                report = runner.launch(self.module, self.name, grid, arguments, **options)
+            except TileirError as error:
+                found(self.name, mode, error)
+                raise
+            if bounded:
+                _say(report.printed)
+
+        return launch
+
+
+def _launch_of(kernel: CpuKernel, readers: Sequence[Any]) -> Launch:
+    run = kernel.run
+
+    def launch(grid: Extents, values: Sequence[Any]) -> None:
+        words: list[int] = []
+        limits: list[int] = []
+        for read, value in zip(readers, values, strict=True):
+            read(value, words, limits)
+        printed = run(grid, words + limits)
+        if printed:
+            _say(printed)
+
+    return launch
+
+
+def _say(lines: Sequence[str]) -> None:
+    sys.stdout.write("".join(line + "\n" for line in lines))

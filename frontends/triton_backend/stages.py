@@ -1,0 +1,163 @@
+"""The stages of Triton's CUDA backend: TTIR text in, cubin out."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import tileir
+from tileir import records
+from tileir.backend import Compiled, compile as compile_module
+from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
+from tileir.frontends import ttir
+from tileir_triton.reporting import COMPILED_BY, REASON, Record, note
+from tileir_triton.settings import Settings
+
+_NO_ASSEMBLER = "TIR0704"
+"""There is no nvJitLink; Triton brings ptxas."""
+
+_FEWEST_REGISTERS = 32
+"""What tileir can be limited to; Triton takes fewer."""
+
+
+@records.frozen(slots=False, eq=False)
+class Carrier:
+    """What a stage gives Triton: the compiled kernel, and the text to show for the stage."""
+
+    tileir_kernel: Compiled
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def at(self, stage: str) -> Carrier:
+        """The same with the text of the stage `llir`."""
+        return Carrier(self.tileir_kernel, self.tileir_kernel.llvm)
+
+    def ptx(self, backend: Any) -> str:
+        """PTX, whose cubin `backend` finds by it at its next stage."""
+        ptx = self.tileir_kernel.ptx
+        code = self.tileir_kernel.code
+        if code is not None:
+            backend.__dict__.setdefault("_tileir_cubins", {})[ptx] = code.cubin
+        return ptx
+
+
+def compiled(
+    settings: Settings, text: str, metadata: dict[str, Any], options: Any, capability: int,
+    instrumented: bool = False,
+) -> Carrier | None:  # fmt: skip
+    """The kernel of a TTIR text, with everything in `metadata` that Triton's launchers read; None
+    for Triton to compile it, which is noted with the reason.
+
+    Where the settings are strict, raises `TileirError` instead, and Triton's `OutOfResources` for
+    what exceeds the target's resources, so that autotuners pass over the configuration."""
+    name, begin = kernel_name(text), time.perf_counter()
+    if not settings.covers(name):
+        _left(metadata, name, options, "its name is not among those asked for", begin)
+        return None
+    try:
+        refused = _refused(options, instrumented)
+        if refused:
+            raise UnsupportedError(Diagnostic("TIR0706", refused))
+        kernel = _through_tileir(text, name, options, capability)
+    except InfeasibleError as error:
+        if settings.strict:
+            raise _out_of_resources(str(error)) from error
+        _left(metadata, name, options, str(error), begin)
+    except TileirError as error:
+        if settings.strict:
+            raise
+        _left(metadata, name, options, str(error), begin)
+    except Exception as error:
+        if settings.strict:
+            raise
+        reason = f"a defect of tileir: {type(error).__name__}: {error}"
+        _left(metadata, name, options, reason, begin)
+    else:
+        metadata.update(_metadata(kernel))
+        _noted(metadata, name, "tileir", "", kernel.plan.num_warps, begin)
+        return Carrier(kernel, str(kernel.tir_at("barriers")))
+    return None
+
+
+def kernel_name(text: str) -> str:
+    """The name of the kernel: of the public function."""
+    found = re.search(r'tt\.func public @(?:"([^"]+)"|([\w.$]+))', text)
+    return (found[1] or found[2]) if found else ""
+
+
+def _refused(options: Any, instrumented: bool) -> str:
+    """Why a kernel with these options is Triton's; '' where it is not."""
+    if getattr(options, "instrumentation_mode", "") or instrumented:
+        return "it is compiled with instrumentation"
+    if options.num_ctas != 1:
+        return f"its blocks are clusters of {options.num_ctas} (num_ctas)"
+    limit = getattr(options, "maxnreg", None)
+    if limit is not None and limit < _FEWEST_REGISTERS:
+        return f"a thread may use {limit} registers, of which tileir needs {_FEWEST_REGISTERS}"
+    return ""
+
+
+def _through_tileir(text: str, name: str, options: Any, capability: int) -> Compiled:
+    """The kernel with its machine code, unless only Triton has an assembler. Raises TileirError."""
+    module = ttir.read(text, f"{name}.ttir", num_warps=options.num_warps)
+    kernel = compile_module(
+        module, _target(capability),
+        {
+            "num_warps": options.num_warps, "stages": max(options.num_stages, 1), "roles": False,
+            "permit": ("inline_asm",), "registers": getattr(options, "maxnreg", None),
+        },
+        name,
+    )  # fmt: skip
+    if kernel.plan.symbol != name:
+        message = f"its symbol would be {kernel.plan.symbol}, and Triton looks for {name}"
+        raise UnsupportedError(Diagnostic("TIR0706", message))
+    try:
+        return records.evolve(kernel, code=kernel.assembled)
+    except TileirError as error:
+        if error.code != _NO_ASSEMBLER:
+            raise
+        return kernel
+
+
+def _target(capability: int) -> str:
+    """The name of the target with that compute capability, with what only this one has where
+    tileir uses it."""
+    specific = f"sm_{capability}a"
+    return specific if specific in tileir.backend.TARGETS else f"sm_{capability}"
+
+
+def _metadata(kernel: Compiled) -> dict[str, Any]:
+    """What Triton's launchers, Inductor, AOTInductor and jax-triton read of a kernel
+    (`triton/backends/nvidia/driver.py`, `torch/_inductor/runtime/static_triton_launcher.py`)."""
+    plan = kernel.plan
+    return {
+        "name": plan.symbol, "num_warps": plan.num_warps,
+        "shared": plan.shared if plan.dynamic else 0, "tmem_size": 0, "cluster_dims": plan.cluster,
+        "global_scratch_size": 0, "global_scratch_align": 1,
+        "profile_scratch_size": 0, "profile_scratch_align": 1, "tensordesc_meta": [],
+    }  # fmt: skip
+
+
+def _left(metadata: dict[str, Any], name: str, options: Any, reason: str, begin: float) -> None:
+    """Note that Triton compiles the kernel."""
+    _noted(metadata, name, "triton", reason, options.num_warps, begin)
+
+
+def _noted(
+    metadata: dict[str, Any], name: str, compiler: str, reason: str, num_warps: int, begin: float
+) -> None:
+    version = tileir.__version__ if compiler == "tileir" else metadata.get("triton_version", "")
+    metadata[COMPILED_BY], metadata[REASON] = f"{compiler} {version}".strip(), reason
+    took = (time.perf_counter() - begin) * 1e3
+    key = str(metadata.get("hash", ""))
+    note(Record(name, compiler, reason, num_warps, took, key=key))
+
+
+def _out_of_resources(reason: str) -> Exception:
+    """Triton's error for a configuration that needs more than there is."""
+    from triton.runtime.errors import OutOfResources
+
+    return OutOfResources(0, 0, reason)

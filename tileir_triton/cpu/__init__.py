@@ -1,0 +1,1 @@
+"""The entry point `cpu`: kernels of Triton on the CPU."""

@@ -1,0 +1,117 @@
+"""Triton's backend for the target `cpu`: TTIR as Triton writes it, then the text of a module of
+tileir, which the driver runs."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from triton.backends.compiler import BaseBackend
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a kernel: those that any release from 3.3 to 3.9 asks a backend for."""
+
+    num_warps: int = 4
+    num_ctas: int = 1
+    num_stages: int = 1
+    warp_size: int = 32
+    cluster_dims: tuple[int, int, int] = (1, 1, 1)
+    maxnreg: int | None = None
+    enable_fp_fusion: bool = True
+    enable_reflect_ftz: bool = True
+    launch_cooperative_grid: bool = False
+    launch_pdl: bool = False
+    supported_fp8_dtypes: tuple[str, ...] = ("fp8e4nv", "fp8e5")
+    deprecated_fp8_dtypes: tuple[str, ...] = ()
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
+    default_dot_input_precision: str = "ieee"
+    allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+    max_num_imprecise_acc_default: int = 0
+    extern_libs: tuple[Any, ...] = ()
+    debug: bool = False
+    sanitize_overflow: bool = False
+    backend_name: str = "cpu"
+    arch: str = "cpu"
+    instrumentation_mode: str = ""
+    fpsan_homomorphic_casts: bool = False
+    ir_override: str | None = None
+
+    def hash(self) -> str:
+        """What of the options a kernel depends on."""
+        return hashlib.sha256(str(sorted(self.__dict__.items())).encode()).hexdigest()
+
+
+class CPUBackend(BaseBackend):
+    """Kernels as modules of tileir."""
+
+    binary_ext = "tir"
+
+    @staticmethod
+    def supports_target(target: Any) -> bool:
+        """`GPUTarget("cpu", ...)`."""
+        return target.backend == "cpu"
+
+    def hash(self) -> str:
+        """What of tileir the module of a kernel depends on."""
+        from tileir_triton.settings import cpu_mode
+        from tileir_triton.version import key
+
+        return f"tileir-cpu-{key()}-{cpu_mode() == 'interpreter'}"
+
+    def parse_options(self, options: Any) -> Options:
+        """The options that there are, at what is given or their default."""
+        known = Options.__dataclass_fields__
+        return Options(**{k: v for k, v in options.items() if k in known and v is not None})
+
+    def pack_metadata(self, metadata: Any) -> Any:
+        """All of it; the launcher has no use for it."""
+        return metadata
+
+    def get_codegen_implementation(self, options: Any) -> dict[str, Any]:
+        """No dot is too small, and there are no types but Triton's standard ones."""
+        return {"min_dot_size": lambda lhs, rhs: (1, 1, 1), "convert_custom_types": None}
+
+    def get_module_map(self) -> dict[str, Any]:
+        """The library of functions: that of CUDA, whose functions tileir has formulas for."""
+        from triton.language.extra.cuda import libdevice
+
+        return {"triton.language.extra.libdevice": libdevice}
+
+    def load_dialects(self, context: Any) -> None:
+        """Triton's own are enough."""
+
+    def add_stages(self, stages: Any, options: Any, language: Any = None) -> None:
+        """`ttir`, as Triton's passes leave it, and `tir`."""
+        stages["ttir"] = lambda src, metadata: _ttir(src)
+        stages["tir"] = lambda src, metadata: _tir(src, metadata, options)
+
+
+CPUBackend.__abstractmethods__ = frozenset()
+
+
+def _ttir(module: Any) -> Any:
+    """`module` with calls inlined and block pointers as pointers."""
+    from triton._C.libtriton import ir, passes
+
+    manager = ir.pass_manager(module.context)
+    manager.enable_debug()
+    passes.common.add_inliner(manager)
+    if hasattr(passes.ttir, "add_rewrite_tensor_pointer"):
+        passes.ttir.add_rewrite_tensor_pointer(manager)
+    passes.common.add_canonicalizer(manager)
+    passes.common.add_cse(manager)
+    passes.common.add_symbol_dce(manager)
+    try:
+        manager.run(module, "make_ttir")
+    except TypeError:  # 3.3 gives stages no name
+        manager.run(module)
+    return module
+
+
+def _tir(module: Any, metadata: Any, options: Options) -> bytes:
+    from tileir.frontends.triton_backend.cpu.module import module_text
+
+    return module_text(str(module), metadata, options.num_warps)

@@ -1,0 +1,168 @@
+"""Triton's driver for this machine's CPU."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from triton.backends.driver import DriverBase
+
+from tileir_triton.settings import CPU_MODES, cpu_mode
+
+if cpu_mode() in CPU_MODES:  # asked for by name, also where there is a GPU (Triton 3.7 and newer)
+    os.environ.setdefault("TRITON_DEFAULT_BACKEND", "cpu")
+
+_LARGE = 1 << 30
+"""Bytes and threads that a block may have: a CPU sets no limit."""
+
+
+class Utils:
+    """What Triton asks of the machine."""
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        """Limits of the device, and what Triton's tools compute speeds from."""
+        return {
+            "max_shared_mem": _LARGE, "max_num_regs": _LARGE, "warpSize": 32,
+            "multiprocessor_count": os.cpu_count() or 1, "sm_clock_rate": 1, "mem_clock_rate": 1,
+            "mem_bus_width": 64,
+        }  # fmt: skip
+
+    def load_binary(self, name: str, binary: bytes, shared: int, device: int) -> tuple[Any, ...]:
+        """The module `binary`, its kernel `name`, registers and spills of a thread, and from
+        Triton 3.4 on the most threads of a block."""
+        from triton import __version__
+
+        from tileir.frontends.triton_backend.cpu.programs import Program
+
+        program = Program.loaded(name, binary)
+        loaded = (binary, program, 0, 0, _LARGE)
+        return loaded[:4] if __version__.startswith("3.3.") else loaded
+
+    def unload_module(self, module: Any) -> None:
+        """Python frees it."""
+
+
+class Event:
+    """A moment, for Triton's benchmarks."""
+
+    def __init__(self, enable_timing: bool = True) -> None:
+        self.at = 0
+
+    def record(self, stream: Any = None) -> None:
+        """It is now: launches end before they return."""
+        self.at = time.perf_counter_ns()
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds until `end`."""
+        return (end.at - self.at) / 1e6
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+
+
+class Interface:
+    """The part of `torch.cuda` that Triton's benchmarks use, of the CPU."""
+
+    Event = Event
+
+    @staticmethod
+    def synchronize(device: Any = None) -> None:
+        """Nothing is under way."""
+
+    @staticmethod
+    def current_device() -> int:
+        """The only one."""
+        return 0
+
+    @staticmethod
+    def set_device(device: Any) -> None:
+        """There is one."""
+
+    @staticmethod
+    def device_count() -> int:
+        """One."""
+        return 1
+
+
+class CPUDriver(DriverBase):
+    """This machine's CPU: the driver that Triton takes where TILEIR_TRITON_CPU or
+    TRITON_DEFAULT_BACKEND says so, and where no other driver is active."""
+
+    def __init__(self) -> None:
+        self.utils, self.launcher_cls = Utils(), _launcher
+
+    @staticmethod
+    def is_active() -> bool:
+        """Whether it was asked for, or nothing else is there to run kernels."""
+        mode = cpu_mode()
+        if mode in CPU_MODES or os.environ.get("TRITON_DEFAULT_BACKEND") == "cpu":
+            return True
+        return mode != "off" and not _others_are_active()
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """No C is written."""
+        return ty
+
+    def get_current_target(self) -> Any:
+        """The target `cpu`."""
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cpu", "cpu", 32)
+
+    def get_current_device(self) -> int:
+        """The only one."""
+        return 0
+
+    def set_current_device(self, device: Any) -> None:
+        """There is one."""
+
+    def get_current_stream(self, device: Any = None) -> int:
+        """Launches end before they return."""
+        return 0
+
+    def get_active_torch_device(self) -> Any:
+        """`torch.device("cpu")`."""
+        import torch
+
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> Any:
+        """What Triton's benchmarks take for `torch.cuda`."""
+        return Interface
+
+    def get_benchmarker(self) -> Any:
+        """Triton's own benchmark, which asks this driver for the time."""
+        from triton.testing import do_bench
+
+        return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """Bytes to write between runs, so that operands are in no cache."""
+        return bytearray(_CACHE_BYTES)
+
+    def clear_cache(self, cache: Any) -> None:
+        """Write all of `cache`."""
+        cache[:] = bytes(len(cache))
+
+
+CPUDriver.__abstractmethods__ = frozenset()
+
+_CACHE_BYTES = 1 << 22
+"""About what a core has for itself: more would take longer to write than most kernels run."""
+
+
+def _launcher(source: Any, metadata: Any) -> Any:
+    from tileir.frontends.triton_backend.cpu.launcher import Launcher
+
+    return Launcher(source, metadata)
+
+
+def _others_are_active() -> bool:
+    from triton.backends import backends
+
+    return any(
+        found.driver.is_active()
+        for name, found in backends.items()
+        if name != "cpu" and not issubclass(found.driver, CPUDriver)
+    )

@@ -1,0 +1,55 @@
+"""What the environment says: TILEIR_IN_TRITON, TILEIR_IN_TRITON_REPORT, TILEIR_TRITON_CPU."""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+
+_ON = frozenset({"1", "on", "true", "yes"})
+_OFF = frozenset({"", "0", "off", "false", "no"})
+
+CPU_MODES = ("native", "interpreter", "simt")
+"""What runs kernels on the CPU."""
+
+
+class Settings:
+    """Which kernels tileir compiles for a GPU, and what becomes of those it cannot compile.
+
+    `patterns`: globs of the names of kernels; none for all kernels. `strict`: a kernel that tileir
+    does not compile is an error; otherwise Triton compiles it."""
+
+    __slots__ = ("enabled", "patterns", "strict")
+
+    def __init__(self, enabled: bool, strict: bool = False, patterns: tuple[str, ...] = ()) -> None:
+        self.enabled, self.strict, self.patterns = enabled, strict, patterns
+
+    @staticmethod
+    def of(text: str) -> Settings:
+        """The settings written as `text`: words with commas between them. `1` is on, `0` and ''
+        are off; `strict`; any other word, `pattern:` before it or not, is a glob of names."""
+        words = [word.strip() for word in text.split(",")]
+        if all(word.lower() in _OFF for word in words):
+            return Settings(False)
+        known = (*_ON, *_OFF, "strict")
+        patterns = tuple(w.removeprefix("pattern:") for w in words if w.lower() not in known)
+        return Settings(True, any(w.lower() == "strict" for w in words), patterns)
+
+    def covers(self, kernel: str) -> bool:
+        """Whether tileir compiles the kernel of that name."""
+        return not self.patterns or any(fnmatchcase(kernel, p) for p in self.patterns)
+
+    def __str__(self) -> str:
+        """The settings as `of` reads them."""
+        words = ["strict"] * self.strict + [f"pattern:{p}" for p in self.patterns]
+        return ",".join(words or ["1"]) if self.enabled else "0"
+
+
+def asked() -> Settings:
+    """What TILEIR_IN_TRITON says."""
+    return Settings.of(os.environ.get("TILEIR_IN_TRITON", ""))
+
+
+def cpu_mode() -> str:
+    """What TILEIR_TRITON_CPU says: one of `CPU_MODES`, `off`, or '' where it is not set. Any other
+    value is kept, for the first launch to refuse."""
+    return os.environ.get("TILEIR_TRITON_CPU", "").strip().lower()

@@ -1,0 +1,53 @@
+"""What of tileir the code of a kernel depends on, for the keys of Triton's caches.
+
+Found without importing tileir: a kernel that Triton has in its cache needs nothing else of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+_PARTS = ("builder", "textual", "backend", "frontends")
+"""Folders imported as parts of `tileir`: beside it in a checkout, in it where wheels are
+installed."""
+
+_OTHERS = ("tileir", "llvmlite", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12")
+"""Distributions that machine code is made by."""
+
+
+@cache
+def key() -> str:
+    """16 hexadecimal digits: releases of what makes code, and size and time of each source."""
+    digest = hashlib.sha256()
+    for name in _OTHERS:
+        digest.update(f"{name} {_version(name)}\n".encode())
+    spec = find_spec("tileir")
+    home = os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
+    beside = "" if os.path.isdir(os.path.join(home, "backend")) else os.path.dirname(home)
+    folders = [home, *(os.path.join(beside, p) for p in _PARTS if beside)]
+    for folder in (f for f in folders if f and os.path.isdir(f)):
+        for line in sorted(_sources(folder)):
+            digest.update(line.encode())
+    return digest.hexdigest()[:16]
+
+
+def _sources(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith((".py", ".tir")):
+                found = entry.stat()
+                yield f"{entry.path} {found.st_size} {found.st_mtime_ns}\n"
+            elif entry.is_dir() and not entry.name.startswith(("_", ".")):
+                yield from _sources(entry.path)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

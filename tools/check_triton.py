@@ -1,0 +1,111 @@
+"""`tileir check-triton -- COMMAND`: run a program or test-suite that uses Triton with its kernels
+under the interpreter or the machine of threads, and say what they do wrong, at their lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tileir import records
+from tileir.errors import Diagnostic, ToolError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the sub-command's arguments."""
+    parser.add_argument(
+        "--mode", choices=("interpreter", "simt"), default="interpreter",
+        help="interpreter (default): races between program instances, undefined values, accesses "
+        "outside of a tensor's storage; simt: every thread, races in shared memory",
+    )  # fmt: skip
+    parser.add_argument("--json", metavar="FILE", help="write the findings there too")
+    parser.add_argument("words", nargs="+", metavar="COMMAND", help="what to run, behind `--`")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command. 1 where kernels do something wrong, else the command's own status.
+
+    Raises ToolError where the command is not there or the findings cannot be written."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "findings"
+        status = _run(options.words, options.mode, path)
+        lines = path.read_text().splitlines() if path.exists() else []
+    findings = grouped([json.loads(line) for line in lines])
+    if options.json:
+        _write(options.json, findings)
+    sys.stdout.write(described(findings) + "\n")
+    return 1 if findings else status
+
+
+def _run(words: Sequence[str], mode: str, findings: Path) -> int:
+    """The status of a command, whose kernels run in `mode`."""
+    asked = {
+        "TILEIR_TRITON_CPU": mode,
+        "TRITON_DEFAULT_BACKEND": "cpu",
+        "TILEIR_TRITON_FINDINGS": str(findings),
+    }
+    try:
+        return subprocess.run(words, env={**os.environ, **asked}, check=False).returncode
+    except OSError as error:
+        message = f"cannot run {words[0]}: {error.strerror}"
+        raise ToolError(Diagnostic("TIR0904", message)) from error
+
+
+@records.frozen
+class Finding:
+    """What kernels do wrong at a line: `times` launches came upon it, the first in `test`."""
+
+    place: str
+    code: str
+    message: str
+    kernel: str
+    test: str
+    notes: tuple[str, ...]
+    times: int
+
+
+def grouped(lines: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """One finding for all launches that came upon the same at the same place."""
+    together: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for line in lines:
+        place = f"{line['file']}:{line['line']}:{line['column']}" if line["file"] else ""
+        together.setdefault((place or line["kernel"], line["code"]), []).append(line)
+    return [
+        Finding(
+            place, code, found[0]["message"], found[0]["kernel"], found[0]["test"],
+            tuple(found[0]["notes"]), len(found),
+        )
+        for (place, code), found in together.items()
+    ]  # fmt: skip
+
+
+def described(findings: Sequence[Finding]) -> str:
+    """The findings as a text."""
+    if not findings:
+        return "check-triton: no launch did anything wrong"
+    found: list[str] = []
+    for each in findings:
+        found.append(f"{each.place}: error[{each.code}]: {each.message}")
+        found += [f"  {note}" for note in each.notes]
+        where = f", first in {each.test}" if each.test else ""
+        found.append(f"  in kernel {each.kernel}, {_count(each.times, 'launch', 'es')}{where}")
+    found.append(f"check-triton: {_count(len(findings), 'finding', 's')}")
+    return "\n".join(found)
+
+
+def _count(number: int, word: str, ending: str) -> str:
+    return f"{number} {word}{'' if number == 1 else ending}"
+
+
+def _write(file: str, findings: Sequence[Finding]) -> None:
+    try:
+        Path(file).write_text(json.dumps([records.asdict(f) for f in findings], indent=1) + "\n")
+    except OSError as error:
+        message = f"cannot write {file}: {error.strerror}"
+        raise ToolError(Diagnostic("TIR0905", message)) from error
