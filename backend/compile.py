@@ -20,6 +20,7 @@ from tileir.backend.concerned import (
     with_roles,
 )
 from tileir.backend.crew import Crew
+from tileir.backend.demand import check_registers
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
@@ -31,6 +32,7 @@ from tileir.backend.memory.scratch import Plan
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.options import Options
 from tileir.backend.outcome import typed
+from tileir.backend.legal import check_legal, within
 from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
 from tileir.backend.roles.wanted import Front, Wanted
@@ -38,8 +40,9 @@ from tileir.backend.target import Target, target as target_named
 from tileir.backend.vectorize import vectorize
 from tileir.backend.warps import check_warps, choose_warps, chosen_warps
 from tileir.collector import collector_paused
-from tileir.errors import CompileError, Diagnostic
+from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
+from tileir.limits import check_tiles
 from tileir.passmanager.registry import Outcome
 
 __all__ = ["STAGES", "Compiled", "Metadata", "Options", "Staged", "compile", "metadata", "staged"]
@@ -97,6 +100,7 @@ class Staged:
 def staged(module: Module, machine: Target, options: Options, kernel: str | None) -> Staged:
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
+    check_tiles(module, InfeasibleError)
     for room in _ROOMS:
         started = _started(module, name, machine, options, room)
         try:
@@ -119,7 +123,8 @@ def _through_stages(
     if started.made:
         options = records.evolve(options, num_warps=None)
     prepared = prepare(started.module, name)
-    check_permitted(prepared.functions[name], options.permit)
+    check_permitted(within(prepared, name), options.permit)
+    check_legal(prepared, name, machine)
     crew = Crew.of(prepared, prepared.functions[name])
     mined = strip_mine(prepared.functions[name], options.num_warps or 0)
     stripped = _result(mined, notes)
@@ -129,6 +134,7 @@ def _through_stages(
     num_warps = options.num_warps or choose_warps(pipelined, machine)
     check_warps(pipelined, num_warps, machine.max_warps)
     _check_registers(pipelined, options.registers, machine)
+    check_registers(windows, num_warps, machine)
     notes += chosen_warps(pipelined, num_warps, options.num_warps)
     function = _result(vectorize(windows, threads=num_warps * machine.lanes), notes)
     if registers is not None and registers < machine.max_registers:

@@ -24,12 +24,14 @@ from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.memory.allocation import allotted
 from tileir.backend.memory.scratch import Plan
+from tileir.backend.legal import check_globals, within
 from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
 from tileir.backend.target import Target
 from tileir.backend.vectorize import vectorize
-from tileir.errors import CompileError, Diagnostic, LaunchError
+from tileir.errors import CompileError, Diagnostic, InfeasibleError, LaunchError
 from tileir.ir import Function, Module
+from tileir.limits import check_tiles
 from tileir.op import Op
 
 CPU = Target(
@@ -132,8 +134,11 @@ def compile(
         name = module.kernel(kernel).name
     except KeyError as error:
         raise CompileError(Diagnostic("TIR0707", str(error.args[0]))) from error
+    check_tiles(module, InfeasibleError)
     prepared = prepare(module, name)
-    check_permitted(prepared.functions[name], permit)
+    reached = within(prepared, name)
+    check_permitted(reached, permit)
+    check_globals(reached)
     function, memory = _laid_out(prepared.functions[name])
     last = prepared.with_functions({**prepared.functions, name: function})
     made = emit(last, name, memory, CPU, checked)
