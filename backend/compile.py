@@ -20,7 +20,8 @@ from tileir.backend.concerned import (
     with_roles,
 )
 from tileir.backend.crew import Crew
-from tileir.backend.demand import check_registers
+from tileir.backend.demand import check_dots, check_registers
+from tileir.backend.isolation import Machine, Task, run
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
@@ -42,7 +43,8 @@ from tileir.backend.warps import check_warps, choose_warps, chosen_warps
 from tileir.collector import collector_paused
 from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
-from tileir.limits import check_tiles
+from tileir.isolating import chosen
+from tileir.limits import Limits, check_tiles, limits
 from tileir.passmanager.registry import Outcome
 
 __all__ = ["STAGES", "Compiled", "Metadata", "Options", "Staged", "compile", "metadata", "staged"]
@@ -54,10 +56,13 @@ def compile(
     target: str = "sm_90a",
     options: Options | Mapping[str, Any] | None = None,
     kernel: str | None = None,
+    *,
+    isolate: bool | None = None,
 ) -> Compiled:
-    """Compile `kernel`, or the only kernel of `module`, for `target`.
+    """Compile `kernel`, or the only kernel of `module`, for `target`; with `isolate`, code is
+    generated and assembled in a process of its own (`tileir.backend.isolation`).
 
-    Needs no GPU. Raises `CompileError`: `InfeasibleError` (TIR0708) for a resource it exceeds,
+    Needs no GPU. Raises `CompileError`: `InfeasibleError` for a resource (TIR0708) or a limit (TIR1601) it exceeds,
     `UnsupportedError` for an unknown target (TIR0702) or an op that cannot be lowered for it
     (TIR0706), `DefectError` for a defect of the compiler, and plain for a kernel that is not there
     (TIR0707) or code that is not permitted (TIR0712); `TypeError` for what is no module.
@@ -65,10 +70,14 @@ def compile(
     if not isinstance(module, Module):
         raise TypeError(f"a module is compiled, and not a {type(module).__name__}")
     with typed():
-        return _compiled(module, target_named(target), Options.of(options), kernel)
+        asked = Options.of(options)
+        with limits(Limits.of(dict(asked.limits))):
+            return _compiled(module, target_named(target), asked, kernel, chosen(isolate))
 
 
-def _compiled(module: Module, machine: Target, options: Options, kernel: str | None) -> Compiled:
+def _compiled(
+    module: Module, machine: Target, options: Options, kernel: str | None, isolate: bool
+) -> Compiled:
     done = staged(module, machine, options, kernel)
     last, limited = done.stages["barriers"], done.registers != options.registers
     unit = Unit(
@@ -76,9 +85,16 @@ def _compiled(module: Module, machine: Target, options: Options, kernel: str | N
         options.lines,
     )  # fmt: skip
     text = emit(unit, machine)
-    ptx = to_ptx(text, machine, options.optimize)
+    task = Task(done.kernel, "code generation", module.functions[done.kernel].location)
+    if isolate:
+        ptx = run(task, to_ptx, text, Machine.of(machine), options.optimize)
+    else:
+        ptx = to_ptx(text, machine, options.optimize)
     plan = metadata(done, machine)
-    return Compiled(done.stages, text, ptx, plan, options.libraries, done.notes, limited, options)
+    return Compiled(
+        done.stages, text, ptx, plan, options.libraries, done.notes, limited, options,
+        isolate=isolate,
+    )  # fmt: skip
 
 
 @records.frozen(eq=False)
@@ -101,6 +117,7 @@ def staged(module: Module, machine: Target, options: Options, kernel: str | None
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     check_tiles(module, InfeasibleError)
+    check_dots(module, machine, options.num_warps)
     for room in _ROOMS:
         started = _started(module, name, machine, options, room)
         try:

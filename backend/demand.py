@@ -11,7 +11,7 @@ from typing import Any
 from tileir import limits
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, InfeasibleError
-from tileir.ir import Function
+from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.types import F8E4M3, F8E5M2, Pointer, Tile, Type, shape_of
@@ -24,21 +24,42 @@ _LEAST = 16
 """The least extent of a tile that an error suggests."""
 
 
+def check_dots(module: Module, machine: Target, num_warps: int | None) -> None:
+    """Raises `InfeasibleError` (TIR0708) at a dot of `module` whose result alone takes more
+    registers than all threads of a processor of `machine` have, by the limit `register_percent`:
+    it is nowhere else, whatever becomes of the operands."""
+    most = machine.registers_per_processor * limits.current().register_percent // 100
+    for function in module.functions.values():
+        for op in function.ops:
+            if isinstance(op, Dot) and registers(op.results[0].type) > most:
+                stated = num_warps or function.attributes.get("num_warps")
+                warps = stated if isinstance(stated, int) else machine.max_warps // 2
+                message = (
+                    f"dot makes {registers(op.results[0].type)} words, and a processor has "
+                    f"{machine.registers_per_processor} registers (limit register_percent: "
+                    f"{most}): {largest_dot(op, warps, machine)}"
+                )
+                raise InfeasibleError(Diagnostic("TIR0708", message, op.location))
+
+
 def check_registers(function: Function, num_warps: int, machine: Target) -> None:
     """Raises `InfeasibleError` (TIR0708) at an operation of `function` whose tiles take more
     registers of a thread than the limit `register_percent` allows."""
     threads = num_warps * machine.lanes
     there = min(machine.max_registers, machine.registers_per_processor // threads)
     most = there * limits.current().register_percent // 100
-    for op in function.ops:
-        needed = math.ceil(demand(op) / threads)
-        if needed > most:
-            message = (
-                f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
-                f"{num_warps} warps has {there} (limit register_percent: {most}): "
-                f"{_remedy(op, threads, there, num_warps, machine)}"
-            )
-            raise InfeasibleError(Diagnostic("TIR0708", message, op.location))
+    needed, op = 0, None
+    for found in function.ops:
+        taken = math.ceil(demand(found) / threads)
+        if taken > most and taken >= needed:  # what comes last is what the others are computed for
+            needed, op = taken, found
+    if op is not None:
+        message = (
+            f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
+            f"{num_warps} warps has {there} (limit register_percent: {most}): "
+            f"{_remedy(op, threads, there, num_warps, machine)}"
+        )
+        raise InfeasibleError(Diagnostic("TIR0708", message, op.location))
 
 
 def demand(op: Op) -> int:

@@ -110,12 +110,23 @@ ABOUT: Mapping[str, About] = {
 """Every limit by its name."""
 
 _limits: ContextVar[Limits | None] = ContextVar("limits", default=None)
-_DEFAULT = Limits()
+_defaults = [Limits()]
 
 
 def current() -> Limits:
     """The limits in force here."""
-    return _limits.get() or _DEFAULT
+    return _limits.get() or _defaults[0]
+
+
+@contextmanager
+def defaults(**changes: int) -> Generator[None, None, None]:
+    """Change the limits in force where nothing else is said, in all threads. Raises as
+    `Limits.of`."""
+    before, _defaults[0] = _defaults[0], Limits.of(changes)
+    try:
+        yield
+    finally:
+        _defaults[0] = before
 
 
 @contextmanager
