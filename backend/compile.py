@@ -26,6 +26,7 @@ from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.layouts.running_max import running_max
+from tileir.backend.legal import check_legal, within
 from tileir.backend.llvm.emit import Unit, emit
 from tileir.backend.llvm.optimise import to_ptx
 from tileir.backend.memory.barriers import synchronised
@@ -33,7 +34,6 @@ from tileir.backend.memory.scratch import Plan
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.options import Options
 from tileir.backend.outcome import typed
-from tileir.backend.legal import check_legal, within
 from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
 from tileir.backend.roles.wanted import Front, Wanted

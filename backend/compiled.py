@@ -85,9 +85,7 @@ class Compiled:
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
         options = records.evolve(self.options, roles=False)
-        return compile(
-            source, self.plan.target, options, self.plan.kernel, isolate=self.isolate
-        )
+        return compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
 
     def suited(self, units: tuple[int, ...]) -> Compiled | None:
         """The kernel for arguments with tensors that maps cannot have, as `HostPlan.unmapped` says
@@ -108,9 +106,7 @@ class Compiled:
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
         options = records.evolve(self.options, unmapped=units)
-        found = compile(
-            source, self.plan.target, options, self.plan.kernel, isolate=self.isolate
-        )
+        found = compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
         return None if found.host is None else found
 
     def divided(self, ranks: int) -> Compiled | None:
@@ -171,7 +167,9 @@ class Compiled:
         except CompileError as error:
             if error.code != "TIR0705" or not self.options.permit:
                 raise
-            message = f"the assembler refuses code that was permitted: {error.diagnostics[0].message}"
+            message = (
+                f"the assembler refuses code that was permitted: {error.diagnostics[0].message}"
+            )
             raise CompileError(Diagnostic("TIR0719", message, self._place)) from error
 
     def _isolated(self, stage: str, function: Any, *arguments: Any) -> Any:

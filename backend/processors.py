@@ -44,7 +44,8 @@ def faults(target: Target) -> Iterator[str]:
         yield f"LLVM has no processor {target.processor}; it has {', '.join(OLDEST)}"
         return
     if target.ptx not in VERSIONS:
-        yield f"LLVM writes no PTX version {target.ptx!r}: {target.processor} needs {oldest} or later"
+        version = _dotted(oldest)
+        yield f"LLVM writes no PTX {target.ptx!r}: {target.processor} needs version {version}"
     elif target.ptx < oldest:
         yield f"{target.processor} needs PTX version {_dotted(oldest)}, not {_dotted(target.ptx)}"
     number = int(re.sub(r"\D", "", target.processor))

@@ -145,7 +145,9 @@ def limits(given: Limits | None = None, **changes: int) -> Generator[Limits, Non
             _limits.reset(token)
 
 
-def exceeded(name: str, what: str, location: Location | None, limit: int | None = None) -> Diagnostic:
+def exceeded(
+    name: str, what: str, location: Location | None, limit: int | None = None
+) -> Diagnostic:
     """The diagnostic (TIR1601) for `what`, which exceeds the limit `name`; `limit` is the
     target's, where that decides."""
     value = getattr(current(), name) if limit is None else limit
@@ -217,5 +219,3 @@ def size_of(found: Global) -> int:
 
 def _mistake(message: str) -> CompileError:
     return CompileError(Diagnostic("TIR1602", message))
-
-

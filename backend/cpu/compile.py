@@ -24,9 +24,9 @@ from tileir.backend.isolation import Task
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.legal import check_globals, within
 from tileir.backend.memory.allocation import allotted
 from tileir.backend.memory.scratch import Plan
-from tileir.backend.legal import check_globals, within
 from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
 from tileir.backend.target import Target

@@ -8,8 +8,8 @@ from tileir import records
 from tileir.analysis.aliases import unwritten
 from tileir.analysis.clusters import ranks
 from tileir.analysis.effects import effects
-from tileir.backend.legal import is_zero, within
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.legal import is_zero, within
 from tileir.backend.llvm.lines import LineTable, together
 from tileir.backend.llvm.text import (
     global_name,

@@ -41,7 +41,9 @@ def kernel_name(name: str) -> str:
     return _identifier("k", name)
 
 
-_TAKEN = re.compile(r"[gk]x?\d*\$.*|shared|WARP_SZ|__.*|(vprintf|malloc|free|printf|cuda[A-Z].*)").fullmatch
+_TAKEN = re.compile(
+    r"[gk]x?\d*\$.*|shared|WARP_SZ|__.*|vprintf|printf|malloc|free|cuda[A-Z].*"
+).fullmatch
 """PTX's own name; what `_identifier` makes, behind a kernel's number or not; a block's shared
 memory; the functions of the system, of libdevice and of LLVM, most of which begin with two
 underscores."""

@@ -94,7 +94,8 @@ CODES: dict[str, tuple[str, str]] = {
         "The constraints of inline assembly do not fit its operands, or its text names operands "
         "that it has not: one constraint per result (`=r`), then one per operand (`r`), by "
         "type: `h` 16 bits, `r` 32, `l` 64, `f` f32, `d` f64, `b` a predicate (LLVM Language "
-        "Reference Manual, \"Inline Assembler Expressions\"). The assembler may refuse its text, too.",
+        'Reference Manual, "Inline Assembler Expressions"). The assembler may refuse its text, '
+        "too.",
     ),
     "TIR0720": (
         "a process that compiles ended",

@@ -19,7 +19,8 @@ def place_globals(module: Module, binder: Binder, given: Mapping[str, Any]) -> d
     """Put the module's globals into memory; their addresses by name.
 
     An array of `given` is a global's memory itself. A global without initial value and array is
-    undefined until it is written; one that no function names has no memory. Raises InterpretError for arrays that do not fit.
+    undefined until it is written; one that no function names has no memory. Raises
+    InterpretError for arrays that do not fit.
     """
     unknown = sorted(set(given) - set(module.globals))
     if unknown:
