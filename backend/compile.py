@@ -62,8 +62,8 @@ def compile(
     """Compile `kernel`, or the only kernel of `module`, for `target`; with `isolate`, code is
     generated and assembled in a process of its own (`tileir.backend.isolation`).
 
-    Needs no GPU. Raises `CompileError`: `InfeasibleError` for a resource (TIR0708) or a limit (TIR1601) it exceeds,
-    `UnsupportedError` for an unknown target (TIR0702) or an op that cannot be lowered for it
+    Needs no GPU. Raises `CompileError`: `InfeasibleError` for a resource (TIR0708) or a limit
+    (TIR1601) it exceeds, `UnsupportedError` for an unknown target (TIR0702) or an op that cannot be lowered for it
     (TIR0706), `DefectError` for a defect of the compiler, and plain for a kernel that is not there
     (TIR0707) or code that is not permitted (TIR0712); `TypeError` for what is no module.
     """
