@@ -63,9 +63,10 @@ def compile(
     generated and assembled in a process of its own (`tileir.backend.isolation`).
 
     Needs no GPU. Raises `CompileError`: `InfeasibleError` for a resource (TIR0708) or a limit
-    (TIR1601) it exceeds, `UnsupportedError` for an unknown target (TIR0702) or an op that cannot be lowered for it
-    (TIR0706), `DefectError` for a defect of the compiler, and plain for a kernel that is not there
-    (TIR0707) or code that is not permitted (TIR0712); `TypeError` for what is no module.
+    (TIR1601) it exceeds, `UnsupportedError` for an unknown target (TIR0702) or an op that cannot
+    be lowered for it (TIR0706), `DefectError` for a defect of the compiler, and plain for a kernel
+    that is not there (TIR0707) or code that is not permitted (TIR0712); `TypeError` for what is no
+    module.
     """
     if not isinstance(module, Module):
         raise TypeError(f"a module is compiled, and not a {type(module).__name__}")

@@ -179,7 +179,7 @@ class Compiled:
     @property
     def _place(self) -> Location | None:
         """Where the kernel is defined, as far as that is at hand."""
-        source = self.stages["input"] if "input" in self.stages else None
+        source = self.stages.get("input")
         return None if source is None else source.functions[self.plan.kernel].location
 
     @property

@@ -6,7 +6,8 @@
 
 LLVM and the assembler may abort, exit or run for hours. A request goes to a worker: a Python that
 was started when it was first needed, and stays. One that dies is replaced, and the error says at
-which stage of which kernel, and what it wrote. `tileir.backend.worker_pool` keeps workers, `tileir.backend.worker` is one.
+which stage of which kernel, and what it wrote. `tileir.backend.worker_pool` keeps
+workers, `tileir.backend.worker` is one.
 """
 
 from __future__ import annotations
