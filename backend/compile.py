@@ -28,7 +28,7 @@ from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.layouts.running_max import running_max
 from tileir.backend.legal import check_legal, within
 from tileir.backend.llvm.emit import Unit, emit
-from tileir.backend.llvm.optimise import to_ptx
+from tileir.backend.llvm.optimise import level_of, to_ptx
 from tileir.backend.memory.barriers import synchronised
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.metadata import Metadata, metadata_of
@@ -36,6 +36,7 @@ from tileir.backend.options import Options
 from tileir.backend.outcome import typed
 from tileir.backend.permission import check_permitted
 from tileir.backend.prepare import prepare
+from tileir.backend.requests import Made, lowered_level, unfollowed
 from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.target import Target, target as target_named
 from tileir.backend.vectorize import vectorize
@@ -92,8 +93,10 @@ def _compiled(
     else:
         ptx = to_ptx(text, machine, options.optimize)
     plan = metadata(done, machine)
+    level = level_of(text, options.optimize)
+    notes = (*done.notes, *lowered_level(options, level, module.functions[done.kernel]))
     return Compiled(
-        done.stages, text, ptx, plan, options.libraries, done.notes, limited, options,
+        done.stages, text, ptx, plan, options.libraries, notes, limited, options,
         isolate=isolate,
     )  # fmt: skip
 
@@ -137,7 +140,7 @@ kernel passes through shared memory."""
 def _through_stages(
     module: Module, started: Front, machine: Target, options: Options, name: str
 ) -> Staged:
-    notes = list(started.remarks)
+    notes, asked = list(started.remarks), options
     if started.made:
         options = records.evolve(options, num_warps=None)
     prepared = prepare(started.module, name)
@@ -146,7 +149,7 @@ def _through_stages(
     crew = Crew.of(prepared, prepared.functions[name])
     mined = strip_mine(prepared.functions[name], options.num_warps or 0)
     stripped = _result(mined, notes)
-    outcome, registers = _pipelined(stripped, options, machine)
+    outcome, registers, prefetched = _pipelined(stripped, options, machine)
     pipelined = _result(outcome, notes)
     windows = _result(staged_windows(pipelined), notes) if options.windows else pipelined
     num_warps = options.num_warps or choose_warps(pipelined, machine)
@@ -178,6 +181,8 @@ def _through_stages(
             _marked(ordered.within(prepared), waiting, "barriers", num_warps), name
         ),
     }
+    done = Made(stages["barriers"], name, started.made, notes, prefetched)
+    notes += unfollowed(within(module, name), asked, machine, done)
     return Staged(stages, name, ordered.plan(waiting), num_warps, tuple(notes), registers)
 
 
@@ -208,10 +213,12 @@ def _result(outcome: Outcome, notes: list[Diagnostic]) -> Function:
     return outcome.ir
 
 
-def _pipelined(function: Function, options: Options, machine: Target) -> tuple[Outcome, int | None]:
-    """Loads that feed dots as asynchronous copies, and the most registers of a thread; half of
-    shared memory for their buffers, so that two blocks run side by side, where the options do not
-    say how many slots."""
+def _pipelined(
+    function: Function, options: Options, machine: Target
+) -> tuple[Outcome, int | None, bool]:
+    """Loads that feed dots as asynchronous copies, the most registers of a thread, and whether
+    fragments are read ahead where the options ask for it; half of shared memory for their buffers,
+    so that two blocks run side by side, where the options do not say how many slots."""
     stages, shared = options.stages or 0, machine.shared_bytes // 2
     moved = cast(Function, uniform_steps(function).ir)
     if options.prefetch is None and options.registers is None:
@@ -219,8 +226,17 @@ def _pipelined(function: Function, options: Options, machine: Target) -> tuple[O
         warps = options.num_warps or choose_warps(function, machine)
         limit = register_limit(cast(Function, plain.ir), warps, machine)
         if limit is not None:
-            return plain, limit
-    return pipelined(moved, stages, shared, options.prefetch is not False), options.registers
+            return plain, limit, False
+    found = pipelined(moved, stages, shared, options.prefetch is not False)
+    ahead = False
+    if options.prefetch:  # asked for: what is the same without was not followed
+        plain = pipelined(moved, stages, shared, False)
+        ahead = _size(found) != _size(plain)
+    return found, options.registers, ahead
+
+
+def _size(outcome: Outcome) -> int:
+    return sum(1 for _ in cast(Function, outcome.ir).ops)
 
 
 def _kernel(module: Module, name: str | None) -> Function:

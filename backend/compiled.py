@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from tileir.backend.target import target as target_named
 from tileir.errors import CompileError, Diagnostic, Location
 from tileir.ir import Module
 from tileir.limits import Limits, limits
+from tileir.passmanager.registry import remark
 
 if TYPE_CHECKING:
     from tileir.backend.tma.plan import HostPlan
@@ -130,13 +131,25 @@ class Compiled:
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:
         """What was done with each line and why not better: passes' own remarks, then how the
-        kernel accesses memory, each at its place in the source (severity `REMARK`)."""
+        kernel accesses memory, each at its place in the source, and what its machine code spills
+        (severity `REMARK`)."""
         if self.remarked is not None:
             return self.remarked
         from tileir.backend.remarks import described  # so that compiling pays nothing for it
 
         laid_out = self.stages["layouts"].functions[self.plan.kernel]
-        return tuple(dict.fromkeys((*self.notes, *described(laid_out))))
+        return tuple(dict.fromkeys((*self.notes, *described(laid_out), *self._spilled())))
+
+    def _spilled(self) -> Iterator[Diagnostic]:
+        """A remark about what is spilled (TIR0759), where there is an assembler to say so."""
+        try:
+            found = self.assembled
+        except CompileError:
+            return
+        if found.spills:
+            message = f"{found.spills} bytes of registers are spilled by each thread"
+            message += f", which has {found.registers}: use smaller tiles or more warps"
+            yield remark("TIR0759", message, self._place)
 
     def tir_at(self, stage: str) -> Module:
         """The module after `stage`, one of `STAGES`. Raises KeyError."""

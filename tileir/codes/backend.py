@@ -144,4 +144,14 @@ CODES: dict[str, tuple[str, str]] = {
         "The loads read windows of one buffer that overlap: all they cover is copied into shared "
         "memory once, with its halo, and the windows are read from there.",
     ),
+    "TIR0759": (
+        "registers are spilled",
+        "A thread needs more registers than it may have, so that some of its values pass through "
+        "memory, which is slow: use smaller tiles, more warps, or a higher limit of registers.",
+    ),
+    "TIR0760": (
+        "request not followed",
+        "An option of the compiler, or an attribute of the kernel or of a loop, asks for something "
+        "else than what was made; the message says what is used, and why.",
+    ),
 }
