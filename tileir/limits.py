@@ -99,7 +99,7 @@ ABOUT: Mapping[str, About] = {
         "fill it before a launch (`Kernel.fill`)",
     ),
     "alignment": About(
-        "bytes of an alignment of a global, a function or a parameter", "backends",
+        "bytes of the alignment of a global", "backends",
         "align to less: no access needs more than 128 bytes",
     ),
     "seconds": About(
