@@ -7,20 +7,26 @@ from typing import Any, cast
 
 from tileir import records
 from tileir.backend.compiled import STAGES, Compiled
+from tileir.backend.demand import check_dots
+from tileir.backend.isolation import Machine, Task, run as run_isolated
+from tileir.backend.legal import within
 from tileir.backend.llvm.emit import Unit, emit
-from tileir.backend.llvm.optimise import to_ptx
+from tileir.backend.llvm.optimise import level_of, to_ptx
 from tileir.backend.memory.role_allocation import plan_with_roles
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.options import Options
 from tileir.backend.outcome import typed
+from tileir.backend.requests import Made, lowered_level, unfollowed
 from tileir.backend.roles.wanted import Front, Wanted
 from tileir.backend.stage import StageRun, has_op
 from tileir.backend.stage_tables import GPU, Context
 from tileir.backend.target import Target, target as target_named
 from tileir.collector import collector_paused
-from tileir.errors import CompileError, Diagnostic
+from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
+from tileir.isolating import chosen
+from tileir.limits import Limits, check_tiles, limits
 
 __all__ = ["STAGES", "Compiled", "Metadata", "Options", "Staged", "compile", "metadata", "staged"]
 
@@ -31,37 +37,50 @@ def compile(
     target: str = "sm_90a",
     options: Options | Mapping[str, Any] | None = None,
     kernel: str | None = None,
+    *,
+    isolate: bool | None = None,
     recorder: Any = None,
 ) -> Compiled:
-    """Compile `kernel`, or the only kernel of `module`, for `target`.
+    """Compile `kernel`, or the only kernel of `module`, for `target`; with `isolate`, code is
+    generated and assembled in a process of its own (`tileir.backend.isolation`). `recorder`, a
+    `tileir.passmanager.Recorder`, verifies and times every pass, and tells its observers of each.
 
-    `recorder`, a `tileir.passmanager.Recorder`, verifies and times every pass, and tells its
-    observers of each.
-
-    Needs no GPU. Raises `CompileError`: `InfeasibleError` (TIR0708) for a resource it exceeds,
-    `UnsupportedError` for an unknown target (TIR0702) or an op that cannot be lowered for it
-    (TIR0706), `DefectError` for a defect of the compiler, and plain for a kernel that is not there
-    (TIR0707) or code that is not permitted (TIR0712); `TypeError` for what is no module.
+    Needs no GPU. Raises `CompileError`: `InfeasibleError` for a resource (TIR0708) or a limit
+    (TIR1601) it exceeds, `UnsupportedError` for an unknown target (TIR0702) or an op that cannot
+    be lowered for it (TIR0706), `DefectError` for a defect of the compiler, and plain for a kernel
+    that is not there (TIR0707) or code that is not permitted (TIR0712); `TypeError` for what is no
+    module.
     """
     if not isinstance(module, Module):
         raise TypeError(f"a module is compiled, and not a {type(module).__name__}")
     with typed():
-        return _compiled(module, target_named(target), Options.of(options), kernel, recorder)
+        asked, machine = Options.of(options), target_named(target)
+        with limits(Limits.of(dict(asked.limits))):
+            done = staged(module, machine, asked, kernel, recorder)
+            return _generated(module, machine, asked, done, chosen(isolate))
 
 
-def _compiled(
-    module: Module, machine: Target, options: Options, kernel: str | None, recorder: Any
+def _generated(
+    module: Module, machine: Target, options: Options, done: Staged, isolate: bool
 ) -> Compiled:
-    done = staged(module, machine, options, kernel, recorder)
+    """PTX of what was staged."""
     last, limited = done.stages["barriers"], done.registers != options.registers
     unit = Unit(
         last, done.kernel, done.memory, done.num_warps, done.registers, options.watch_waits,
         options.lines,
     )  # fmt: skip
     text = emit(unit, machine)
-    ptx = to_ptx(text, machine, options.optimize)
+    task = Task(done.kernel, "code generation", module.functions[done.kernel].location)
+    if isolate:
+        ptx = run_isolated(task, to_ptx, text, Machine.of(machine), options.optimize)
+    else:
+        ptx = to_ptx(text, machine, options.optimize)
     plan = metadata(done, machine)
-    return Compiled(done.stages, text, ptx, plan, options.libraries, done.notes, limited, options)
+    level = level_of(text, options.optimize)
+    notes = (*done.notes, *lowered_level(options, level, module.functions[done.kernel]))
+    return Compiled(
+        done.stages, text, ptx, plan, options.libraries, notes, limited, options, isolate=isolate
+    )
 
 
 @records.frozen(eq=False)
@@ -85,6 +104,8 @@ def staged(
 ) -> Staged:
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
+    check_tiles(module, InfeasibleError)
+    check_dots(module, machine, options.num_warps)
     for shared in _SHARED_FOR_ROLES:
         started = _started(module, name, machine, options, shared, recorder)
         try:
@@ -103,6 +124,7 @@ else of a kernel passes through shared memory."""
 def _through_stages(
     module: Module, started: Front, machine: Target, options: Options, name: str, recorder: Any
 ) -> Staged:
+    asked = options
     if started.made:
         options = records.evolve(options, num_warps=None)
     context = Context(machine, options, name, max_registers=options.registers)
@@ -110,8 +132,10 @@ def _through_stages(
     run.remarks += started.remarks
     run.through(GPU)
     context, memory = run.context, plan_with_roles(run.module, name, tuple(run.context.roles))
+    made = Made(run.module, name, started.made, run.remarks, context.prefetched)
+    notes = (*run.remarks, *unfollowed(within(module, name), asked, machine, made))
     return Staged(
-        {"input": module, **run.snapshots}, name, memory, context.num_warps, tuple(run.remarks),
+        {"input": module, **run.snapshots}, name, memory, context.num_warps, notes,
         context.max_registers,
     )  # fmt: skip
 

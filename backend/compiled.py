@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tileir import records
 from tileir.backend.assembler import Assembled, assemble
+from tileir.backend.isolation import Machine, Task, run
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
 from tileir.backend.outcome import typed
 from tileir.backend.target import target as target_named
-from tileir.errors import Diagnostic
+from tileir.errors import CompileError, Diagnostic, Location
 from tileir.ir import Module
+from tileir.limits import Limits, limits
+from tileir.passmanager.registry import remark
 
 if TYPE_CHECKING:
     from tileir.backend.tma.plan import HostPlan
@@ -48,13 +51,18 @@ class Compiled:
     """`remarks`, where they were made before."""
     without_maps: Compiled | None = None
     """`fallback`, where it was made before."""
+    isolate: bool = records.field(default=False, kw_only=True)
+    """Whether it is assembled in a process of its own."""
 
     @cached_property
     def optimized(self) -> str:
         """LLVM IR as PTX is generated from it, made when it is asked for, which needs llvmlite."""
         from tileir.backend.llvm.optimise import optimised  # kernels that were loaded need no LLVM
 
-        return optimised(self.llvm, target_named(self.plan.target), self.options.optimize)
+        machine, level = target_named(self.plan.target), self.options.optimize
+        if not self.isolate:
+            return optimised(self.llvm, machine, level)
+        return self._isolated("optimisation", optimised, self.llvm, Machine.of(machine), level)
 
     @cached_property
     def host(self) -> HostPlan | None:
@@ -78,7 +86,7 @@ class Compiled:
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
         options = records.evolve(self.options, roles=False)
-        return compile(source, self.plan.target, options, self.plan.kernel)
+        return compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
 
     def suited(self, units: tuple[int, ...]) -> Compiled | None:
         """The kernel for arguments with tensors that maps cannot have, as `HostPlan.unmapped` says
@@ -99,7 +107,7 @@ class Compiled:
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
         options = records.evolve(self.options, unmapped=units)
-        found = compile(source, self.plan.target, options, self.plan.kernel)
+        found = compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
         return None if found.host is None else found
 
     def divided(self, ranks: int) -> Compiled | None:
@@ -110,7 +118,9 @@ class Compiled:
             from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
             options = records.evolve(self.options, split=ranks)
-            found = compile(source, self.plan.target, options, self.plan.kernel)
+            found = compile(
+                source, self.plan.target, options, self.plan.kernel, isolate=self.isolate
+            )
             self._divided[ranks] = found if found.plan.cluster[0] == ranks else None
         return self._divided[ranks]
 
@@ -121,13 +131,25 @@ class Compiled:
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:
         """What was done with each line and why not better: passes' own remarks, then how the
-        kernel accesses memory, each at its place in the source (severity `REMARK`)."""
+        kernel accesses memory, each at its place in the source, and what its machine code spills
+        (severity `REMARK`)."""
         if self.remarked is not None:
             return self.remarked
         from tileir.backend.remarks import described  # so that compiling pays nothing for it
 
         laid_out = self.stages["layouts"].functions[self.plan.kernel]
-        return tuple(dict.fromkeys((*self.notes, *described(laid_out))))
+        return tuple(dict.fromkeys((*self.notes, *described(laid_out), *self._spilled())))
+
+    def _spilled(self) -> Iterator[Diagnostic]:
+        """A remark about what is spilled (TIR0759), where there is an assembler to say so."""
+        try:
+            found = self.assembled
+        except CompileError:
+            return
+        if found.spills:
+            message = f"{found.spills} bytes of registers are spilled by each thread"
+            message += f", which has {found.registers}: use smaller tiles or more warps"
+            yield remark("TIR0759", message, self._place)
 
     def tir_at(self, stage: str) -> Module:
         """The module after `stage`, one of `STAGES`. Raises KeyError."""
@@ -142,12 +164,36 @@ class Compiled:
             return self._assemble()
 
     def _assemble(self) -> Assembled:
-        machine = target_named(self.plan.target)
-        found = assemble(self.ptx, self.plan.kernel, machine, self.libraries)
+        found = self._assembled_from(self.ptx)
         if found.spills and self.limited:
-            unlimited = re.sub(r"\.maxnreg \d+", "", self.ptx)
-            return assemble(unlimited, self.plan.kernel, machine, self.libraries)
+            return self._assembled_from(re.sub(r"\.maxnreg \d+", "", self.ptx))
         return found
+
+    def _assembled_from(self, ptx: str) -> Assembled:
+        machine = target_named(self.plan.target)
+        arguments = ptx, self.plan.kernel, machine, self.libraries
+        try:
+            if not self.isolate:
+                return assemble(*arguments)
+            reduced: Any = (*arguments[:2], Machine.of(machine), self.libraries)
+            return self._isolated("assembly", assemble, *reduced)
+        except CompileError as error:
+            if error.code != "TIR0705" or not self.options.permit:
+                raise
+            message = (
+                f"the assembler refuses code that was permitted: {error.diagnostics[0].message}"
+            )
+            raise CompileError(Diagnostic("TIR0719", message, self._place)) from error
+
+    def _isolated(self, stage: str, function: Any, *arguments: Any) -> Any:
+        with limits(Limits.of(dict(self.options.limits))):
+            return run(Task(self.plan.kernel, stage, self._place), function, *arguments)
+
+    @property
+    def _place(self) -> Location | None:
+        """Where the kernel is defined, as far as that is at hand."""
+        source = self.stages.get("input")
+        return None if source is None else source.functions[self.plan.kernel].location
 
     @property
     def cubin(self) -> bytes:

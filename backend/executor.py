@@ -47,12 +47,16 @@ class GpuExecutor:
         arguments: Sequence[Any] | Mapping[str, Any],
         **options: Any,
     ) -> Compiled:
-        """Copy arrays to the GPU, run `kernel`, wait, copy back. Options are those of `compile`.
+        """Copy arrays to the GPU, run `kernel`, wait, copy back. Options are those of `compile`,
+        and `isolate`.
 
         Raises `CompileError` and `LaunchError`.
         """
         chosen = options.pop("target", None) or gpu_target()
-        compiled = Cache.usual().compile(module, chosen, Options.of(options), kernel)
+        isolate = options.pop("isolate", None)
+        compiled = Cache.usual().compile(
+            module, chosen, Options.of(options), kernel, isolate=isolate
+        )
         values = ordered(module, compiled.plan.kernel, arguments)
         cuda = driver()
         cuda.context()
@@ -147,6 +151,7 @@ class SimtExecutor:
 
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
+        options.pop("isolate", None)  # no code is generated
         seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
         allow_races = options.pop("allow_races", False)
         done = _staged(module, machine, kernel, options)

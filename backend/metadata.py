@@ -9,6 +9,7 @@ from typing import Any
 from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.analysis.effects import effects
+from tileir.backend.legal import within
 from tileir.backend.llvm.text import kernel_name
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import AttributeValue, Function, Module
@@ -77,7 +78,7 @@ class Metadata:
     axes: int = 0
     cluster: tuple[int, int, int] = (1, 1, 1)
     globals: tuple[str, ...] = ()
-    """Names of the module's globals, which `Kernel.globals` fills."""
+    """Names of the globals that the kernel uses, which `Kernel.globals` fills."""
     host_plan: tuple[HostStep, ...] = ()
 
     @property
@@ -126,10 +127,11 @@ def metadata_of(
     """The metadata of `kernel`; `prepared` is the same with calls inlined, `last` the module at
     the last stage before code."""
     plan = tuple(HostStep(m[1], v) for k, v in last.metadata.items() if (m := _HOST.fullmatch(k)))
+    reached = within(last, kernel.name)
     return Metadata(
         kernel.name, target, num_warps, shared, dynamic, arguments_of(kernel, prepared),
         axes=_axes(prepared), cluster=(ranks(last, last.functions[kernel.name]), 1, 1),
-        globals=tuple(g.name for g in last.globals.values() if not g.external),
+        globals=tuple(g.name for g in reached.globals.values() if not g.external),
         host_plan=plan,
     )  # fmt: skip
 

@@ -8,6 +8,29 @@ from typing import Any, cast
 
 from tileir import records
 from tileir.errors import CompileError, Diagnostic
+from tileir.limits import Limits
+
+
+def _limits(given: Any) -> tuple[tuple[str, int], ...]:
+    """Limits as pairs in order, from a mapping, pairs or words `name=value`. Raises `CompileError`
+    (TIR1602)."""
+    if isinstance(given, Limits):
+        given = records.asdict(given)
+    try:
+        items = given.items() if isinstance(given, Mapping) else map(_pair, given)
+        pairs = {str(name): value for name, value in items}
+    except (TypeError, ValueError):
+        raise _mistake(f"limits is a mapping of names to numbers, not {given!r}") from None
+    Limits.of(pairs)
+    return tuple(sorted(pairs.items()))
+
+
+def _pair(item: Any) -> tuple[str, int]:
+    """`name=value`, or a name and a value."""
+    if isinstance(item, str):
+        item = item.partition("=")[::2]
+    name, value = item
+    return name, int(value) if isinstance(value, str) else value
 
 
 @records.frozen
@@ -40,6 +63,7 @@ class Options:
     an error, for kernels that are being made.
     `lines`: the machine code says which line of the program each instruction comes from, for
     profilers and sanitizers.
+    `limits`: names and values in place of those in force (`tileir.limits`, docs/limits.md).
     `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
 
     num_warps: int | None = None
@@ -59,6 +83,7 @@ class Options:
     lines: bool = False
     permit: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    limits: tuple[tuple[str, int], ...] = records.field(default=(), converter=_limits)
 
     def __post_init__(self) -> None:
         for names, fits, what in _KINDS:

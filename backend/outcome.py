@@ -16,6 +16,7 @@ from tileir.errors import (
 
 _TYPES: dict[str, type[CompileError]] = {
     "TIR0702": UnsupportedError, "TIR0706": UnsupportedError, "TIR0708": InfeasibleError,
+    "TIR0718": UnsupportedError, "TIR0720": DefectError, "TIR1601": InfeasibleError,
     "TIR0703": DefectError, "TIR0705": DefectError, "TIR0709": DefectError,
 }  # fmt: skip
 """Of what the code says alone; any other is about the module or the machine compiled on."""

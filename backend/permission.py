@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from tileir.errors import CompileError, Diagnostic
-from tileir.ir import Function
+from tileir.ir import Module
+from tileir.op import Op
 
 KINDS = ("inline_asm", "extern")
 """What can be permitted: inline assembly, functions of libraries."""
 
 
-def check_permitted(function: Function, permit: Collection[str]) -> None:
-    """Raises `CompileError` (TIR0712) at every op of `function` that `permit` does not name."""
-    found = list(_forbidden(function, permit))
+def check_permitted(module: Module, permit: Collection[str]) -> None:
+    """Raises `CompileError`: TIR0712 at every op of `module` that `permit` does not name, TIR0719
+    where the code it brings does not fit."""
+    ops = [op for function in module.functions.values() for op in function.ops]
+    ops = [op for op in ops if op.mnemonic in _MNEMONICS]
+    if not ops:
+        return
+    found = list(_forbidden(ops, permit))
     if found:
         raise CompileError(*found)
+    from tileir.backend.assembly import check_outside  # few kernels have such code
+
+    check_outside(ops)
 
 
-def _forbidden(function: Function, permit: Collection[str]) -> Iterator[Diagnostic]:
-    for op in function.ops:
+_MNEMONICS = ("inline_asm", "extern_elementwise")
+"""Ops that bring code."""
+
+
+def _forbidden(ops: Iterable[Op], permit: Collection[str]) -> Iterator[Diagnostic]:
+    for op in ops:
         kind = _kind(op)
         if kind is not None and kind not in permit:
             what = f"the function {op.symbol}" if kind == "extern" else "inline assembly"  # type: ignore[attr-defined]

@@ -23,7 +23,8 @@ from tileir.values import Operand, Value
 @records.frozen(eq=False)
 class Context:
     """What the stages know besides the IR. `num_warps` is 0 until it is chosen, `max_registers`
-    the most that a thread may use (None: no limit), `roles` the warps of each role."""
+    the most that a thread may use (None: no limit), `roles` the warps of each role, `prefetched`
+    whether operands are prefetched as the options ask."""
 
     target: Target
     options: Options
@@ -31,6 +32,7 @@ class Context:
     num_warps: int = 0
     max_registers: int | None = None
     roles: Mapping[str, int] = records.field(factory=dict)
+    prefetched: bool = False
 
     def warps_of(self, function: Function) -> int:
         """The warps that run `function`, the kernel or a role."""
@@ -41,11 +43,13 @@ class Context:
 
 
 def _legalize(module: Module, context: Context) -> tuple[Outcome, Context]:
+    from tileir.backend.legal import check_legal, within
     from tileir.backend.permission import check_permitted
     from tileir.backend.prepare import prepare
 
     legal = prepare(module, context.kernel)
-    check_permitted(legal.functions[context.kernel], context.options.permit)
+    check_permitted(within(legal, context.kernel), context.options.permit)
+    check_legal(legal, context.kernel, context.target)
     return Outcome(legal), records.evolve(context, roles=_roles(legal.functions[context.kernel]))
 
 
@@ -91,7 +95,15 @@ def _async_pipeline(function: Function, context: Context) -> tuple[Outcome, Cont
         limit = register_limit(cast(Function, plain.ir), warps, target)
         if limit is not None:
             return plain, records.evolve(context, max_registers=limit)
-    return pipelined(function, stages, shared, options.prefetch is not False), context
+    outcome = pipelined(function, stages, shared, options.prefetch is not False)
+    if options.prefetch:  # where the same comes without, it was not followed
+        plain = pipelined(function, stages, shared, False)
+        context = records.evolve(context, prefetched=_size(outcome) != _size(plain))
+    return outcome, context
+
+
+def _size(outcome: Outcome) -> int:
+    return sum(1 for _ in cast(Function, outcome.ir).ops)
 
 
 def _choose_warps(function: Function, context: Context) -> tuple[Outcome, Context]:
@@ -118,6 +130,13 @@ def _stage_halo(function: Function, context: Context) -> Outcome:
     from tileir.backend.windows.stage_windows import staged_windows
 
     return staged_windows(function)
+
+
+def _check_registers_suffice(function: Function, context: Context) -> Function:
+    from tileir.backend.demand import check_registers
+
+    check_registers(function, context.num_warps, context.target)
+    return function
 
 
 def _version_full_tiles(function: Function, context: Context) -> Outcome:
@@ -187,6 +206,20 @@ def _plan_host(module: Module, context: Context) -> Module:
     if plan is None:
         return module
     return module.evolve(metadata={**module.metadata, "host.plan0": plan.to_text()})
+
+
+def _legalize_for_cpu(module: Module, context: Context) -> Module:
+    from tileir.backend.cpu.memory_limits import check_memory
+    from tileir.backend.legal import check_globals, within
+    from tileir.backend.permission import check_permitted
+    from tileir.backend.prepare import prepare
+
+    legal = prepare(module, context.kernel)
+    reached = within(legal, context.kernel)
+    check_permitted(reached, context.options.permit)
+    check_globals(reached)
+    check_memory(reached)
+    return legal
 
 
 def _strip_mine_for_cpu(module: Module, context: Context) -> Outcome:
@@ -307,6 +340,7 @@ GPU = (
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("stage-halo", _stage_halo, _reads_again, snapshot="windows", marker="windows"),
+    Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="vectorized"),
     Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="vectorized"),
     Stage("assign-layouts", _assign_layouts, scope=Scope.EACH, marker="layouts"),
@@ -323,7 +357,7 @@ GPU = (
 """From a module as it was given, or with roles, to one with layouts, shared memory and barriers."""
 
 CPU = (
-    Stage("legalize", _legalize, scope=Scope.MODULE),
+    Stage("legalize", _legalize_for_cpu, scope=Scope.MODULE),
     Stage("strip-mine", _strip_mine_for_cpu, _has_large_tiles, Scope.MODULE),
     Stage("infer-nsw", _infer_nsw),
     Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileir import records
-from tileir.errors import CompileError, Diagnostic
+from tileir.errors import CompileError, Diagnostic, UnsupportedError
 from tileir.types import BF16, F16, F32, Element
 
 VECTOR_BYTES = 16
@@ -16,7 +18,8 @@ class Target:
 
     `ptx` is the oldest PTX ISA version that has everything the target is used for, so that old
     drivers load the code (PTX ISA, "Release Notes"). Sizes are in bytes. Limits are those of the
-    CUDA C++ Programming Guide, "Compute Capabilities".
+    CUDA C++ Programming Guide, "Compute Capabilities". The constructor raises `UnsupportedError`
+    (TIR0718) for what no code can be made for.
     """
 
     name: str
@@ -57,6 +60,25 @@ class Target:
     """cp.async.bulk, tensor maps and mbarriers with transaction counts."""
     tcgen05: bool = False
     """Tensor memory and its products."""
+
+    def __post_init__(self) -> None:
+        from tileir.backend.processors import faults
+
+        found = [Diagnostic("TIR0718", f"target {self.name}: {text}") for text in faults(self)]
+        if found:
+            raise UnsupportedError(*found)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of parameters of a kernel: 32,764 from sm_70 on as of PTX 8.1, else 4,352 (PTX ISA,
+        "Kernel Function Parameters")."""
+        return 32764 if self.ptx >= 81 else 4352
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of constant memory of a module (CUDA C++ Programming Guide, "Technical
+        Specifications")."""
+        return 64 << 10
 
     @property
     def processor(self) -> str:
@@ -121,7 +143,19 @@ def target(name: str) -> Target:
         from importlib.metadata import entry_points  # slow, and needed for unknown targets only
 
         for point in entry_points(group="tileir.targets", name=name):
-            return point.load()
+            return _loaded(name, point)
         known = ", ".join(TARGETS)
         raise CompileError(Diagnostic("TIR0702", f"no target {name}; the targets are {known}"))
+    return found
+
+
+def _loaded(name: str, point: Any) -> Target:
+    """The target of an entry point. Raises `CompileError` (TIR0718) for what is none."""
+    try:
+        found = point.load()
+    except (ImportError, AttributeError) as error:
+        message = f"target {name} of another distribution does not load: {error}"
+        raise CompileError(Diagnostic("TIR0718", message)) from error
+    if not isinstance(found, Target):
+        raise CompileError(Diagnostic("TIR0718", f"target {name} is no Target: {found!r}"))
     return found

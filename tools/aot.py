@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tileir.tools.files import file_name, read_module, write_file
+from tileir.tools.safety import add_safety
 
 _NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
 
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write KERNEL.TARGET.tirk too: all of it",
     )
+    add_safety(parser)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -43,7 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser(words).parse_args(words)
-    return guarded(lambda: _command(options.command).execute(options))
+    return guarded(lambda: _execute(options))
+
+
+def _execute(options: argparse.Namespace) -> int:
+    from tileir.tools.safety import safe
+
+    with safe(options):
+        return _command(options.command).execute(options)
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

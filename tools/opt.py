@@ -30,7 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from tileir.tools.opt_options import parser
 
     options = parser().parse_args(words)
-    return guarded(lambda: execute(options))
+    return guarded(lambda: _safely(options))
+
+
+def _safely(options: argparse.Namespace) -> int:
+    from tileir.tools.safety import safe
+
+    with safe(options):
+        return execute(options)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tileir.tools.safety import add_safety
+
 _DESCRIPTION = """Run passes over a .tir module and print the result.
 `tileir-opt bisect FILE -p PIPELINE` finds the pass that changes a result."""
 
@@ -19,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
     add("-o", "--output", default="-", metavar="OUT", help="written whole or not at all")
     add("--emit", choices=("tir", "llvm", "ptx", "cubin"), default="tir", help="what to write")
     add("--target", default="sm_90a", help="for which GPU to emit (default: %(default)s)")
+    add_safety(found.add_argument_group("limits"))
     _add_printing(found.add_argument_group("printing, on standard error"))
     _add_checking(found.add_argument_group("checking"))
     return found

@@ -21,6 +21,7 @@ from tileir.tools.numbers import natural
 from tileir.tools.ptx import compiled_for, usual_path
 from tileir.tools.remarks import rendered
 from tileir.tools.report import HEADS, rows
+from tileir.tools.safety import add_safety
 from tileir.tools.table import Row, show
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--remarks", action="store_true",
         help="what the compiler did with each line and why not better, on standard error",
     )  # fmt: skip
+    add_safety(parser)
 
 
 def execute(options: argparse.Namespace) -> int:

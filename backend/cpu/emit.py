@@ -26,6 +26,7 @@ from tileir.backend.cpu.lowering import (
 )
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.legal import within
 from tileir.backend.llvm.emit import global_text, reached
 from tileir.backend.lower.lowering import Rule
 from tileir.backend.memory.scratch import Plan
@@ -62,7 +63,7 @@ def emit(module: Module, kernel: str, plan: Plan, target: Target, checked: bool 
     function, table = module.functions[kernel], ChainMap(OWN, cast(Any, rules()))
     sites: list[Site] = []
     declarations: dict[str, None] = {}
-    definitions = [*(global_text(g, "") for g in module.globals.values())]
+    definitions = [*(global_text(g, "") for g in within(module, kernel).globals.values())]
     private = 0
     for found in (function, *reached(module, function)):
         thread = CpuThread()

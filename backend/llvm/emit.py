@@ -9,6 +9,7 @@ from tileir.analysis.aliases import acquires_from_outside, unwritten
 from tileir.analysis.clusters import ranks
 from tileir.analysis.effects import effects
 from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.legal import is_zero, within
 from tileir.backend.llvm.lines import LineTable, together
 from tileir.backend.llvm.text import (
     global_name,
@@ -86,7 +87,7 @@ def written(unit: Unit, target: Target, index: int) -> Written:
     scope = f"k{index}$" if index else ""
     definitions = [
         *_shared(unit.memory, scope),
-        *(global_text(g, scope) for g in module.globals.values()),
+        *(global_text(g, scope) for g in within(module, unit.kernel).globals.values()),
     ]
     declarations: dict[str, None] = {}
     table = LineTable(index) if unit.lines else None
@@ -212,8 +213,12 @@ def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
         words += ["readonly"] * (promises.readonly and not _is_atomic(lowering.function, parameter))
         words += ["writeonly"] * promises.writeonly
         if promises.aligned and promises.aligned & (promises.aligned - 1) == 0:
-            words.append(f"align {promises.aligned}")
+            words.append(f"align {min(promises.aligned, _FARTHEST)}")
     return " ".join((*words, name))
+
+
+_FARTHEST = 4096
+"""Bytes of an alignment past which LLVM makes nothing of it."""
 
 
 def _is_alone(function: Function, parameter: Parameter) -> bool:
@@ -263,7 +268,7 @@ def global_text(found: Global, scope: str) -> str:
 
 
 def _initial(found: Global, kind: str) -> str:
-    if found.initial is None:
+    if found.initial is None or is_zero(found):
         return "zeroinitializer"
     values: list[Constant] = list(found.initial)
     if len(values) == 1:

@@ -62,10 +62,15 @@ def _optimised(text: str, target: Target, optimize: int) -> tuple[Any, Any]:
     except RuntimeError as error:
         message = f"LLVM refuses the code made for this module: {error}"
         raise CompileError(Diagnostic("TIR0703", message)) from error
-    level = optimize if len(text) < _LARGE else min(optimize, 1)
+    level = level_of(text, optimize)
     machine = _machines.of(llvm, target, min(level, _SELECTION))
     _pipeline_for(text, level)(llvm, module, machine, level)
     return module, machine
+
+
+def level_of(text: str, optimize: int) -> int:
+    """The level that `text` is optimised at where `optimize` is asked for."""
+    return optimize if len(text) < _LARGE else min(optimize, 1)
 
 
 def _entered(ptx: str) -> str:

@@ -41,9 +41,12 @@ def kernel_name(name: str) -> str:
     return _identifier("k", name)
 
 
-_TAKEN = re.compile(r"[gk]x?\d*\$.*|shared|WARP_SZ|vprintf|__assertfail|__nv_.*").fullmatch
+_TAKEN = re.compile(
+    r"[gk]x?\d*\$.*|shared|WARP_SZ|__.*|vprintf|printf|malloc|free|cuda[A-Z].*"
+).fullmatch
 """PTX's own name; what `_identifier` makes, behind a kernel's number or not; a block's shared
-memory; the functions of the system and of libdevice."""
+memory; the functions of the system, of libdevice and of LLVM, most of which begin with two
+underscores."""
 
 
 def _identifier(kind: str, name: str) -> str:

@@ -50,7 +50,10 @@ class Cache:
     """
 
     store: Store | None
-    make: Callable[[Module, str, Options, str | None], Compiled] = compile_module
+    make: Callable[..., Compiled] = compile_module
+    isolate: bool | None = None
+    """Whether kernels are compiled in a process of their own, where a call says nothing
+    (`tileir.backend.isolation`); None for what is the default."""
     _by_key: WeakValueDictionary[str, Compiled] = records.field(factory=WeakValueDictionary)
     _by_module: WeakKeyDictionary[Module, dict[Any, str]] = records.field(factory=WeakKeyDictionary)
     _busy: dict[str, Any] = records.field(factory=dict)
@@ -63,9 +66,10 @@ class Cache:
 
     def compile(
         self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
-        kernel: str | None = None,
+        kernel: str | None = None, *, isolate: bool | None = None,
     ) -> Compiled:  # fmt: skip
         """As `tileir.backend.compile`, its machine code made. Raises what that raises."""
+        isolate = self.isolate if isolate is None else isolate
         chosen = Options.of(options)
         key = self.key(module, target, chosen, kernel)
         found = self._by_key.get(key)
@@ -74,7 +78,7 @@ class Cache:
         with self._alone(key):
             found = self._by_key.get(key) or self._stored(key)
             if found is None:
-                found = self._made(key, module, target, chosen, kernel)
+                found = self._made(key, module, target, chosen, kernel, isolate)
             self._by_key[key] = found
         return found
 
@@ -123,15 +127,17 @@ class Cache:
             return None
 
     def _made(
-        self, key: str, module: Module, target: str, options: Options, kernel: str | None
-    ) -> Compiled:
+        self, key: str, module: Module, target: str, options: Options, kernel: str | None,
+        isolate: bool | None,
+    ) -> Compiled:  # fmt: skip
         with ExitStack() as stack:
             if self.store is not None:
                 with suppress(CompileError):  # a folder that cannot be written to
                     stack.enter_context(self.store.locked(key))
             found = self._stored(key)
             if found is None:
-                found = self.make(module, target, options, kernel)
+                more = {} if isolate is None else {"isolate": isolate}
+                found = self.make(module, target, options, kernel, **more)
                 self._write(key, found)
             return found
 

@@ -30,7 +30,7 @@ _WARP, _GROUP = 5, 2
 """Bits of a lane, and of a warp of a warpgroup."""
 
 
-RACE = "TIR0719"
+RACE = "TIR0721"
 """The code of races."""
 
 

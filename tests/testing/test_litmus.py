@@ -77,7 +77,7 @@ def test_less_order_is_a_race(name: str, text: str) -> None:
 @pytest.mark.parametrize(("name", "text"), weakened())
 def test_less_order_is_a_race_by_threads(name: str, text: str) -> None:
     error = races(name, text, "simt", 2)
-    assert isinstance(error, RaceError) and error.code == "TIR0719"
+    assert isinstance(error, RaceError) and error.code == "TIR0721"
     assert error.location is not None
 
 
@@ -88,7 +88,7 @@ def test_sums_behind_locks() -> None:
 def test_sums_behind_a_lock_that_is_released_relaxed_are_a_race() -> None:
     path = litmus.FOLDER / "sums" / "layer_norm_backward.tir"
     text = path.read_text().replace("%lock, 0 {op = xchg}", "%lock, 0 {op = xchg, sem = relaxed}")
-    for machine, code in (("interpreter", "TIR0517"), ("simt", "TIR0719")):
+    for machine, code in (("interpreter", "TIR0517"), ("simt", "TIR0721")):
         arrays = [np.zeros(256 * 8, np.float32) for _ in range(4)]
         locks = [np.zeros(8, np.int32) for _ in range(2)]
         with pytest.raises(TileirError) as caught:

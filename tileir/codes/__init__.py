@@ -3,7 +3,7 @@
 One file per range: 00xx text, 01xx ops, 02xx structure, 03xx symbols and linking, 04xx versions,
 05xx interpreter, 06xx passes, 07xx backend, 08xx builder, 09xx tools,
 10xx frontends, 11xx tuning, 12xx Decoupled Triton, 13xx Tile, 14xx Tensor Comprehensions,
-15xx tensor expressions.
+15xx tensor expressions, 16xx limits.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tileir.codes import (
     decoupled,
     frontends,
     interpreter,
+    limits,
     ops,
     passes,
     structure,
@@ -29,7 +30,7 @@ from tileir.codes import (
 
 _RANGES = (
     text, ops, structure, symbols, versions, interpreter, passes, backend, builder, tools,
-    frontends, tuning, decoupled, tile, tensor_comprehensions, te,
+    frontends, tuning, decoupled, tile, tensor_comprehensions, te, limits,
 )  # fmt: skip
 
 

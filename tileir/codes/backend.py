@@ -83,7 +83,27 @@ CODES: dict[str, tuple[str, str]] = {
         "The folder that compiled kernels are kept in cannot be written to: `TILEIR_CACHE` names "
         "another one, `TILEIR_CACHE=off` keeps none.",
     ),
+    "TIR0718": (
+        "description of a target",
+        "A `Target` says what LLVM and the assembler make no code for: a processor that they do "
+        "not know, a PTX version older than the processor or an instruction needs. The message "
+        "says which version is needed.",
+    ),
     "TIR0719": (
+        "inline assembly",
+        "The constraints of inline assembly do not fit its operands, or its text names operands "
+        "that it has not: one constraint per result (`=r`), then one per operand (`r`), by "
+        "type: `h` 16 bits, `r` 32, `l` 64, `f` f32, `d` f64, `b` a predicate (LLVM Language "
+        'Reference Manual, "Inline Assembler Expressions"). The assembler may refuse its text, '
+        "too.",
+    ),
+    "TIR0720": (
+        "a process that compiles ended",
+        "LLVM or the assembler ended the process of its own that compiled the kernel, which is a "
+        "defect of the compiler; the message says at which stage, and what was written to "
+        "standard error. `tileir reduce` makes the module that does it small; please report it.",
+    ),
+    "TIR0721": (
         "race between threads or instances",
         "Two threads or two program instances access one byte, one of them writes, and nothing "
         "orders the two. Let the first one release (`sem = release`, or a fence before a relaxed "
@@ -131,5 +151,15 @@ CODES: dict[str, tuple[str, str]] = {
         "windows staged once",
         "The loads read windows of one buffer that overlap: all they cover is copied into shared "
         "memory once, with its halo, and the windows are read from there.",
+    ),
+    "TIR0759": (
+        "registers are spilled",
+        "A thread needs more registers than it may have, so that some of its values pass through "
+        "memory, which is slow: use smaller tiles, more warps, or a higher limit of registers.",
+    ),
+    "TIR0760": (
+        "request not followed",
+        "An option of the compiler, or an attribute of the kernel or of a loop, asks for something "
+        "else than what was made; the message says what is used, and why.",
     ),
 }

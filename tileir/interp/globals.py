@@ -11,6 +11,7 @@ from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.arguments import Binder
 from tileir.interp.memory import RAW
 from tileir.ir import Global, Module
+from tileir.limits import used_globals
 from tileir.machine.tensor import fits_dtype
 
 
@@ -18,13 +19,17 @@ def place_globals(module: Module, binder: Binder, given: Mapping[str, Any]) -> d
     """Put the module's globals into memory; their addresses by name.
 
     An array of `given` is a global's memory itself. A global without initial value and array is
-    undefined until it is written. Raises InterpretError for arrays that do not fit.
+    undefined until it is written; one that no function names has no memory. Raises
+    InterpretError for arrays that do not fit.
     """
     unknown = sorted(set(given) - set(module.globals))
     if unknown:
         raise InterpretError(Diagnostic("TIR0510", f"the module has no global @{unknown[0]}"))
     addresses: dict[str, int] = {}
+    used = used_globals(module)
     for name, symbol in module.globals.items():
+        if name not in used and name not in given:
+            continue
         array = given.get(name)
         if array is None:
             array = _initial(symbol)

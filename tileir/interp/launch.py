@@ -25,6 +25,7 @@ from tileir.interp.report import Report
 from tileir.interp.running import run, steps
 from tileir.interp.schedule import DeadlockError, Steps, run_coroutines
 from tileir.ir import Function, Module
+from tileir.limits import check_globals, check_tiles, used_globals
 from tileir.linker import link, undefined
 
 MAX_RACES = 100
@@ -64,6 +65,8 @@ def interpret(
     """
     if any(True for _ in undefined(module)):
         module = link(module)
+    check_tiles(module, InterpretError)
+    check_globals(used_globals(module), InterpretError)
     function = _kernel(module, kernel)
     extents = _grid(grid)
     launch = _Launch(module, function, extents, allow_races)

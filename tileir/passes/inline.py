@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tileir import records
+from tileir.errors import PassError
 from tileir.field import FieldKind
 from tileir.ir import Block, Function, Inline, Module, Visibility
+from tileir.limits import current, exceeded
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch, Call, CondBranch
 from tileir.passes.edges import copy_op, fresh, fresh_label, map_edges
@@ -24,7 +26,7 @@ def inline(module: Module) -> Module:
     spliced into the caller's; others split it, the rest of the block receiving the results as
     parameters. A call under a scalar predicate becomes a branch. Functions marked `noinline` stay
     calls; combiner functions stay symbols. Private functions that nobody names any more are
-    dropped.
+    dropped. PassError TIR1601 where a function would have more operations than the limit.
 
     before:
         define private i32 @square(i32 %x) {
@@ -47,8 +49,10 @@ def inline(module: Module) -> Module:
           ret
         }
     """
+    order = list(_callees_first(module))
+    _check_size(module, order)
     done: dict[str, Function] = {}
-    for name in _callees_first(module):
+    for name in order:
         done[name] = _inlined(module.functions[name], done)
     functions = {name: done[name] for name in module.functions}
     return module.with_functions(_named_ones(module.with_functions(functions)))
@@ -69,6 +73,30 @@ def _callees_first(module: Module) -> Iterator[str]:
             else:
                 seen.add(following)
                 stack.append((following, _calls(module, following)))
+
+
+_FUNCTIONS = 8
+"""How many times the operations of one function all functions together may have."""
+
+
+def _check_size(module: Module, order: Iterable[str]) -> None:
+    """Raises PassError (TIR1601) at the call with which a function has more operations than the
+    limit; all functions together may have `_FUNCTIONS` times as many."""
+    most, total = current().operations, 0
+    sizes: dict[str, int] = {}
+    for name in order:
+        size = 0
+        for op in module.functions[name].ops:
+            callee = _target(op, module.functions)
+            added = 1 if callee is None else sizes.get(callee.name, 1)
+            size += added
+            if callee is not None and (size > most or total + size > _FUNCTIONS * most):
+                what = f"inlining @{callee.name} into @{name} makes {size:,} operations"
+                if size <= most:
+                    what += f", and {total + size:,} of all functions"
+                raise PassError(exceeded("operations", what, op.location))
+        sizes[name] = size
+        total += size if any(isinstance(op, Call) for op in module.functions[name].ops) else 0
 
 
 def _calls(module: Module, name: str) -> Iterator[str]:

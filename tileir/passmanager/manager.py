@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from tileir import records
 from tileir.errors import Diagnostic, PassError, TileirError, VerifyError
 from tileir.ir import Function, Module
+from tileir.limits import check_tiles
 from tileir.passmanager.pipeline import Node, parse_pipeline
 from tileir.passmanager.registry import Outcome, Pass
 from tileir.verify import verify as verify_module
@@ -82,10 +83,12 @@ def run(
 
     With `verify` the verifier runs after every pass that changed something. Raises PassError:
     TIR0601 to TIR0604 for the pipeline, TIR0605 (a CrashError, which holds what reproduces it)
-    where a pass raises anything but a TileirError, TIR0606 where it leaves an invalid module; and
+    where a pass raises anything but a TileirError, TIR0606 where it leaves an invalid module,
+    TIR1601 for a module with tiles larger than the limit; and
     whatever TileirError a pass raises.
     """
     nodes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
+    check_tiles(module, PassError)
     recorder = Recorder(verify, observers)
     runner = _Runner(module, recorder)
     runner.nodes(nodes, None)

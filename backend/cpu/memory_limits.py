@@ -1,0 +1,26 @@
+"""Whether this process can have the memory that the globals of a module take."""
+
+from __future__ import annotations
+
+import mmap
+
+from tileir.errors import InfeasibleError
+from tileir.ir import Module
+from tileir.limits import exceeded, size_of
+
+_LARGE = 1 << 24
+"""Bytes of globals that any process has room for."""
+
+
+def check_memory(module: Module) -> None:
+    """Raises `InfeasibleError` (TIR1601) where this process cannot have the memory of the globals
+    of `module`, for which LLVM would end it."""
+    total = sum(size_of(g) for g in module.globals.values() if not g.external)
+    if total < _LARGE:
+        return
+    try:
+        mmap.mmap(-1, total).close()
+    except (OSError, OverflowError, ValueError):
+        last = list(module.globals.values())[-1]
+        what = f"there is no memory for {total} bytes of globals"
+        raise InfeasibleError(exceeded("global_bytes", what, last.location)) from None

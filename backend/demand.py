@@ -1,0 +1,128 @@
+"""Registers that the tiles of one operation take, estimated before layouts are assigned: past a
+limit, code generation takes minutes and makes code that spills."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from tileir import limits
+from tileir.backend.target import Target
+from tileir.errors import Diagnostic, InfeasibleError
+from tileir.ir import Function, Module
+from tileir.op import Op
+from tileir.ops.dot import Dot
+from tileir.types import F8E4M3, F8E5M2, Pointer, Tile, Type, shape_of
+
+_COMFORTABLE = 75
+"""Percent of the registers that the tiles of a dot take where little is spilled: operands pass
+through more registers than hold them."""
+
+_LEAST = 16
+"""The least extent of a tile that an error suggests."""
+
+
+def check_dots(module: Module, machine: Target, num_warps: int | None) -> None:
+    """Raises `InfeasibleError` (TIR0708) at a dot of `module` whose result alone takes more
+    registers than all threads of a processor of `machine` have, by the limit `register_percent`:
+    it is nowhere else, whatever becomes of the operands."""
+    most = machine.registers_per_processor * limits.current().register_percent // 100
+    for function in module.functions.values():
+        for op in function.ops:
+            if isinstance(op, Dot) and registers(op.results[0].type) > most:
+                stated = num_warps or function.attributes.get("num_warps")
+                warps = stated if isinstance(stated, int) else machine.max_warps // 2
+                message = (
+                    f"dot makes {registers(op.results[0].type)} words, and a processor has "
+                    f"{machine.registers_per_processor} registers (limit register_percent: "
+                    f"{most}): {largest_dot(op, warps, machine)}"
+                )
+                raise InfeasibleError(Diagnostic("TIR0708", message, op.location))
+
+
+def check_registers(function: Function, num_warps: int, machine: Target) -> None:
+    """Raises `InfeasibleError` (TIR0708) at an operation of `function` whose tiles take more
+    registers of a thread than the limit `register_percent` allows."""
+    threads = num_warps * machine.lanes
+    there = min(machine.max_registers, machine.registers_per_processor // threads)
+    most = there * limits.current().register_percent // 100
+    needed, op = 0, None
+    for found in function.ops:
+        taken = math.ceil(demand(found) / threads)
+        if taken > most and taken >= needed:  # what comes last is what the others are computed for
+            needed, op = taken, found
+    if op is not None:
+        message = (
+            f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
+            f"{num_warps} warps has {there} (limit register_percent: {most}): "
+            f"{_remedy(op, threads, there, num_warps, machine)}"
+        )
+        raise InfeasibleError(Diagnostic("TIR0708", message, op.location))
+
+
+def demand(op: Op) -> int:
+    """Registers of 32 bits, over all threads, of the tiles that `op` reads and makes: those of a
+    dot together, else the largest. Addresses are computed where they are needed."""
+    if isinstance(op, Dot):
+        m, k = shape_of(op.a.type)[-2:]
+        return _of_dot(op, m, shape_of(op.b.type)[-1], k) * math.prod(shape_of(op.a.type)[:-2])
+    return max((registers(v.type) for v in op.results), default=0)
+
+
+def registers(type: Type) -> int:
+    """Registers that a value of `type` takes, over all threads, small elements packed."""
+    if not isinstance(type, Tile) or isinstance(type.element, Pointer):
+        return 0
+    return -(-type.size * type.element.bits // 32)
+
+
+def _of_dot(op: Dot, m: int, n: int, k: int) -> int:
+    """Registers that a dot of these extents with the elements of `op` takes, over all threads."""
+    factor, result = _operand_bits(op), _bits(op.results[0].type)
+    return (m * k * factor + k * n * factor + m * n * result) // 32
+
+
+def _operand_bits(op: Dot) -> int:
+    """Bits of an element of A and B as they are multiplied: f8 as f16."""
+    element = getattr(op.a.type, "element", None)
+    return 16 if element in (F8E4M3, F8E5M2) else _bits(op.a.type)
+
+
+def _bits(type: Any) -> int:
+    return type.element.bits
+
+
+def _remedy(op: Op, threads: int, there: int, num_warps: int, machine: Target) -> str:
+    if isinstance(op, Dot):
+        return largest_dot(op, num_warps, machine)
+    size = 1 << (max(1, threads * there // 2).bit_length() - 1)
+    bits = max(_bits(v.type) for v in op.results if isinstance(v.type, Tile))
+    more = "" if num_warps >= machine.max_warps // 2 else ", or more warps"
+    return f"use tiles of {max(1, size * 32 // bits)} elements{more}"
+
+
+def largest_dot(op: Dot, num_warps: int, machine: Target) -> str:
+    """What to do about a dot that is too large: the largest tile that fits, by halves of its
+    extents."""
+    m, k = shape_of(op.a.type)[-2:]
+    n = shape_of(op.b.type)[-1]
+    threads = num_warps * machine.lanes
+    there = min(machine.max_registers, machine.registers_per_processor // threads)
+    fitting = [
+        (x * y, z, x, y) for x, y, z in product(_halves(m), _halves(n), _halves(k))
+        if _of_dot(op, x, y, z) * 100 <= threads * there * _COMFORTABLE
+        and (x + y) * z * _bits(op.a.type) // 8 <= machine.shared_bytes // 2
+    ]  # fmt: skip
+    if not fitting:
+        return "use smaller tiles"
+    _, z, x, y = max(fitting)
+    return f"the largest tile that fits is {x}x{y} with {z} of K: loop over more"
+
+
+def _halves(extent: int) -> Iterator[int]:
+    yield extent
+    while extent % 2 == 0 and extent > _LEAST:
+        extent //= 2
+        yield extent

@@ -1,0 +1,66 @@
+"""Code generation and assembly in processes of their own, so that no program ends this one.
+
+    compiled = tileir.backend.compile(module, isolate=True)
+    with tileir.isolating.isolated():
+        ...                       what says nothing of `isolate` is isolated here
+
+LLVM and the assembler may abort, exit or run for hours. A request goes to a worker: a Python that
+was started when it was first needed, and stays. One that dies is replaced, and the error says at
+which stage of which kernel, and what it wrote. `tileir.backend.worker_pool` keeps
+workers, `tileir.backend.worker` is one.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from tileir import limits, records
+from tileir.backend.target import Target
+from tileir.errors import DefectError, Diagnostic, InfeasibleError, Location
+
+
+@records.frozen
+class Task:
+    """What a worker does: the kernel and the stage that an error names, and where."""
+
+    kernel: str
+    stage: str
+    location: Location | None = None
+
+
+@records.frozen
+class Machine:
+    """What code generation and assembly read of a target, which may be of a class of its own."""
+
+    name: str
+    processor: str
+    features: str
+
+    @staticmethod
+    def of(target: Target) -> Machine:
+        """That of `target`."""
+        return Machine(target.name, target.processor, target.features)
+
+
+def run(task: Task, function: Callable[..., Any], *arguments: Any) -> Any:
+    """`function(*arguments)` in a worker; both are pickled, the function by its name.
+
+    Raises what it raises, `DefectError` (TIR0720) where its process ends, and `InfeasibleError`
+    (TIR1601) where it takes longer than the limit `seconds`."""
+    from tileir.backend.worker_pool import DiedError, workers  # for those who isolate
+
+    seconds = limits.current().seconds
+    name = f"{function.__module__}:{function.__qualname__}"
+    try:
+        good, answer = workers().call(pickle.dumps((name, arguments)), seconds)
+    except DiedError as died:
+        message = f"@{task.kernel}: {task.stage} ended its process {died}"
+        raise DefectError(Diagnostic("TIR0720", message, task.location)) from None
+    except TimeoutError:
+        what = f"@{task.kernel}: {task.stage} took longer than {seconds} s"
+        raise InfeasibleError(limits.exceeded("seconds", what, task.location)) from None
+    if good:
+        return answer
+    raise answer

@@ -1,0 +1,100 @@
+"""What a kernel may take of its target, checked before code is made: bytes of parameters, globals,
+their initial values and alignments. Past these LLVM and the assembler end the process or make
+hundreds of megabytes."""
+
+from __future__ import annotations
+
+from tileir import limits
+from tileir.backend.target import Target
+from tileir.errors import Diagnostic, InfeasibleError
+from tileir.ir import Function, Global, Module
+from tileir.types import element_of
+from tileir.verify.symbols import called_functions
+
+_MAP_BYTES = 128
+"""Bytes of a tensor map, which is aligned to 64 (CUDA Driver API, CUtensorMap)."""
+
+
+def check_legal(module: Module, kernel: str, machine: Target) -> None:
+    """Raises `InfeasibleError` where `kernel` takes more of `machine` than it has (TIR0708), or
+    more than a limit allows (TIR1601)."""
+    reached = within(module, kernel)
+    check_globals(reached)
+    check_constants(reached, machine)
+    check_parameters(module.functions[kernel], machine)
+
+
+def within(module: Module, kernel: str) -> Module:
+    """`module` with the functions that `kernel` reaches by calls, combiners and roles alone, and
+    the globals that they name."""
+    seen, waiting = {kernel: module.functions[kernel]}, [kernel]
+    while waiting:
+        for op in seen[waiting.pop()].ops:
+            for name in called_functions(op):
+                if name not in seen and name in module.functions:
+                    seen[name] = module.functions[name]
+                    waiting.append(name)
+    found = module.with_functions({n: f for n, f in module.functions.items() if n in seen})
+    return found if not found.globals else found.evolve(globals=limits.used_globals(found))
+
+
+def check_globals(module: Module) -> None:
+    """Raises `InfeasibleError` (TIR1601) at a global of `module` that is used and exceeds a
+    limit."""
+    used, limit = limits.used_globals(module), limits.current()
+    for found in used.values():
+        if found.alignment > limit.alignment:
+            what = f"@{found.name} is aligned to {found.alignment} bytes"
+            raise InfeasibleError(limits.exceeded("alignment", what, found.location))
+    limits.check_globals(used, InfeasibleError)
+    for found in used.values():
+        if found.count > limit.initial_elements and not is_zero(found):
+            what = f"@{found.name} has {found.count} elements with initial values"
+            raise InfeasibleError(limits.exceeded("initial_elements", what, found.location))
+
+
+def check_constants(module: Module, machine: Target) -> None:
+    """Raises `InfeasibleError` (TIR0708) where the constant globals that are used take more bytes
+    than `machine` has for them."""
+    most = limits.current().constant_bytes or machine.constant_bytes
+    total = 0
+    for found in limits.used_globals(module).values():
+        if found.constant and not found.external:
+            total += limits.size_of(found)
+            if total > most:
+                message = (
+                    f"@{found.name}, with the constants before it, takes {total} bytes, and "
+                    f"{machine.name} has {most} (limit constant_bytes): use a global that is not "
+                    "constant"
+                )
+                raise InfeasibleError(Diagnostic("TIR0708", message, found.location))
+
+
+def check_parameters(function: Function, machine: Target) -> None:
+    """Raises `InfeasibleError` (TIR0708) at the parameter of the kernel `function` with which they
+    take more bytes than `machine` passes."""
+    most = limits.current().parameter_bytes or machine.parameter_bytes
+    total = 0
+    for parameter in function.parameters:
+        size = getattr(element_of(parameter.type), "bytes", 8)
+        total = -(-total // size) * size + size
+        if total > most:
+            raise _too_many(function, total, most, machine, parameter.location)
+    maps = sum(op.mnemonic == "gpu.tensor_map" for op in function.ops)
+    if maps and (total := -(-total // 64) * 64 + maps * _MAP_BYTES) > most:
+        raise _too_many(function, total, most, machine, None)
+
+
+def _too_many(
+    function: Function, total: int, most: int, machine: Target, where: object
+) -> InfeasibleError:
+    message = (
+        f"the parameters of @{function.name} take {total} bytes, and {machine.name} passes {most} "
+        "(limit parameter_bytes): pass some of them in an array"
+    )
+    return InfeasibleError(Diagnostic("TIR0708", message, where or function.location))  # type: ignore[arg-type]
+
+
+def is_zero(found: Global) -> bool:
+    """Whether memory of zeros, or of anything, does for the global."""
+    return found.initial is None or not any(constant.bits for constant in found.initial)

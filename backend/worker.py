@@ -1,0 +1,93 @@
+"""The process that `tileir.backend.isolation` starts: answers requests until nobody asks any more.
+
+A request is the name of a function, `module:name`, and its arguments, pickled; the answer whether
+it returned and what, or what it raised. Each is preceded by its length in 8 bytes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import signal
+import struct
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import IO, Any
+
+
+def send(stream: IO[bytes] | None, data: bytes) -> None:
+    """Write `data`. Raises OSError where nobody reads it."""
+    assert stream is not None
+    stream.write(struct.pack(">Q", len(data)) + data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes] | None) -> bytes:
+    """What `send` wrote. Raises EOFError where the other side is gone."""
+    assert stream is not None
+    (size,) = struct.unpack(">Q", _exactly(stream, 8))
+    return _exactly(stream, size)
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+def main() -> None:
+    """Answer requests on standard input by standard output, which nothing else writes to."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+    while True:
+        try:
+            request = receive(sys.stdin.buffer)
+        except (EOFError, OSError):
+            os._exit(0)
+        try:
+            send(answers, _answer(request))
+        except OSError:
+            os._exit(0)
+
+
+def _watch(parent: int) -> None:
+    """End this process when its parent has: while LLVM runs, nobody reads standard input."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(0)
+
+
+def _answer(request: bytes) -> bytes:
+    try:
+        name, arguments = pickle.loads(request)
+        return pickle.dumps((True, _function(name)(*arguments)))
+    except Exception as error:
+        return _failure(error)
+
+
+def _function(name: str) -> Any:
+    module, _, path = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _failure(error: Exception) -> bytes:
+    """The error, or its text where it cannot be sent."""
+    try:
+        data = pickle.dumps((False, error))
+        pickle.loads(data)
+    except Exception:
+        return pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+    return data

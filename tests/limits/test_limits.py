@@ -1,0 +1,82 @@
+"""Limits are read, changed and documented; a wrong one is an error."""
+
+from pathlib import Path
+
+import pytest
+
+import tileir
+from tileir import limits
+from tileir.backend import Options, compile as compile_kernel
+from tileir.errors import CompileError
+from tileir.limits import ABOUT, Limits
+from tileir.textual import parse
+from tileir.tools.limitdocs import page
+from tileir.tools.main import main
+from tileir.tools.opt import main as opt
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "limits.md"
+TEXT = """tir 1.0
+define kernel void @k(f32* %x) {
+entry:
+  %r = make_range i32<256>
+  %xs = splat f32*<256> %x
+  %p = getelementptr f32*<256> %xs, %r
+  store %p, f32<256> 1.0
+  ret
+}
+"""
+
+
+def test_the_page_is_up_to_date():
+    assert PAGE.read_text() == page()
+
+
+def test_every_limit_is_described():
+    assert list(ABOUT) == [field.name for field in tileir.records.fields(Limits)]
+
+
+def test_a_limit_is_changed_around_calls_and_for_one_compilation():
+    module = parse(TEXT)
+    compile_kernel(module)
+    with (
+        limits.limits(tile_elements=255),
+        pytest.raises(CompileError, match="tile_elements is 255"),
+    ):
+        compile_kernel(module)
+    with limits.limits(tile_elements=255):
+        compile_kernel(module, options={"limits": {"tile_elements": 256}})
+    for given in ({"tile_elements": 9}, "tile_elements=9", ("tile_elements=9",)):
+        with pytest.raises(CompileError) as caught:
+            compile_kernel(
+                module, options={"limits": given if given != "tile_elements=9" else [given]}
+            )
+        assert caught.value.code == "TIR1601" and caught.value.line == 4
+    compile_kernel(module)
+
+
+def test_options_with_limits_survive_json():
+    options = Options.of({"limits": {"tile_elements": 9, "operations": 3}})
+    assert options.limits == (("operations", 3), ("tile_elements", 9))
+    assert Options.of(options.to_json()) == options and hash(options)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"tiles": 1}, {"tile_elements": -1}, {"tile_elements": "x"}, {"tile_elements": 1.5}, 7],
+)
+def test_limits_that_do_not_exist_are_refused(given):
+    with pytest.raises(CompileError) as caught:
+        Options.of({"limits": given})
+    assert caught.value.code in ("TIR1602", "TIR0716")
+
+
+def test_commands_take_limits(tmp_path, capsys):
+    path = tmp_path / "k.tir"
+    path.write_text(TEXT)
+    arguments = [str(path), "--emit", "ptx", "-o", str(tmp_path / "k.ptx"), "--no-isolate"]
+    assert opt(arguments) == 0
+    assert opt([*arguments, "--limit", "tile_elements=255"]) == 1
+    assert "TIR1601" in capsys.readouterr().err
+    assert main(["aot", str(path), "-o", str(tmp_path), "--limit", "tiles=2", "--no-isolate"]) == 1
+    assert "TIR1602" in capsys.readouterr().err
+    assert limits.current() == Limits()

@@ -1,0 +1,110 @@
+"""Programs that ask for more than a limit are refused where they ask; those within it compile."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import tileir
+from tileir.backend import compile as compile_kernel
+from tileir.errors import DefectError, InfeasibleError, PassError
+from tileir.textual import parse
+
+HERE = Path(__file__).parent
+REFUSED = sorted((HERE / "refused").glob("*.tir"))
+ACCEPTED = sorted((HERE / "accepted").glob("*.tir"))
+EXPECTED = re.compile(r"; refused: (\w+) at `(.*?)`: ([^;\n]*)(?:; (\w+))?\n")
+
+
+@pytest.mark.parametrize("path", REFUSED, ids=lambda p: p.stem)
+def test_what_exceeds_a_limit_is_refused_where_it_asks(path):
+    text = path.read_text()
+    code, place, words, target = EXPECTED.match(text).groups()
+    targets = [target] if target else ["sm_80", "sm_90a", "sm_120"]
+    for name in targets:
+        start = time.process_time()
+        with pytest.raises((InfeasibleError, PassError)) as caught:
+            compile_kernel(parse(text), name)
+        took = time.process_time() - start
+        error = caught.value
+        assert error.code == code and not isinstance(error, DefectError)
+        assert words in str(error), str(error)
+        assert place in text.splitlines()[error.line - 1], str(error)
+        assert took < 60  # of minutes, before
+
+
+@pytest.mark.parametrize("path", ACCEPTED, ids=lambda p: p.stem)
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_what_is_within_the_limits_is_assembled(path, target):
+    compiled = compile_kernel(parse(path.read_text()), target)
+    assert len(compiled.ptx) < 1 << 20 and len(compiled.cubin) < 1 << 20
+
+
+def test_the_tile_that_is_suggested_fits():
+    for name in ("dot_512_f16", "dot_256_i8", "dot_512_f32"):
+        text = (HERE / "refused" / f"{name}.tir").read_text()
+        with pytest.raises(InfeasibleError) as caught:
+            compile_kernel(parse(text), "sm_80")
+        m, n, k = map(int, re.search(r"(\d+)x(\d+) with (\d+) of K", str(caught.value)).groups())
+        found = re.search(r"dot \w+<(\d+), (\d+)>", text)
+        smaller = tile_of(text, (int(found[1]), int(found[2])), (m, n, k))
+        assert compile_kernel(parse(smaller), "sm_80").metadata.spills < 256
+
+
+def tile_of(text, old, new):
+    """The product with other extents: A is `a` in names, B `b`, C `c`."""
+    (rows, _), (m, n, k) = old, new
+    extents = {"a": (m, k), "b": (k, n), "c": (m, n)}
+    lines = []
+    for line in text.splitlines():
+        name = re.search(r"%([abc])[rcmosp]", line)
+        here = extents[name[1]] if name else extents[{"x": "a", "y": "b"}.get(line[3:4], "c")]
+        both = f"<{here[0]}, {here[1]}>"
+        line = line.replace(f"<{rows}, {rows}>", both)
+        line = line.replace(f"<{rows}, 1>", f"<{here[0]}, 1>").replace(
+            f"<1, {rows}>", f"<1, {here[1]}>"
+        )
+        if "make_range" in line:
+            line = line.replace(f"<{rows}>", f"<{here[0] if 'r =' in line else here[1]}>")
+        lines.append(re.sub(rf", {rows}$", f", {here[1]}", line))
+    return "\n".join(lines) + "\n"
+
+
+def test_tiles_are_refused_by_the_interpreter_passes_and_the_cpu():
+    from tileir.executor import executor
+    from tileir.passmanager import run
+
+    module = parse((HERE / "refused" / "tile_of_2_32_elements.tir").read_text())
+    for action in (
+        lambda: tileir.interpret(module, "k", 1, [None, 1.0]),
+        lambda: run(module, "default"),
+        lambda: executor("cpu").launch(module, "k", 1, [None, 1.0]),
+        lambda: executor("simt").launch(module, "k", 1, [None, 1.0]),
+    ):
+        with pytest.raises(tileir.TileirError) as caught:
+            action()
+        assert caught.value.code == "TIR1601" and caught.value.line == 6
+
+
+@pytest.mark.parametrize("name", ["interpreter", "cpu"])
+def test_globals_are_refused_by_other_executors(name):
+    from tileir.executor import executor
+
+    module = parse((HERE / "refused" / "global_of_4_tb.tir").read_text())
+    with pytest.raises(tileir.TileirError) as caught:
+        executor(name).launch(module, "k", 1, [None])
+    assert caught.value.code == "TIR1601" and caught.value.line == 4
+
+
+def test_chains_of_calls_are_limited_in_all():
+    """Each function calls the one before once: sizes add up to the square of their number."""
+    text = "tir 1.0\ndefine private i32 @f0(i32 %x) {\nentry:\n  ret %x\n}\n"
+    body = "  %y = add i32 %x, 1\n" + "".join(f"  %y{i} = add i32 %y, {i}\n" for i in range(99))
+    for i in range(1, 200):
+        text += f"define private i32 @f{i}(i32 %x) {{\nentry:\n{body}"
+        text += f"  %r = call i32 @f{i - 1}, %y\n  ret %r\n}}\n"
+    text += "define kernel void @k(i32* %x, i32 %n) {\nentry:\n"
+    text += "  %r = call i32 @f199, %n\n  store %x, %r\n  ret\n}\n"
+    with pytest.raises(PassError, match="of all functions: the limit operations"):
+        compile_kernel(parse(text))

@@ -1,0 +1,221 @@
+"""Limits on what a program may ask of the compiler, so that no text hangs or exhausts a process.
+
+    with limits(tile_elements=1 << 24):
+        tileir.interpret(module, ...)
+    tileir.backend.compile(module, options={"limits": {"operations": 1 << 18}})
+    tileir-opt --limit operations=262144 FILE
+
+`docs/limits.md` lists them beside the fixed limits of the language (`tileir.tools.limitdocs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from tileir import records
+from tileir.errors import CompileError, Diagnostic, Location, TileirError
+from tileir.field import FieldKind
+from tileir.ir import Function, Global, Module
+from tileir.op import Op
+from tileir.types import Buffer, Descriptor, Tile, Type, element_of
+
+
+@records.frozen
+class Limits:
+    """What a program may ask of the compiler. `ABOUT` says what each limit bounds; 0 is the
+    limit of the target, where it has one of the kind."""
+
+    tile_elements: int = 1 << 20
+    operations: int = 1 << 16
+    register_percent: int = 140
+    parameter_bytes: int = 0
+    constant_bytes: int = 0
+    global_bytes: int = 1 << 30
+    initial_elements: int = 1 << 16
+    alignment: int = 1 << 12
+    seconds: int = 300
+
+    def __post_init__(self) -> None:
+        for field in records.fields(Limits):
+            value = getattr(self, field.name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise _mistake(f"limit {field.name} is a whole number from 0 on, not {value!r}")
+
+    @staticmethod
+    def of(given: Limits | Mapping[str, int] | None) -> Limits:
+        """Limits from a mapping, those that it does not name as they are in force.
+
+        Raises `CompileError` (TIR1602) for a limit that does not exist or a value it cannot have.
+        """
+        if isinstance(given, Limits):
+            return given
+        if not isinstance(given, Mapping | None):
+            raise _mistake(f"limits are Limits or a mapping of names to numbers, not {given!r}")
+        for name in given or ():
+            if name not in ABOUT:
+                raise _mistake(f"no limit {name}; there are {', '.join(ABOUT)}")
+        return records.evolve(current(), **(given or {}))
+
+
+@records.frozen
+class About:
+    """What a limit bounds, who checks it, and what else helps."""
+
+    bounds: str
+    checked: str
+    remedy: str
+
+
+ABOUT: Mapping[str, About] = {
+    "tile_elements": About(
+        "elements of a tile", "the interpreter, passes and backends, before they run",
+        "use a smaller tile and a loop",
+    ),
+    "operations": About(
+        "operations of a function after inlining; of all functions together, eight times as many",
+        "the pass `inline`, before it copies anything",
+        "mark functions `noinline`, or call fewer of them",
+    ),
+    "register_percent": About(
+        "registers that an operation's tiles take of a thread, in percent of those it can have",
+        "`compile`, before layouts are assigned", "use smaller tiles or more warps",
+    ),
+    "parameter_bytes": About(
+        "bytes of a kernel's parameters; 0 for the target's limit", "`compile` for a GPU",
+        "pass some of them in an array",
+    ),
+    "constant_bytes": About(
+        "bytes of the constant globals that a kernel reads; 0 for the target's limit",
+        "`compile` for a GPU", "use a global that is not constant",
+    ),
+    "global_bytes": About(
+        "bytes of the globals that a kernel uses", "backends and the interpreter",
+        "pass the memory as an argument",
+    ),
+    "initial_elements": About(
+        "elements of a global with initial values that are not all zero", "backends",
+        "fill it before a launch (`Kernel.fill`)",
+    ),
+    "alignment": About(
+        "bytes of the alignment of a global", "backends",
+        "align to less: no access needs more than 128 bytes",
+    ),
+    "seconds": About(
+        "seconds that a process of its own may take to compile (`isolate`); 0 for no limit",
+        "`compile(isolate=True)`, `Cache`, the commands and the tuner", "use smaller tiles",
+    ),
+}  # fmt: skip
+"""Every limit by its name."""
+
+_limits: ContextVar[Limits | None] = ContextVar("limits", default=None)
+_defaults = [Limits()]
+
+
+def current() -> Limits:
+    """The limits in force here."""
+    return _limits.get() or _defaults[0]
+
+
+@contextmanager
+def defaults(**changes: int) -> Generator[None, None, None]:
+    """Change the limits in force where nothing else is said, in all threads. Raises as
+    `Limits.of`."""
+    before, _defaults[0] = _defaults[0], Limits.of(changes)
+    try:
+        yield
+    finally:
+        _defaults[0] = before
+
+
+@contextmanager
+def limits(given: Limits | None = None, **changes: int) -> Generator[Limits, None, None]:
+    """Run the body under `given` (None: the limits in force) with `changes`. Raises as
+    `Limits.of` does."""
+    token = _limits.set(given) if given is not None else None
+    try:
+        changed = _limits.set(Limits.of(changes))
+        try:
+            yield current()
+        finally:
+            _limits.reset(changed)
+    finally:
+        if token is not None:
+            _limits.reset(token)
+
+
+def exceeded(
+    name: str, what: str, location: Location | None, limit: int | None = None
+) -> Diagnostic:
+    """The diagnostic (TIR1601) for `what`, which exceeds the limit `name`; `limit` is the
+    target's, where that decides."""
+    value = getattr(current(), name) if limit is None else limit
+    message = f"{what}: the limit {name} is {value}; {ABOUT[name].remedy}, or raise the limit"
+    return Diagnostic("TIR1601", message, location)
+
+
+def check_tiles(module: Module, kind: type[TileirError]) -> None:
+    """Raises `kind` (TIR1601) at a tile of `module` with more elements than the limit."""
+    most = current().tile_elements
+    for function in module.functions.values():
+        if any(elements(t) > most for t in {t for t, _ in _types(function)}):
+            found, where = next((t, x) for t, x in _types(function) if elements(t) > most)
+            what = f"{found} has {elements(found)} elements"
+            raise kind(exceeded("tile_elements", what, where or function.location))
+
+
+def _types(function: Function) -> Iterator[tuple[Type, Location | None]]:
+    """The types of the values of `function`, with where they are."""
+    for parameter in function.parameters:
+        yield parameter.type, parameter.location
+    for block in function.blocks.values():
+        for value in block.parameters:
+            yield value.type, block.location
+        for op in block.ops:
+            for value in (*op.results, *op.inputs):
+                yield value.type, op.location
+
+
+def elements(type: Type) -> int:
+    """Elements of a tile, of a descriptor's block, or of the tiles of a buffer; else 1."""
+    if isinstance(type, Tile):
+        return type.size
+    if isinstance(type, Descriptor):
+        return type.block.size
+    return type.tile.size if isinstance(type, Buffer) else 1
+
+
+def check_globals(used: Mapping[str, Global], kind: type[TileirError]) -> None:
+    """Raises `kind` (TIR1601) at a global of `used` with which they take more bytes than the
+    limit."""
+    total, most = 0, current().global_bytes
+    for found in used.values():
+        if found.external:
+            continue
+        total += size_of(found)
+        if total > most:
+            what = f"@{found.name}, with the globals before it, takes {total} bytes"
+            raise kind(exceeded("global_bytes", what, found.location))
+
+
+def used_globals(module: Module) -> Mapping[str, Global]:
+    """The globals of `module` that its functions name, in their order."""
+    if not module.globals:
+        return {}
+    named = {name for f in module.functions.values() for op in f.ops for name in _symbols(op)}
+    return {name: found for name, found in module.globals.items() if name in named}
+
+
+def _symbols(op: Op) -> Iterator[str]:
+    for field in op.fields(FieldKind.SYMBOL):
+        yield getattr(op, field.name)
+
+
+def size_of(found: Global) -> int:
+    """Bytes of a global."""
+    return found.count * element_of(found.element).bytes
+
+
+def _mistake(message: str) -> CompileError:
+    return CompileError(Diagnostic("TIR1602", message))

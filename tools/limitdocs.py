@@ -1,0 +1,119 @@
+"""Write `docs/limits.md`: `python -m tileir.tools.limitdocs [PATH]`.
+
+Everything in its tables comes from the code that checks it; a test holds the page up to date.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tileir.backend.target import TARGETS
+from tileir.interp import instance, launch
+from tileir.limits import ABOUT, Limits
+from tileir.passes import fold
+from tileir.textual import lexer, types
+
+_HEAD = """# Limits
+
+Made by `python -m tileir.tools.limitdocs docs/limits.md`; do not edit.
+
+A program is text, and text from anywhere may ask for anything. What would exhaust memory or time
+is refused with an error at the place that asks for it (`TIR1601`, or `TIR0708` where it is the
+target that has no more), which names the limit and what else helps.
+
+## Limits that can be changed
+
+| limit | default | bounds | checked by | what helps |
+| --- | --- | --- | --- | --- |"""
+
+_CHANGED = """
+A limit is changed
+
+- around calls: `with tileir.limits.limits(tile_elements=1 << 24): ...`;
+- for one compilation: `compile(module, options={"limits": {"operations": 1 << 18}})`;
+- in a command: `tileir run --limit operations=262144 FILE`, as for `tileir aot` and `tileir-opt`.
+
+An unknown name or a value that is no whole number is an error (`TIR1602`).
+
+## Limits of targets
+
+| target | bytes of parameters | bytes of constants | threads of a block | registers of a thread |
+| --- | --- | --- | --- | --- |"""
+
+_FIXED = """
+## Fixed limits
+
+| what | limit | past it |
+| --- | --- | --- |"""
+
+_ISOLATION = """
+## Processes of their own
+
+LLVM and the assembler end the process on a defect of theirs, and may run for hours. With `isolate`
+they run in a process of their own, which is started when it is first needed, takes about 0.3 s to
+start, and stays for later compilations:
+
+- `tileir.backend.compile(module, isolate=True)`, `Cache(store, isolate=True)`,
+  `cache.compile(..., isolate=True)`, and `isolate=True` for a launch on the executors `gpu` and
+  `cpu`;
+- `with tileir.isolating.isolated(): ...`, or the variable `TILEIR_ISOLATE=1`, for every call that
+  says nothing;
+- the commands do so unless `--no-isolate` is given. The tuner compiles in processes anyway, and
+  counts a candidate whose process ends as failed (`TIR1105`).
+
+Where the process ends, `DefectError` (`TIR0720`) names the kernel, the stage and what LLVM wrote;
+the next compilation starts another. Where it takes longer than the limit `seconds` it is ended
+(`TIR1601`). Code is the same with and without. Everything before code generation is Python, which
+raises errors and runs in the calling process.
+"""
+
+
+def main() -> int:
+    """Write the page to the path given, or to standard output."""
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(page())
+    else:
+        sys.stdout.write(page())
+    return 0
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    usual = Limits()
+    lines = [_HEAD]
+    for name, about in ABOUT.items():
+        value = getattr(usual, name)
+        default = f"{value:,}" if value else "the target's"
+        lines.append(_row(f"`{name}`", default, about.bounds, about.checked, about.remedy))
+    lines.append(_CHANGED)
+    lines += [
+        _row(
+            f"`{t.name}`", f"{t.parameter_bytes:,}", f"{t.constant_bytes:,}",
+            f"{t.max_threads:,}", f"{t.max_registers}",
+        )
+        for t in TARGETS.values()
+    ]  # fmt: skip
+    lines.append(_FIXED)
+    lines += [_row(*row) for row in _fixed()]
+    return "\n".join((*lines, _ISOLATION))
+
+
+def _fixed() -> tuple[tuple[str, str, str], ...]:
+    return (
+        ("characters of a line", f"{lexer.MAX_LINE:,}", "`TIR0017`"),
+        ("errors of one text", f"{lexer.MAX_ERRORS}", "the others are left out"),
+        ("levels of pointers, dimensions of a tile", f"{types.MAX_DEPTH}", "`TIR0017`"),
+        ("digits of an integer", "20", "the number does not fit its type"),
+        ("calls within calls of the interpreter", f"{instance.MAX_DEPTH}", "`TIR0513`"),
+        ("races that are reported", f"{launch.MAX_RACES}", "the others are left out"),
+        ("elements that `fold` evaluates at once", f"{fold.MAX_ELEMENTS:,}", "the op stays"),
+    )
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

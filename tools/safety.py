@@ -1,0 +1,46 @@
+"""What commands do so that no program ends or hangs them: limits, and a process of its own for
+code generation."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from tileir.isolating import isolated
+from tileir.tools.numbers import natural
+
+
+def add_safety(group: Any) -> None:
+    """Declare `--limit` and `--no-isolate`."""
+    group.add_argument(
+        "--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit,
+        help="raise or lower a limit, e.g. operations=262144 (docs/limits.md)",
+    )  # fmt: skip
+    group.add_argument(
+        "--no-isolate", action="store_true",
+        help="generate code in this process, which starts sooner and ends where LLVM fails",
+    )  # fmt: skip
+
+
+@contextmanager
+def safe(options: argparse.Namespace) -> Generator[None, None, None]:
+    """Run the body under the limits that `options` state, code generation isolated unless they
+    say otherwise. Raises `CompileError` (TIR1602) for limits that do not exist."""
+    with isolated(not getattr(options, "no_isolate", False)):
+        given = dict(getattr(options, "limit", ()))
+        if not given:
+            yield
+            return
+        from tileir.limits import defaults  # the IR, which some commands do without
+
+        with defaults(**given):
+            yield
+
+
+def _limit(text: str) -> tuple[str, int]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise argparse.ArgumentTypeError(f"a limit is NAME=VALUE, not {text!r}")
+    return name, natural(value)
