@@ -48,6 +48,7 @@ from tileir.field import (
     check_room,
     combiner,
     expected_attribute,
+    not_operand,
     one_of,
     operand,
     optional,
@@ -62,7 +63,7 @@ from tileir.field import (
 )
 from tileir.signature import Bindings, Pattern
 from tileir.types import I1, Tile, Type, shape_of
-from tileir.values import Constant, Operand, Undef, Value
+from tileir.values import Operand, Value, is_operand
 
 __all__ = [
     "BOOL_ATTRIBUTE", "EXACT", "FAMILIES", "FLOAT", "INT", "INTS", "LAYOUT", "OPS", "ROUNDED",
@@ -122,8 +123,15 @@ class Op:
                 _setattr(self, "results", tuple([_new_value(t) for t in types]))
         elif (
             len(given) != len(types)
+            or type(given[0]) is not Value
             or given[0].type is not types[0]
-            or (len(given) > 1 and any(v.type is not t for v, t in zip(given, types, strict=True)))
+            or (
+                len(given) > 1
+                and any(
+                    type(v) is not Value or v.type is not t
+                    for v, t in zip(given, types, strict=True)
+                )
+            )
         ):
             self._reject_results(given, types)
         if self.predicate is not None:
@@ -263,6 +271,9 @@ class Op:
                 raise self.fail("TIR0101", message, field.name)
 
     def _reject_results(self, given: tuple[Value, ...], types: tuple[Type, ...]) -> None:
+        for value in given:
+            if not isinstance(value, Value):
+                raise self.fail("TIR0105", f"a result must be a Value, not {value!r}", "results")
         if len(given) == len(types) and all(map(_laid_out, given, types)):
             return
         found = ", ".join(str(v.type) for v in given)
@@ -271,7 +282,10 @@ class Op:
         raise ResultTypesError(Diagnostic("TIR0102", message, self.location, operand="results"))
 
     def _check_predicate(self) -> None:
-        type_ = cast(Operand, self.predicate).type
+        if not is_operand(self.predicate):
+            message = f"predicate must be an operand, {not_operand(self.predicate)}"
+            raise self.fail("TIR0105", message, "predicate")
+        type_ = self.predicate.type
         if not self.predicable:
             raise self.fail("TIR0103", "this op takes no predicate", "predicate")
         if type_ is I1:
@@ -308,9 +322,10 @@ class ResultTypesError(VerifyError):
 
 
 def _type_of(self: Op, field: Field, item: object) -> Type:
-    if isinstance(item, (Value, Constant, Undef)):
+    if is_operand(item):
         return item.type
-    raise self.fail("TIR0105", f"{field.name} must be an operand, not {item!r}", field.name)
+    message = f"{field.name} must be an operand, {not_operand(item)}"
+    raise self.fail("TIR0105", message, field.name)
 
 
 # Defining and finding ops ------------------------------------------------------------------
