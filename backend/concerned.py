@@ -14,6 +14,7 @@ from tileir.op import Op
 from tileir.passmanager.registry import Outcome
 from tileir.types import Tile, shape_of
 from tileir.values import Operand, Value
+from tileir.verify.declarations import RESERVED
 
 _PRODUCTS = frozenset({"dot", "dot_scaled"})
 
@@ -88,6 +89,9 @@ def met_once(function: Function) -> Function:
 
 def planned(module: Module, kernel: str) -> Module:
     """`module` with the host plan of its kernel, if it has one, in its metadata."""
+    kept = {k: v for k, v in module.metadata.items() if not k.startswith(RESERVED)}
+    if len(kept) < len(module.metadata):  # of another compilation
+        module = module.evolve(metadata=kept)
     if not any(op.mnemonic in _PLANNED for op in module.functions[kernel].ops):
         return module
     from tileir.backend.tma.plan import HostPlan
@@ -95,7 +99,7 @@ def planned(module: Module, kernel: str) -> Module:
     found = HostPlan.of(module.functions[kernel])
     if found is None:
         return module
-    return module.evolve(metadata={**module.metadata, "host.plan0": found.to_text()})
+    return module.evolve(metadata={**kept, "host.plan0": found.to_text()})
 
 
 def uniform_steps(function: Function) -> Outcome:

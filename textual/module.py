@@ -17,6 +17,7 @@ from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.types import read_layout, read_space, read_type
 from tileir.types import Tile, Type
 from tileir.values import Constant
+from tileir.verify.declarations import RESERVED
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _GLOBAL_WORDS: dict[str, tuple[str, Any]] = {
@@ -201,7 +202,9 @@ class ModuleReader:
 
     def _metadata(self) -> None:
         token = self.cursor.next()
-        for name, value in read_dict(self.cursor, None, self.layouts, "metadata").items():
+        reserved = RESERVED if self.stage is None else None
+        found = read_dict(self.cursor, None, self.layouts, "metadata", reserved=reserved)
+        for name, value in found.items():
             if name in self.metadata:
                 self.cursor.fail("TIR0011", f"metadata {name} is given twice", token)
             self.metadata[name] = value

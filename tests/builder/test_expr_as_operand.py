@@ -65,8 +65,12 @@ def test_predicates_and_results(values, before):
         fadd(v.value, v.value, predicate=p.value)
     refused(lambda: fadd(v.value, v.value, predicate=p))
     refused(lambda: fadd(v.value, v.value, results=(v,)))
-    compare = lookup("fcmp")(v.value, v.value, predicate_=lookup("fcmp").schema[-1].attribute.enum("olt"))
-    refused(lambda: compare.evolve(results=(compare.results[0], values[0].wrap(compare.results[1]))))
+    compare = lookup("fcmp")(
+        v.value, v.value, predicate_=lookup("fcmp").schema[-1].attribute.enum("olt")
+    )
+    refused(
+        lambda: compare.evolve(results=(compare.results[0], values[0].wrap(compare.results[1])))
+    )
 
 
 def test_edges(values):

@@ -34,8 +34,9 @@ def lower_predicates(function: Function) -> Outcome:
 
     A predicate that was itself computed under `@%q` is false where `%q` is: nested predicates are
     and-ed by `select %q, %p, false`, which reads `%p` nowhere else. So is what is computed from
-    undefined lanes, by elementwise ops, movements and reductions (`DefinedLanes`). What has no mask, no harmless
-    operand and no identity (calls, prints, combiner functions) keeps its predicate, with a remark.
+    undefined lanes, by elementwise ops, movements and reductions (`DefinedLanes`). What has no
+    mask, no harmless operand and no identity (calls, prints, combiner functions) keeps its
+    predicate, with a remark.
 
     before:
         define void @f(f32*<8> %q, i32<8> %x, i32<8> %y) {
