@@ -27,7 +27,7 @@ def read_text(path: str) -> str:
             where = "standard input" if path == "-" else path
             message = f"{where} is longer than {_MOST >> 20} MiB"
             raise ToolError(Diagnostic("TIR0904", message))
-        return SOURCES.setdefault(path, data.decode("utf-8-sig"))
+        SOURCES[path] = text = data.decode("utf-8-sig")
     except OSError as error:
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path}: {error.strerror}")) from None
     except UnicodeDecodeError as error:
@@ -35,6 +35,7 @@ def read_text(path: str) -> str:
         raise ToolError(Diagnostic("TIR0904", message)) from None
     except ValueError as error:  # of a name that this system has no bytes for
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path!r}: {error}")) from None
+    return text
 
 
 def _read(path: str) -> bytes:

@@ -103,7 +103,8 @@ def thread_jumps(function: Function) -> Function:
     }
     if not empty:
         return function
-    return drop_unreachable(_with_terminators(function, lambda op: _threaded(op, empty)))
+    ends = _Ends(empty)
+    return drop_unreachable(_with_terminators(function, lambda op: _threaded(op, ends)))
 
 
 def merge_blocks(function: Function) -> Function:
@@ -230,10 +231,10 @@ def _read_elsewhere(function: Function, block: Block) -> bool:
     )
 
 
-def _threaded(op: Op, empty: Mapping[str, Block]) -> Op:
+def _threaded(op: Op, ends: _Ends) -> Op:
     """`op` with its edges led past `empty` blocks, unless two would then pass one block different
     arguments."""
-    new = map_edges(op, lambda edge: _end(edge, empty))
+    new = map_edges(op, ends.of)
     passed: dict[str, Successor] = {}
     for edge in new.successors:
         if passed.setdefault(edge.label, edge) != edge:
@@ -241,14 +242,42 @@ def _threaded(op: Op, empty: Mapping[str, Block]) -> Op:
     return new
 
 
-def _end(edge: Successor, empty: Mapping[str, Block]) -> Successor:
-    seen: set[str] = set()
-    while edge.label in empty and edge.label not in seen:
-        seen.add(edge.label)
-        block = empty[edge.label]
-        env = dict(zip(block.parameters, edge.arguments, strict=True))
-        edge = block.terminator.remap(env).successors[0]
-    return edge
+class _Ends:
+    """Where edges lead past empty blocks. Each empty block is passed once: what lies behind it is
+    remembered as an edge in terms of its parameters. Those that jump in a ring are an end."""
+
+    def __init__(self, empty: Mapping[str, Block]) -> None:
+        self.empty = empty
+        self.known: dict[str, Successor | None] = {}
+
+    def of(self, edge: Successor) -> Successor:
+        """`edge`, led to the first block that is not passed."""
+        behind = self._behind(edge.label)
+        return edge if behind is None else self._composed(edge, behind)
+
+    def _behind(self, label: str) -> Successor | None:
+        """What block `label` jumps on to; None where it is an end."""
+        path: list[str] = []
+        on_path: set[str] = set()
+        while label in self.empty and label not in self.known and label not in on_path:
+            path.append(label)
+            on_path.add(label)
+            label = self.empty[label].terminator.successors[0].label
+        if label in on_path:
+            at = path.index(label)
+            self.known.update(dict.fromkeys(path[at:]))
+            del path[at:]
+        for passed in reversed(path):
+            edge = self.empty[passed].terminator.successors[0]
+            further = self.known.get(edge.label)
+            self.known[passed] = edge if further is None else self._composed(edge, further)
+        return self.known.get(path[0] if path else label)
+
+    def _composed(self, edge: Successor, behind: Successor) -> Successor:
+        """`edge` and then `behind`, which is in terms of the parameters of the block between."""
+        env = dict(zip(self.empty[edge.label].parameters, edge.arguments, strict=True))
+        passed = (env.get(v, v) if type(v) is Value else v for v in behind.arguments)
+        return Successor(behind.label, tuple(passed))
 
 
 def _chain(function: Function, label: str, absorbed: Mapping[str, str]) -> Block:
