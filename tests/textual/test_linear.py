@@ -45,7 +45,7 @@ PRODUCTIONS = {
     + "  ret %x\n}\n",
     "parameters": lambda n: kernel("", ", ".join(f"f32* %p{i}" for i in range(n))),
     "the same parameter": lambda n: kernel("", lists(n, "f32* %p")),
-    "call arguments": lambda n: HEAD + f"declare void @g({lists(n, 'i32')})\n" + kernel(
+    "call arguments": lambda n: HEAD + f"declare void @g({', '.join(f'i32 %a{i}' for i in range(n))})\n" + kernel(
         f"  call @g, {lists(n)}\n")[len(HEAD):],
     "blocks": lambda n: kernel("".join(f"  br b{i}\nb{i}:\n" for i in range(n))),
     "phis": lambda n: kernel(

@@ -64,9 +64,7 @@ def simplify_cfg(function: Function) -> Function:
 
 def fold_branches(function: Function) -> Function:
     """BRANCH: a `cond_br` with one way to go is a `br`."""
-    hopeless = {
-        label for label, block in function.blocks.items() if isinstance(block.ops[0], Unreachable)
-    }
+    hopeless = _hopeless(function)
     return _with_terminators(function, lambda op: _folded(op, hopeless))
 
 
@@ -95,16 +93,21 @@ def drop_parameters(function: Function) -> Function:
 
 
 def thread_jumps(function: Function) -> Function:
-    """THREAD: edges to blocks that hold nothing but a `br` lead to its target."""
-    empty = {
-        label: block
-        for label, block in list(function.blocks.items())[1:]
-        if len(block.ops) == 1 and _jumps_only(block) and not _read_elsewhere(function, block)
-    }
-    if not empty:
-        return function
-    ends = _Ends(empty)
-    return drop_unreachable(_with_terminators(function, lambda op: _threaded(op, ends)))
+    """THREAD: edges to blocks that hold nothing but a `br` lead to its target. Blocks are looked at
+    after those that they lead to, so that one whose branch becomes a jump is passed as well."""
+    blocks, empty = dict(function.blocks), dict[str, Block]()
+    ends, hopeless = _Ends(empty), _hopeless(function)
+    for label in reversed(cfg(function).order):
+        old = blocks[label]
+        last = _folded(_threaded(old.terminator, ends), hopeless)
+        if last is not old.terminator:
+            blocks[label] = records.evolve(old, ops=(*old.ops[:-1], last))
+        new = blocks[label]
+        passed = len(new.ops) == 1 and _jumps_only(new) and label != function.entry.label
+        if passed and not _read_elsewhere(function, old):
+            empty[label] = new
+    changed = function.with_blocks(blocks)
+    return function if changed is function else drop_unreachable(changed)
 
 
 def merge_blocks(function: Function) -> Function:
@@ -132,6 +135,11 @@ STEPS: tuple[Callable[[Function], Function], ...] = (
     fold_branches, drop_unreachable, drop_parameters, thread_jumps, merge_blocks,
 )  # fmt: skip
 """What one round does, in order."""
+
+
+def _hopeless(function: Function) -> set[str]:
+    """Blocks that no program with a meaning comes to."""
+    return {k for k, block in function.blocks.items() if isinstance(block.ops[0], Unreachable)}
 
 
 def _folded(op: Op, hopeless: set[str]) -> Op:
