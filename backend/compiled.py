@@ -13,7 +13,7 @@ from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
 from tileir.backend.outcome import typed
 from tileir.backend.target import target as target_named
-from tileir.errors import Diagnostic
+from tileir.errors import Diagnostic, escaped
 from tileir.ir import Module
 
 if TYPE_CHECKING:
@@ -48,6 +48,16 @@ class Compiled:
     """`remarks`, where they were made before."""
     without_maps: Compiled | None = None
     """`fallback`, where it was made before."""
+
+    def __str__(self) -> str:
+        made = self.plan
+        return (
+            f"{escaped(made.kernel)} for {made.target}: {made.num_warps} warps, "
+            f"{made.shared} bytes of shared memory, {len(self.ptx.splitlines())} lines of PTX"
+        )
+
+    def __repr__(self) -> str:
+        return f"<compiled {self}>"
 
     @cached_property
     def optimized(self) -> str:

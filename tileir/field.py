@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 from tileir import records
 from tileir.errors import verify_error
 from tileir.signature import Pattern
+from tileir.types import Type
 from tileir.values import Operand, Value, is_operand
 
 
@@ -19,6 +20,21 @@ def not_operand(item: object) -> str:
     inside = getattr(item, "value", None)
     hint = "; give its `.value`" if is_operand(inside) else ""
     return f"not {item!r}{hint}"
+
+
+def type_of(op: Any, name: str, item: object) -> Type:
+    """The type of `item`, the operand `name` of `op`. Raises its error (TIR0105) where it is
+    none."""
+    if is_operand(item):
+        return item.type
+    raise op.fail("TIR0105", f"{name} must be an operand, {not_operand(item)}", name)
+
+
+def check_values(op: Any, results: tuple[object, ...]) -> None:
+    """Raise the error (TIR0105) of `op` that one of `results` is no value, if so."""
+    for value in results:
+        if not isinstance(value, Value):
+            raise op.fail("TIR0105", f"a result must be a Value, not {value!r}", "results")
 
 
 class FieldKind(Enum):

@@ -24,68 +24,109 @@ def lists(n: int, item: str = "%n") -> str:
 
 
 PRODUCTIONS = {
-    "results": lambda n: kernel("  " + ", ".join(f"%a{i}" for i in range(n)) + " = split (f32, f32) %x\n"),
+    "results": lambda n: kernel(
+        "  " + ", ".join(f"%a{i}" for i in range(n)) + " = split (f32, f32) %x\n"
+    ),
     "the same result": lambda n: kernel(f"  {lists(n, '%a')} = split (f32, f32) %x\n"),
     "psi": lambda n: kernel(f"  %r = psi i32 {lists(n, '[%p, %n]')}\n"),
     "psi of comparisons": lambda n: kernel(
         "".join(f"  %c{i}, %d{i} = icmp (i1, i1) %n, {i} {{predicate = eq}}\n" for i in range(n))
         + f"  %r = psi i32 {', '.join(f'[%c{i}, %n]' for i in range(n))}\n"
     ),
-    "a ring of calls": lambda n: HEAD + "".join(
-        f"define private i32 @f{i}(i32 %x) {{\nentry:\n  %a = call i32 @f{(i + 1) % n}, %x\n"
-        "  ret %a\n}\n" for i in range(n)
+    "a ring of calls": lambda n: (
+        HEAD
+        + "".join(
+            f"define private i32 @f{i}(i32 %x) {{\nentry:\n  %a = call i32 @f{(i + 1) % n}, %x\n"
+            "  ret %a\n}\n"
+            for i in range(n)
+        )
     ),
-    "a chain of calls": lambda n: HEAD + "".join(
-        f"define private i32 @f{i}(i32 %x) {{\nentry:\n  %a = call i32 @f{i + 1}, %x\n  ret %a\n}}\n"
-        for i in range(n)
-    ) + f"define private i32 @f{n}(i32 %x) {{\nentry:\n  ret %x\n}}\n",
-    "calls of all before": lambda n: HEAD + "define private i32 @f0(i32 %x) {\nentry:\n  ret %x\n}\n"
-    + "define private i32 @g(i32 %x) {\nentry:\n"
-    + "".join("  %a.% = call i32 @f0, %x\n".replace("%a.%", f"%a{i}") for i in range(n))
-    + "  ret %x\n}\n",
+    "a chain of calls": lambda n: (
+        HEAD
+        + "".join(
+            f"define private i32 @f{i}(i32 %x) {{\nentry:\n"
+            f"  %a = call i32 @f{i + 1}, %x\n  ret %a\n}}\n"
+            for i in range(n)
+        )
+        + f"define private i32 @f{n}(i32 %x) {{\nentry:\n  ret %x\n}}\n"
+    ),
+    "calls of all before": lambda n: (
+        HEAD
+        + "define private i32 @f0(i32 %x) {\nentry:\n  ret %x\n}\n"
+        + "define private i32 @g(i32 %x) {\nentry:\n"
+        + "".join("  %a.% = call i32 @f0, %x\n".replace("%a.%", f"%a{i}") for i in range(n))
+        + "  ret %x\n}\n"
+    ),
     "parameters": lambda n: kernel("", ", ".join(f"f32* %p{i}" for i in range(n))),
     "the same parameter": lambda n: kernel("", lists(n, "f32* %p")),
-    "call arguments": lambda n: HEAD + f"declare void @g({', '.join(f'i32 %a{i}' for i in range(n))})\n" + kernel(
-        f"  call @g, {lists(n)}\n")[len(HEAD):],
+    "call arguments": lambda n: (
+        HEAD
+        + f"declare void @g({', '.join(f'i32 %a{i}' for i in range(n))})\n"
+        + kernel(f"  call @g, {lists(n)}\n")[len(HEAD) :]
+    ),
     "blocks": lambda n: kernel("".join(f"  br b{i}\nb{i}:\n" for i in range(n))),
     "phis": lambda n: kernel(
-        "  br b\nb:\n" + "".join(f"  %q{i} = phi i32 [%n, entry]\n" for i in range(n))),
-    "branches to one block": lambda n: kernel("".join(
-        f"  cond_br %p, out, b{i}\nb{i}:\n" for i in range(n)) + "  br out\nout:\n"),
-    "a phi of many": lambda n: kernel("".join(
-        f"  cond_br %p, out, b{i}\nb{i}:\n" for i in range(n)) + "  br out\nout:\n  %v = phi i32 "
-        + ", ".join(f"[%n, {b}]" for b in ["entry", *(f"b{i}" for i in range(n))]) + "\n"),
+        "  br b\nb:\n" + "".join(f"  %q{i} = phi i32 [%n, entry]\n" for i in range(n))
+    ),
+    "branches to one block": lambda n: kernel(
+        "".join(f"  cond_br %p, out, b{i}\nb{i}:\n" for i in range(n)) + "  br out\nout:\n"
+    ),
+    "a phi of many": lambda n: kernel(
+        "".join(f"  cond_br %p, out, b{i}\nb{i}:\n" for i in range(n))
+        + "  br out\nout:\n  %v = phi i32 "
+        + ", ".join(f"[%n, {b}]" for b in ["entry", *(f"b{i}" for i in range(n))])
+        + "\n"
+    ),
     "unreached blocks": lambda n: kernel("  ret\n" + "".join(f"b{i}:\n  ret\n" for i in range(n))),
-    "names not defined": lambda n: kernel("".join(f"  %a{i} = add i32 %z{i}, 1\n" for i in range(n))),
-    "names used ahead": lambda n: kernel("  br b\nc:\n" + "".join(
-        f"  %a{i} = add i32 %z{i}, 1\n" for i in range(n)) + "  ret\nb:\n" + "".join(
-        f"  %z{i} = add i32 %n, 1\n" for i in range(n)) + "  br c\nd:\n"),
+    "names not defined": lambda n: kernel(
+        "".join(f"  %a{i} = add i32 %z{i}, 1\n" for i in range(n))
+    ),
+    "names used ahead": lambda n: kernel(
+        "  br b\nc:\n"
+        + "".join(f"  %a{i} = add i32 %z{i}, 1\n" for i in range(n))
+        + "  ret\nb:\n"
+        + "".join(f"  %z{i} = add i32 %n, 1\n" for i in range(n))
+        + "  br c\nd:\n"
+    ),
     "globals": lambda n: HEAD + "".join(f"global f32 @g{i} = 0.0\n" for i in range(n)),
     "initial values": lambda n: f"{HEAD}global f32<{n}> @g = [{lists(n, '1.0')}]\n",
-    "metadata": lambda n: HEAD + "metadata {\n" + ",\n".join(f"  a.b{i} = {i}" for i in range(n)) + "\n}\n",
+    "metadata": lambda n: (
+        HEAD + "metadata {\n" + ",\n".join(f"  a.b{i} = {i}" for i in range(n)) + "\n}\n"
+    ),
     "a list in metadata": lambda n: f"{HEAD}metadata {{\n  a = [{lists(n, '1')}]\n}}\n",
     "attributes of a function": lambda n: kernel("").replace(
-        ") {\n", ") {" + ", ".join(f"a{i} = {i}" for i in range(n)) + "} {\n"),
+        ") {\n", ") {" + ", ".join(f"a{i} = {i}" for i in range(n)) + "} {\n"
+    ),
     "comments": lambda n: HEAD + "; words\n" * n,
     "comments before an op": lambda n: kernel("  ; words\n" * n),
     "empty lines": lambda n: HEAD + "\n" * n,
-    "predicated ops": lambda n: kernel("".join(
-        f"  @%p %a{i} = add i32 {'%n' if not i else f'%a{i - 1}'}, 1\n" for i in range(n))),
-    "nested predicates": lambda n: kernel("".join(
-        f"  @{'%p' if not i else f'%c{i - 1}'} %c{i}, %d{i} = icmp (i1, i1) %n, {i} {{predicate = slt}}\n"
-        for i in range(n))),
-    "a chain of ands": lambda n: kernel("".join(
-        f"  %c{i} = and i1 {'%p' if not i else f'%c{i - 1}'}, %p\n" for i in range(n))
-        + f"  @%c{n - 1} store %x, 1.0\n"),
+    "predicated ops": lambda n: kernel(
+        "".join(f"  @%p %a{i} = add i32 {'%n' if not i else f'%a{i - 1}'}, 1\n" for i in range(n))
+    ),
+    "nested predicates": lambda n: kernel(
+        "".join(
+            f"  @{'%p' if not i else f'%c{i - 1}'} %c{i}, %d{i} = "
+            f"icmp (i1, i1) %n, {i} {{predicate = slt}}\n"
+            for i in range(n)
+        )
+    ),
+    "a chain of ands": lambda n: kernel(
+        "".join(f"  %c{i} = and i1 {'%p' if not i else f'%c{i - 1}'}, %p\n" for i in range(n))
+        + f"  @%c{n - 1} store %x, 1.0\n"
+    ),
     "locations": lambda n: kernel('  store %x, 1.0 loc("f":1:2)\n' * n),
     "strings": lambda n: f'{HEAD}metadata {{\n  a = "{"x" * n}"\n}}\n',
-    "layouts": lambda n: "tir 1.0\nstage \"layouts\"\n" + "".join(
-        f"#l{i} = layout(rank = 1, lane = [[1], [2], [4], [8], [16]])\n" for i in range(n)),
+    "layouts": lambda n: (
+        'tir 1.0\nstage "layouts"\n'
+        + "".join(
+            f"#l{i} = layout(rank = 1, lane = [[1], [2], [4], [8], [16]])\n" for i in range(n)
+        )
+    ),
     "attributes of an op": lambda n: kernel(f"  %a = add i32 %n, 1 {{{lists(n, 'a = 1')}}}\n"),
     "a line that is no text": lambda n: kernel(f"  {'$' * n}\n"),
     "words": lambda n: kernel(f"  {'add ' * n}\n"),
     "open brackets": lambda n: kernel(f"  %a = psi i32 {'[' * n}\n"),
-}  # fmt: skip
+}
 
 
 def work(action, *arguments) -> int:

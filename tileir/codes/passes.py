@@ -55,11 +55,6 @@ CODES: dict[str, tuple[str, str]] = {
         "The op has neither a mask nor an operand that makes it harmless where its predicate is "
         "false, so `lower-predicates` leaves `@%p` on it.",
     ),
-    "TIR0669": (
-        "kernel is left by a pass that comes later",
-        "The pass works on kernels without certain ops, which others replace before; the message "
-        "names one, and what to run first.",
-    ),
     "TIR0653": (
         "loop or load is not pipelined",
         "The message says why: the loop has no single latch, the address depends on what the "
@@ -76,5 +71,10 @@ CODES: dict[str, tuple[str, str]] = {
         "The message says why: the kernel writes before its products are done, or what a block "
         "loads, and how often, follows from the program instance, or no two instances may need "
         "the same.",
+    ),
+    "TIR0669": (
+        "kernel is left by a pass that comes later",
+        "The pass works on kernels without certain ops, which others replace before; the message "
+        "names one, and what to run first.",
     ),
 }
