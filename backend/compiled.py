@@ -14,7 +14,7 @@ from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
 from tileir.backend.outcome import typed
 from tileir.backend.target import target as target_named
-from tileir.errors import CompileError, Diagnostic, Location
+from tileir.errors import CompileError, Diagnostic, Location, escaped
 from tileir.ir import Module
 from tileir.limits import Limits, limits
 from tileir.passmanager.registry import remark
@@ -53,6 +53,16 @@ class Compiled:
     """`fallback`, where it was made before."""
     isolate: bool = records.field(default=False, kw_only=True)
     """Whether it is assembled in a process of its own."""
+
+    def __str__(self) -> str:
+        made = self.plan
+        return (
+            f"{escaped(made.kernel)} for {made.target}: {made.num_warps} warps, "
+            f"{made.shared} bytes of shared memory, {len(self.ptx.splitlines())} lines of PTX"
+        )
+
+    def __repr__(self) -> str:
+        return f"<compiled {self}>"
 
     @cached_property
     def optimized(self) -> str:

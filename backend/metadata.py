@@ -108,12 +108,31 @@ class Metadata:
 
     @staticmethod
     def from_json(found: Mapping[str, Any]) -> Metadata:
-        """What `to_json` gave. Raises TypeError and KeyError for anything else."""
+        """What `to_json` gave. Raises TypeError, KeyError and ValueError for anything else."""
         plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in found["host_plan"])
         lists = {name: tuple(found[name]) for name in ("cluster", "globals")}
         parameters = tuple(Argument(**p) for p in found["parameters"])
         whole: dict[str, Any] = {**found, **lists, "parameters": parameters, "host_plan": plan}
-        return Metadata(**whole)
+        made = Metadata(**whole)
+        _check_types(made)
+        return made
+
+
+_NUMBERS = ("num_warps", "shared", "axes")
+_UNKNOWN_BEFORE = ("registers", "spills", "stack")
+
+
+def _check_types(found: Metadata) -> None:
+    """Raise TypeError where a field is of another type than stated."""
+    numbers = [getattr(found, name) for name in _NUMBERS]
+    numbers += [n for name in _UNKNOWN_BEFORE if (n := getattr(found, name)) is not None]
+    numbers += found.cluster
+    texts = [found.kernel, found.target, *found.globals, *(s.kind for s in found.host_plan)]
+    texts += [p.type for p in found.parameters] + [p.name for p in found.parameters]
+    if not all(type(n) is int and n >= 0 for n in numbers) or len(found.cluster) != 3:
+        raise TypeError(f"numbers are natural: {numbers}")
+    if not all(isinstance(text, str) for text in texts) or type(found.dynamic) is not bool:
+        raise TypeError("names and types are strings")
 
 
 def _value(found: Any) -> AttributeValue:

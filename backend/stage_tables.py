@@ -18,6 +18,7 @@ from tileir.op import Op
 from tileir.passmanager.registry import Outcome
 from tileir.types import Tile, shape_of
 from tileir.values import Operand, Value
+from tileir.verify.declarations import RESERVED
 
 
 @records.frozen(eq=False)
@@ -200,12 +201,17 @@ def _rotate(function: Function, context: Context) -> Function:
 
 
 def _plan_host(module: Module, context: Context) -> Module:
-    from tileir.backend.tma.plan import HostPlan
+    """The plan for tensor maps, and for what roles access by threads, in the metadata; a plan of
+    another compilation goes."""
+    kernel = module.functions[context.kernel]
+    metadata = {k: v for k, v in module.metadata.items() if not k.startswith(RESERVED)}
+    if has_op(kernel, "gpu.tensor_map", "gpu.role"):
+        from tileir.backend.tma.plan import HostPlan
 
-    plan = HostPlan.of(module.functions[context.kernel])
-    if plan is None:
-        return module
-    return module.evolve(metadata={**module.metadata, "host.plan0": plan.to_text()})
+        plan = HostPlan.of(kernel)
+        if plan is not None:
+            metadata["host.plan0"] = plan.to_text()
+    return module if metadata == module.metadata else module.evolve(metadata=metadata)
 
 
 def _legalize_for_cpu(module: Module, context: Context) -> Module:
@@ -328,11 +334,6 @@ def _reduces(function: Function, context: Context) -> bool:
     return has_op(function, "reduce")
 
 
-def _has_host_plan(module: Module, context: Context) -> bool:
-    """Kernels have a plan for their tensor maps, and for what roles access by threads."""
-    return has_op(module.functions[context.kernel], "gpu.tensor_map", "gpu.role")
-
-
 GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="prepared"),
     Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strips"),
@@ -352,7 +353,7 @@ GPU = (
           marker="allocated"),
     Stage("insert-barriers", _insert_barriers, scope=Scope.EACH, marker="barriers"),
     Stage("rotate", _rotate, lambda f, _: len(f.blocks) >= 2 * _MANY_LOOPS),
-    Stage("plan-host", _plan_host, _has_host_plan, Scope.MODULE, "barriers"),
+    Stage("plan-host", _plan_host, scope=Scope.MODULE, snapshot="barriers"),
 )  # fmt: skip
 """From a module as it was given, or with roles, to one with layouts, shared memory and barriers."""
 

@@ -12,6 +12,7 @@ from tileir.field import AttributeKind, Field
 from tileir.ir import AttributeValue
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.textual.types import read_integer, read_layout, read_type
+from tileir.verify.declarations import reserved_name
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "0": "\0"}
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
@@ -20,9 +21,10 @@ _LABEL = re.compile(r"(?:[A-Za-z_][\w.$-]*|\d+)\Z", re.ASCII)
 
 
 def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[str, object],
-              owner: str, places: dict[str, Token] | None = None) -> dict[str, Any]:  # fmt: skip
+              owner: str, places: dict[str, Token] | None = None, *,
+              reserved: str | None = None) -> dict[str, Any]:  # fmt: skip
     """`{name = value, ...}`: by `schema` where there is one, else of any form. `places` is filled
-    with where each name stands."""
+    with where each name stands. Names that begin with `reserved` are refused."""
     cursor.expect("{", owner)
     found: dict[str, Any] = {}
     cursor.skip_newlines()
@@ -31,6 +33,8 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
         token = cursor.next() if literal else cursor.take("word", "an attribute's name")
         if token.text in found:
             cursor.fail("TIR0011", f"attribute {token.text} is given twice", token)
+        if reserved is not None and token.text.startswith(reserved):
+            cursor.fail("TIR0339", reserved_name(token.text), token)
         if schema is not None and token.text not in schema:
             near = suggestion(token.text, list(schema))
             cursor.fail("TIR0009", f"{owner} has no attribute {token.text}{near}", token)

@@ -26,7 +26,6 @@ _TOKEN = re.compile(
     r"|(?P<end>\Z)"
     r"|(?P<wrong>.))"
 )
-MAX_LINE = 1 << 20
 MAX_ERRORS = 100
 
 

@@ -12,11 +12,12 @@ from tileir.ir import VERSION, Function, Global, Linkage, Module, Visibility
 from tileir.textual.attributes import read_dict, read_string, read_symbol
 from tileir.textual.fast import FastReader
 from tileir.textual.functions import FunctionReader, read_modifiers
-from tileir.textual.lexer import MAX_ERRORS, MAX_LINE, Cursor, ErrorLimitError, Token, describe
+from tileir.textual.lexer import MAX_ERRORS, Cursor, ErrorLimitError, Token, describe
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.types import read_layout, read_space, read_type
 from tileir.types import Tile, Type
 from tileir.values import Constant
+from tileir.verify.declarations import RESERVED
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _GLOBAL_WORDS: dict[str, tuple[str, Any]] = {
@@ -45,16 +46,7 @@ def read_module(
 
 
 def check_text(text: str, file: str) -> None:
-    """Refuse lines over 1 MiB, NUL characters and halves of surrogate pairs, before anything looks
-    at them."""
-    start, number = 0, 1
-    while start <= len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        if end - start > MAX_LINE:
-            at = Location(file, number, 1, written=False)
-            raise ParseError(Diagnostic("TIR0017", f"a line of over {MAX_LINE} characters", at))
-        start, number = end + 1, number + 1
+    """Refuse NUL characters and halves of surrogate pairs, before anything looks at them."""
     wrong = None if text.isascii() and "\0" not in text else _NO_TEXT.search(text)
     if wrong is not None:
         start = wrong.start()
@@ -201,7 +193,9 @@ class ModuleReader:
 
     def _metadata(self) -> None:
         token = self.cursor.next()
-        for name, value in read_dict(self.cursor, None, self.layouts, "metadata").items():
+        reserved = RESERVED if self.stage is None else None
+        found = read_dict(self.cursor, None, self.layouts, "metadata", reserved=reserved)
+        for name, value in found.items():
             if name in self.metadata:
                 self.cursor.fail("TIR0011", f"metadata {name} is given twice", token)
             self.metadata[name] = value

@@ -290,10 +290,13 @@ def read_results(cursor: Cursor) -> Results:
     """`%a, _ =`, or nothing."""
     names: list[str | None] = []
     tokens: list[Token] = []
+    known: set[str] = set()
     while cursor.token.kind == "value" or cursor.at("_"):
         token = cursor.next()
-        if any(token.text[1:] == n for n in names if n is not None):
+        if token.text in known:
             cursor.fail("TIR0006", f"{token.text} is defined twice", token)
+        if token.text != "_":
+            known.add(token.text)
         names.append(None if token.text == "_" else token.text[1:])
         tokens.append(token)
         if not cursor.accept(","):

@@ -140,6 +140,8 @@ def _read_block(cursor: Cursor, layouts: dict[str, object], what: str) -> Tile:
     cursor.next()
     cursor.expect("<", f"`{what}`")
     token = cursor.token
+    if token.kind == "word" and token.text in ("tensor_desc", *BUFFER_SPACES):
+        cursor.fail("TIR0004", f"{what} holds a tile type, not {token.text}", token)
     block = read_type(cursor, layouts)
     if not isinstance(block, Tile):
         cursor.fail("TIR0004", f"{what} holds a tile type, not {block}", token)

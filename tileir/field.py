@@ -9,8 +9,32 @@ from operator import attrgetter
 from typing import Any, Literal, cast
 
 from tileir import records
+from tileir.errors import verify_error
 from tileir.signature import Pattern
-from tileir.values import Operand, Value
+from tileir.types import Type
+from tileir.values import Operand, Value, is_operand
+
+
+def not_operand(item: object) -> str:
+    """What is wrong with `item`, which was given for an operand."""
+    inside = getattr(item, "value", None)
+    hint = "; give its `.value`" if is_operand(inside) else ""
+    return f"not {item!r}{hint}"
+
+
+def type_of(op: Any, name: str, item: object) -> Type:
+    """The type of `item`, the operand `name` of `op`. Raises its error (TIR0105) where it is
+    none."""
+    if is_operand(item):
+        return item.type
+    raise op.fail("TIR0105", f"{name} must be an operand, {not_operand(item)}", name)
+
+
+def check_values(op: Any, results: tuple[object, ...]) -> None:
+    """Raise the error (TIR0105) of `op` that one of `results` is no value, if so."""
+    for value in results:
+        if not isinstance(value, Value):
+            raise op.fail("TIR0105", f"a result must be a Value, not {value!r}", "results")
 
 
 class FieldKind(Enum):
@@ -140,6 +164,12 @@ class Successor:
     label: str
     arguments: tuple[Operand, ...] = records.field(default=(), converter=tuple)
 
+    def __post_init__(self) -> None:
+        for argument in self.arguments:
+            if not is_operand(argument):
+                message = f"{self.label}: an argument must be an operand, {not_operand(argument)}"
+                raise verify_error("TIR0105", message)
+
 
 ROOM = Field("shared", FieldKind.ATTRIBUTE, None, INTS, None)
 """What any op of a module at a stage may say beside its own attributes: `Op.shared`."""
@@ -242,14 +272,15 @@ _ALIKE = ("int", "bool", "float")
 def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """The key under which an op's result types are remembered: the types of its operands, its
     stated result types, and its attributes, with the class of those that Python holds equal
-    across classes (1, True and 1.0)."""
+    across classes (1, True and 1.0). Raises AttributeError where an operand is none: only operands
+    have an `operand_type`."""
     fields = [f for f in schema if f.kind in READING]
     skipped = (*READING, FieldKind.SUCCESSOR)
     others = tuple(f.name for f in schema if f.kind not in skipped)
     others += tuple(
         f"{f.name}.__class__" for f in schema if f.attribute and f.attribute.form in _ALIKE
     )
-    paths = (*others, *(f"{f.name}.type" for f in fields))
+    paths = (*others, *(f"{f.name}.operand_type" for f in fields))
     if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
         get = attrgetter(*paths)
         return (lambda self: (get(self),)) if len(paths) == 1 else (lambda self: get(self))
@@ -261,9 +292,9 @@ def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
         for field in fields:
             value = getattr(self, field.name)
             if field.kind in SEVERAL:
-                key.append(tuple([v.type for v in value]))
+                key.append(tuple([v.operand_type for v in value]))
             else:
-                key.append(None if value is None else value.type)
+                key.append(None if value is None else value.operand_type)
         return tuple(key)
 
     return read

@@ -8,6 +8,13 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from tileir import records
+from tileir.display import (
+    block_line,
+    function_line,
+    function_text,
+    module_line,
+    module_text,
+)
 from tileir.errors import Location
 from tileir.op import Op, Successor
 from tileir.types import AddressSpace, Type
@@ -93,6 +100,8 @@ class Block:
     comments: tuple[str, ...] = ()
     location: Location | None = None
 
+    __repr__ = block_line
+
     @property
     def terminator(self) -> Op:
         """The op that ends the block. Raises IndexError for an empty block."""
@@ -141,6 +150,8 @@ class Function:
     def evolve(self, **changes: Any) -> Function:
         """A copy with fields changed."""
         return records.evolve(self, **changes)
+
+    __str__, __repr__ = function_text, function_line
 
     def with_blocks(self, blocks: Mapping[str, Block]) -> Function:
         """A copy with `blocks`; itself when they are the same objects in the same order."""
@@ -206,6 +217,8 @@ class Module:
     def evolve(self, **changes: Any) -> Module:
         """A copy with fields changed."""
         return records.evolve(self, **changes)
+
+    __str__, __repr__ = module_text, module_line
 
     def with_functions(self, functions: Mapping[str, Function]) -> Module:
         """A copy with `functions`; itself when they are the same objects in the same order."""

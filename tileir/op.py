@@ -26,6 +26,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from tileir import records
+from tileir.display import op_line, op_text
 from tileir.effects import EXACT, ROUNDED, Effects, Numerics, ulp
 from tileir.errors import Diagnostic, Location, VerifyError, verify_error
 from tileir.field import (
@@ -46,6 +47,7 @@ from tileir.field import (
     Successor,
     attribute,
     check_room,
+    check_values,
     combiner,
     expected_attribute,
     one_of,
@@ -57,12 +59,13 @@ from tileir.field import (
     result_types,
     successor,
     symbol,
+    type_of,
     type_reader,
     variadic,
 )
 from tileir.signature import Bindings, Pattern
 from tileir.types import I1, Tile, Type, shape_of
-from tileir.values import Constant, Operand, Undef, Value
+from tileir.values import Operand, Value
 
 __all__ = [
     "BOOL_ATTRIBUTE", "EXACT", "FAMILIES", "FLOAT", "INT", "INTS", "LAYOUT", "OPS", "ROUNDED",
@@ -120,16 +123,16 @@ class Op:
                 _setattr(self, "results", (_new_value(types[0]),))
             elif types:
                 _setattr(self, "results", tuple([_new_value(t) for t in types]))
-        elif (
-            len(given) != len(types)
-            or given[0].type is not types[0]
-            or (len(given) > 1 and any(v.type is not t for v, t in zip(given, types, strict=True)))
+        elif len(given) != len(types) or any(
+            [type(v) is not Value or v.type is not t for v, t in zip(given, types, strict=True)]  # noqa: C419 - faster
         ):
             self._reject_results(given, types)
         if self.predicate is not None:
             self._check_predicate()
         if self.shared is not None:
             check_room(self)
+
+    __str__, __repr__ = op_text, op_line
 
     # What a subclass states -------------------------------------------------------------
 
@@ -256,13 +259,14 @@ class Op:
         if field.kind is FieldKind.PAIRS and len(items) % 2:
             raise self.fail("TIR0105", f"{field.name} must come in pairs", field.name)
         for index, item in enumerate(items):
-            found = item if field.kind is FieldKind.RESULT_TYPE else _type_of(self, field, item)
+            found = item if field.kind is FieldKind.RESULT_TYPE else type_of(self, field.name, item)
             expected = cast(Pattern, field.pattern_at(index)).match(found, bound)
             if expected is not None:
                 message = f"{field.name} must be {expected}, not {found}"
                 raise self.fail("TIR0101", message, field.name)
 
     def _reject_results(self, given: tuple[Value, ...], types: tuple[Type, ...]) -> None:
+        check_values(self, given)
         if len(given) == len(types) and all(map(_laid_out, given, types)):
             return
         found = ", ".join(str(v.type) for v in given)
@@ -271,7 +275,7 @@ class Op:
         raise ResultTypesError(Diagnostic("TIR0102", message, self.location, operand="results"))
 
     def _check_predicate(self) -> None:
-        type_ = cast(Operand, self.predicate).type
+        type_ = type_of(self, "predicate", self.predicate)
         if not self.predicable:
             raise self.fail("TIR0103", "this op takes no predicate", "predicate")
         if type_ is I1:
@@ -305,12 +309,6 @@ def _laid_out(value: Value, type: Type) -> bool:
 
 class ResultTypesError(VerifyError):
     """The result types stated for an op are not the ones it has."""
-
-
-def _type_of(self: Op, field: Field, item: object) -> Type:
-    if isinstance(item, (Value, Constant, Undef)):
-        return item.type
-    raise self.fail("TIR0105", f"{field.name} must be an operand, not {item!r}", field.name)
 
 
 # Defining and finding ops ------------------------------------------------------------------

@@ -8,8 +8,8 @@ softmax.tir:12:20: error[TIR0101]: fsub: rhs must be f32<1024>, not f32
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from tileir.codes import CODES
 from tileir.errors import Diagnostic, Severity, TileirError
@@ -21,6 +21,10 @@ _COLOURS = {
     Severity.NOTE: "36",
 }
 _WIDEST = 160
+_UNSHOWN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Characters of a line for each of which a space is shown, so that carets stay below theirs."""
 
 
 def render(
@@ -28,7 +32,8 @@ def render(
 ) -> str:
     """One diagnostic with its source line, and its notes below it.
 
-    `sources` maps file names to their texts; files not in it are read where they exist.
+    `sources` maps file names to their texts. Nothing else is quoted: a location may name any
+    file, so none is opened.
     """
     return "\n".join(_lines(diagnostic, dict(sources or {}), colour, diagnostic.severity))
 
@@ -67,7 +72,7 @@ def _excerpt(d: Diagnostic, sources: dict[str, str]) -> Iterator[str]:
         return
     column = min(d.location.column, len(line) + 1)
     cut = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0
-    shown = line[cut : cut + _WIDEST].replace("\t", " ")
+    shown = _UNSHOWN.sub(" ", line[cut : cut + _WIDEST])
     start = column - 1 - cut
     carets = "^" * max(1, min(d.length, len(shown) - start))
     number = str(d.location.line)
@@ -78,16 +83,7 @@ def _excerpt(d: Diagnostic, sources: dict[str, str]) -> Iterator[str]:
 def _source_line(d: Diagnostic, sources: dict[str, str]) -> str | None:
     if d.location is None:
         return None
-    file = d.location.file
-    if file not in sources:
-        sources[file] = _read(file)
-    lines = sources[file].split("\n")
+    text = sources.get(d.location.file)
+    lines = text.split("\n") if text else []
     at = d.location.line - 1
-    return lines[at].rstrip("\r") if 0 <= at < len(lines) and sources[file] else None
-
-
-def _read(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8", errors="replace")
-    except (OSError, ValueError):
-        return ""
+    return lines[at].rstrip("\r") if 0 <= at < len(lines) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeGuard
 
 from tileir import records
 from tileir.types import Element, Kind, Pointer, Scalar, Type, element_of
@@ -19,6 +19,7 @@ class Value:
 
     type: Type
     name: str | None = None
+    operand_type: ClassVar[Any]
 
     def __repr__(self) -> str:
         return f"<%{self.name or '?'}: {self.type}>"
@@ -34,6 +35,7 @@ class Constant:
 
     type: Type
     bits: int
+    operand_type: ClassVar[Any]
 
     @property
     def value(self) -> int | float | bool:
@@ -46,9 +48,19 @@ class Undef:
     """A value of `type` about which nothing is promised."""
 
     type: Type
+    operand_type: ClassVar[Any]
 
 
 Operand: TypeAlias = Value | Constant | Undef
+
+for _kind in (Value, Constant, Undef):
+    _kind.operand_type = _kind.__dict__["type"]
+"""`operand_type` is `type`, under a name that nothing else has: what has it is an operand."""
+
+
+def is_operand(item: object) -> TypeGuard[Operand]:
+    """Whether `item` is a value, a literal or `undef`, and not what stands for one elsewhere."""
+    return isinstance(item, (Value, Constant, Undef))
 
 
 def constant(type: Type, number: int | float | bool) -> Constant:

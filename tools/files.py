@@ -11,6 +11,9 @@ from pathlib import Path
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Module
 
+SOURCES: dict[str, str] = {}
+"""The texts that this process was given to read, by the names it was given: what errors quote."""
+
 _MOST = 1 << 28
 """Bytes that are read of a file: no program is as long, and some devices have no end."""
 
@@ -24,7 +27,7 @@ def read_text(path: str) -> str:
             where = "standard input" if path == "-" else path
             message = f"{where} is longer than {_MOST >> 20} MiB"
             raise ToolError(Diagnostic("TIR0904", message))
-        return data.decode("utf-8-sig")
+        SOURCES[path] = text = data.decode("utf-8-sig")
     except OSError as error:
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path}: {error.strerror}")) from None
     except UnicodeDecodeError as error:
@@ -32,6 +35,7 @@ def read_text(path: str) -> str:
         raise ToolError(Diagnostic("TIR0904", message)) from None
     except ValueError as error:  # of a name that this system has no bytes for
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path!r}: {error}")) from None
+    return text
 
 
 def _read(path: str) -> bytes:

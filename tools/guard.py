@@ -53,10 +53,11 @@ def _open_closed() -> None:
 
 
 def _complain(error: TileirError) -> None:
-    """Print the error with the lines of text it is about, where they can be read."""
+    """Print the error with the lines it is about of the texts that the command was given."""
     from tileir.render import render_error
+    from tileir.tools.files import SOURCES
 
-    sys.stderr.write(render_error(error, colour=sys.stderr.isatty()) + "\n")
+    sys.stderr.write(render_error(error, SOURCES, colour=sys.stderr.isatty()) + "\n")
 
 
 def _flush() -> None:

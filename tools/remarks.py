@@ -11,6 +11,7 @@ from tileir.errors import Diagnostic
 def rendered(remarks: Iterable[Diagnostic]) -> str:
     """All of `remarks`, in colour on a terminal; they go to standard error."""
     from tileir.render import render  # for those who ask
+    from tileir.tools.files import SOURCES
 
     colour = sys.stderr.isatty()
-    return "".join(render(remark, colour=colour) + "\n" for remark in remarks)
+    return "".join(render(remark, SOURCES, colour=colour) + "\n" for remark in remarks)

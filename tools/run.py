@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tileir.errors import CompileError, Diagnostic, ToolError
+from tileir.errors import CompileError, Diagnostic, ToolError, escaped
 from tileir.executor import executor
 from tileir.ir import Module
 from tileir.tools.check import Verdict, verdicts
@@ -59,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
     seconds = perf_counter() - start
     judged = verdicts(plan, before, after)
     grid = "x".join(map(str, plan.grid))
-    sys.stdout.write(f"@{plan.kernel.name} on {name}, grid {grid}, {seconds:.2f} s\n")
+    sys.stdout.write(f"@{escaped(plan.kernel.name)} on {name}, grid {grid}, {seconds:.2f} s\n")
     _show(plan, judged)
     if counts is not None:
         show(HEADS, rows(counts))

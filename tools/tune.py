@@ -213,7 +213,7 @@ def _merge(database: Database, path: str) -> None:
     text = read_text(path)
     try:
         exported = json.loads(text)
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path}: {error}")) from None
     sys.stdout.write(f"{path}: {database.merge(exported)} measurements\n")
 

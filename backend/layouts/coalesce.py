@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.layouts.idle import idle
 from tileir.backend.warps import check_warps
+from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
-from tileir.passmanager.registry import Outcome, pass_
+from tileir.op import Op
+from tileir.passmanager.registry import Outcome, pass_, remark
+from tileir.types import Descriptor, Tile
 
 
 @pass_("coalesce", choices={"warps": (1, 2, 4, 8, 16)})
@@ -16,7 +21,8 @@ def coalesce(module: Module, *, warps: int = 0) -> Outcome:
     """Say which thread holds which element of every tile, so that accesses are coalesced.
 
     `warps` are the warps of a block: 0 for the kernel's `num_warps`, or 4 where it has none.
-    Kernels alone are changed: functions that tiles are passed to have to be inlined before.
+    Kernels alone are changed. One that passes tiles to functions, or accesses tensors by
+    descriptors, is left, with a remark: `inline`, or the compiler, makes other ops of these before.
 
         ACCESS     neighbouring lanes access neighbouring addresses, as many at once as alignment
                    and masks allow (the paper's section 5.2.2)
@@ -57,11 +63,35 @@ def coalesce(module: Module, *, warps: int = 0) -> Outcome:
           ret
         }
     """  # noqa: E501
-    kernels = {f.name: _laid_out(f, warps) for f in module.functions.values() if f.kernel}
+    remarks: list[Diagnostic] = []
+    kernels: dict[str, Function] = {}
+    for function in module.functions.values():
+        if function.kernel:
+            early = next((op for op in function.ops if _comes_early(op)), None)
+            if early is None:
+                kernels[function.name] = _laid_out(function, warps)
+            else:
+                remarks.append(_left(function, early))
     if all(f is module.functions[name] for name, f in kernels.items()):
-        return Outcome(module)
+        return Outcome(module, tuple(remarks))
     laid_out = module.evolve(functions={**module.functions, **kernels}, stage="layouts")
-    return Outcome(laid_out, tuple(r for f in kernels.values() for r in idle(f)))
+    return Outcome(laid_out, (*remarks, *(r for f in kernels.values() for r in idle(f))))
+
+
+def _comes_early(op: Op) -> bool:
+    """Whether `op` is one that the compiler has replaced before tiles get layouts."""
+    if op.mnemonic == "call":
+        return any(isinstance(v.type, Tile) for v in (*op.operands, *op.results))
+    return any(isinstance(v.type, Descriptor) for v in op.operands)
+
+
+def _left(function: Function, op: Op) -> Diagnostic:
+    if op.mnemonic == "call":
+        why = f"it calls @{cast(Any, op).callee} with tiles: run `inline` before, and link what is "
+        why += "declared alone"
+    else:
+        why = f"{op.mnemonic} reads a descriptor, which only the compiler makes pointers of"
+    return remark("TIR0669", f"@{function.name} is left without layouts: {why}", op.location)
 
 
 def _laid_out(function: Function, warps: int) -> Function:

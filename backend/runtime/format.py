@@ -31,6 +31,8 @@ from tileir.textual import parse, print_module
 FORMAT = 2
 _READ = 1, FORMAT
 _MAGIC = b"tileir-kernel "
+_LONGEST = 500
+"""Characters of a message."""
 
 
 @records.frozen(eq=False, slots=False)
@@ -93,8 +95,8 @@ def loads(data: bytes) -> Compiled:
         line, _, rest = body.partition(b"\n")
         header: dict[str, Any] = json.loads(line)
         return _compiled(header, _cut(rest, header["sections"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise _refused(f"its header is wrong: {error!r}") from error
+    except Exception as error:  # a header may hold anything, nested as deep as one likes
+        raise _refused(f"its header is wrong: {error!r}"[:_LONGEST]) from error
 
 
 def _checked(data: bytes) -> bytes:
@@ -113,8 +115,12 @@ def _cut(data: bytes, sizes: Sequence[tuple[str, int]]) -> list[tuple[str, bytes
     found: list[tuple[str, bytes]] = []
     start = 0
     for name, size in sizes:
+        if not isinstance(name, str) or type(size) is not int or size < 0:
+            raise TypeError(f"a section is a name and a size, not {name!r} and {size!r}")
         found.append((name, data[start : start + size]))
         start += size
+    if start != len(data):
+        raise ValueError(f"its sections are {start} bytes, and {len(data)} follow")
     return found
 
 

@@ -73,7 +73,7 @@ class Database:
                 Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
             self._prepare()
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:
             raise refused(f"{self.path}: {error}", "TIR1103") from None
 
     def _prepare(self) -> None:
@@ -178,7 +178,7 @@ class Database:
                     for at in [_family_id(connection, Family(**each["family"]))]
                     for row in each["outcomes"]
                 )
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise refused(f"no measurements as they are exported: {error}", "TIR1103") from None
 
     def _rows(self, query: str, values: Iterable[Any]) -> list[Any]:
@@ -225,8 +225,11 @@ def _outcome(row: tuple[Any, ...]) -> Outcome:
     found = dict(zip(_COLUMNS, row, strict=True))
     try:
         point = json.loads(found.pop("choices"))
-        found |= {"status": Status(found["status"]), "samples": tuple(json.loads(found["samples"]))}
-    except ValueError as error:
+        samples = tuple(json.loads(found["samples"]))
+        found |= {"status": Status(found["status"]), "samples": samples}
+        if not isinstance(point, dict) or not all(type(s) in (int, float) for s in samples):
+            raise ValueError("choices are named and samples are numbers")
+    except (RecursionError, TypeError, ValueError) as error:
         raise refused(f"a row that is none of ours: {error}", "TIR1103") from None
     del found["written"]
     return Outcome(**{**found, "point": point})

@@ -95,4 +95,4 @@ def test_what_is_large_is_refused_in_linear_time(kind: str, dialect: str | None)
 def test_ten_megabytes_in_a_line() -> None:
     with pytest.raises(ParseError) as caught:
         parse("tir 1.0\n" + "%x " * 3_500_000)
-    assert (caught.value.code, caught.value.line) == ("TIR0017", 2)
+    assert (caught.value.code, caught.value.line) == ("TIR0001", 2)

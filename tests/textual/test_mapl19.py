@@ -348,7 +348,6 @@ WRONG_MODULES = [
         "  §%y = add i64 1, 1\n  br B\n}\n",
     ),
     ("TIR0015", "define void @f() {\nA:\nB:\n  §%x = phi i32 [0, C]\n}\n"),
-    ("TIR0017", "§" + ";" * (1 << 20) + ";\n"),
     ("TIR0017", "%x = " + "call i32 @f(" * 33 + "§call i32 @f(" + ")" * 34 + "\n"),
     ("TIR0215", "define i32 @f() {\n  §%x = add i32 1, 1\n}\n"),
     ("TIR0304", "declare i32 @g(i32 %x)\ndefine void @f() {\n  §%x = call @g(i64 1)\n}\n"),

@@ -108,3 +108,31 @@ def test_shapes_and_their_classes():
 def test_content_tells_texts_and_functions_apart():
     assert content_of("a", "b") != content_of("ab")
     assert content_of(outcome) == content_of(outcome) != content_of(content_of)
+
+
+@pytest.mark.parametrize(
+    "column, value",
+    [("choices", "[1]"), ("choices", "[" * 100000), ("choices", b"\xff"), ("samples", "5"),
+     ("samples", '["x"]'), ("status", "odd"), ("samples", "{"), ("choices", "null")],
+)  # fmt: skip
+def test_rows_of_others_are_refused(tmp_path, column, value):
+    database = Database(tmp_path / "t.db")
+    database.record(FAMILY, outcome())
+    database._connection.execute(f"update outcome set {column} = ?", (value,))
+    with pytest.raises(TuneError) as caught:
+        database.known(FAMILY)
+    assert caught.value.code == "TIR1103"
+
+
+@pytest.mark.parametrize(
+    "exported",
+    [[], None, 5, {}, {"version": "x"}, {"version": 1}, {"version": 1, "families": 5},
+     {"version": 1, "families": [5]}, {"version": 1, "families": [{"family": {"x": 1}}]},
+     {"version": 1, "families": [{"family": dict.fromkeys(
+         ["kernel", "content", "shape", "shape_class", "device", "driver", "compiler"], 10**30),
+         "outcomes": []}]}],
+)  # fmt: skip
+def test_what_is_no_export_is_refused(exported):
+    with pytest.raises(TuneError) as caught:
+        Database().merge(exported)
+    assert caught.value.code == "TIR1103"

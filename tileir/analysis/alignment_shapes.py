@@ -146,7 +146,10 @@ _KEEPING = ("add", "and", "or", "xor", "smin", "smax", "umin", "umax", "mul")
 
 
 def _reduce(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
-    """Equal lines reduce to equal elements."""
+    """Equal lines reduce to equal elements, where the same lanes of each take part."""
+    if op.predicate is not None and shape_of(op.predicate.type):
+        multiple = [fact.every if _keeps(op) else 1 for fact in facts]
+        return [_unequal(v.type, n) for v, n in zip(op.results, multiple, strict=True)]
     return [
         _reduced(v.type, [f.constancy for f in facts], fact.every if _keeps(op) else 1, op.axis)
         for v, fact in zip(op.results, facts, strict=True)
@@ -166,11 +169,21 @@ def _reduced(type: Type, groups: Sequence[tuple[int, ...]], multiple: int, axis:
     return Alignment((multiple,) * len(equal), runs, tuple(equal))
 
 
+def _unequal(type: Type, multiple: int) -> Alignment:
+    """Elements of which nothing is known but that they are multiples."""
+    if not shape_of(type):
+        return uniform(type, multiple)
+    ones = (1,) * len(shape_of(type))
+    return Alignment((multiple,) * len(ones), ones, ones)
+
+
 def _scan(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     found: list[Alignment] = []
     for value, fact in zip(op.results, facts, strict=True):
         equal = [gcd(*sizes) for sizes in zip(*(f.constancy for f in facts), strict=True)]
         equal[op.axis] = 1
+        if op.predicate is not None and shape_of(op.predicate.type):
+            equal = [1] * len(equal)
         even = evenly(value.type, (), fact.every if _keeps(op) else 1)
         found.append(Alignment(even.multiple, even.contiguity, tuple(equal)))
     return found

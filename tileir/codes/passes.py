@@ -72,4 +72,9 @@ CODES: dict[str, tuple[str, str]] = {
         "loads, and how often, follows from the program instance, or no two instances may need "
         "the same.",
     ),
+    "TIR0669": (
+        "kernel is left by a pass that comes later",
+        "The pass works on kernels without certain ops, which others replace before; the message "
+        "names one, and what to run first.",
+    ),
 }

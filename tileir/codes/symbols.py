@@ -89,4 +89,10 @@ CODES: dict[str, tuple[str, str]] = {
         "no such library function",
         "The standard library has no function of this name and type; the message lists its names.",
     ),
+    "TIR0339": (
+        "reserved metadata",
+        "Metadata whose name begins with `host.` says what the compiler found out for the launch. "
+        "It writes them into modules that have a stage; a module as written may not. Give the "
+        "entry another name.",
+    ),
 }

@@ -47,7 +47,7 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0016": ("unfinished text", "A function or string is not closed."),
     "TIR0017": (
         "text too large",
-        "A line of over 1 MiB, or more than 256 levels of nesting, is refused.",
+        "More than 256 dimensions or levels of nesting are refused.",
     ),
     "TIR0018": ("phi not at the head", "Phis stand before the other ops of their block."),
     "TIR0019": ("symbol defined twice", "Functions and globals of a module have distinct names."),

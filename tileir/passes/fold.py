@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from tileir.analysis.partial import collects, kept_undefined
 from tileir.effects import Effects
 from tileir.errors import InterpretError
 from tileir.field import READING, SEVERAL, FieldKind
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.passmanager.registry import pass_
-from tileir.rewrite import Answer, Replace, Walk, rewrite
+from tileir.rewrite import Answer, Replace, Rule, Walk, rewrite
 from tileir.types import Tile, Type, element_of
 from tileir.values import Constant, Operand, Undef, Value
 
@@ -28,7 +29,8 @@ def fold(function: Function) -> Function:
 
     The value comes from `Op.evaluate`, so folding cannot disagree with the interpreter. A literal
     has the same bits in every element, so results that differ from element to element are left,
-    as are ops that trap. Undefined lanes take the value of the others.
+    as are ops that trap. Undefined lanes take the value of the others, unless they say which lanes
+    a reduction combines. What combines lanes under a predicate is left.
 
     before:
         define kernel void @f(f32* %p) {
@@ -45,7 +47,13 @@ def fold(function: Function) -> Function:
           ret
         }
     """
-    return rewrite(function, fold_op)
+    kept = kept_undefined(function)
+    return rewrite(function, unless_kept(kept, fold_op) if kept else fold_op)
+
+
+def unless_kept(kept: frozenset[Value], rule: Rule) -> Rule:
+    """`rule` for all ops but those whose results are in `kept` (`kept_undefined`)."""
+    return lambda op, walk: op if kept.intersection(op.results) else rule(op, walk)
 
 
 def fold_op(op: Op, walk: Walk) -> Answer:
@@ -63,6 +71,8 @@ def _foldable(op: Op) -> bool:
     if op.effects not in (Effects.PURE, Effects.TRAP) or op.fields(FieldKind.SYMBOL):
         return False
     if isinstance(getattr(op, "combiner", None), str):
+        return False
+    if op.predicate is not None and collects(op):
         return False
     return op.elementwise or all(_size(v.type) <= MAX_ELEMENTS for v in (*op.inputs, *op.results))
 

@@ -12,11 +12,11 @@ from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.compare import Select
-from tileir.ops.shape import Splat
+from tileir.passes.defined_lanes import DefinedLanes, emit
 from tileir.passmanager.registry import Outcome, pass_, remark
-from tileir.rewrite import Answer, Walk, rewrite
+from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import I1, Type, element_of, with_element
-from tileir.values import Constant, Operand, Value, constant
+from tileir.values import Constant, Operand, constant
 
 
 @pass_("lower-predicates")
@@ -33,8 +33,10 @@ def lower_predicates(function: Function) -> Outcome:
                 need one select
 
     A predicate that was itself computed under `@%q` is false where `%q` is: nested predicates are
-    and-ed by `select %q, %p, false`, which reads `%p` nowhere else. What has no mask, no harmless
-    operand and no identity (calls, prints, combiner functions) keeps its predicate, with a remark.
+    and-ed by `select %q, %p, false`, which reads `%p` nowhere else. So is what is computed from
+    undefined lanes, by elementwise ops, movements and reductions (`DefinedLanes`). What has no
+    mask, no harmless operand and no identity (calls, prints, combiner functions) keeps its
+    predicate, with a remark.
 
     before:
         define void @f(f32*<8> %q, i32<8> %x, i32<8> %y) {
@@ -59,7 +61,7 @@ def lower_predicates(function: Function) -> Outcome:
           ret
         }
     """
-    lowering = _Lowering()
+    lowering = _Lowering(DefinedLanes.of(function))
     lowered = rewrite(function, lowering.visit)
     return Outcome(lowered, tuple(lowering.remarks))
 
@@ -92,33 +94,36 @@ IDENTITIES: dict[str, Callable[[int], int] | float] = {
 class _Lowering:
     """The rule, with what it remembers of predicates computed under predicates."""
 
-    def __init__(self) -> None:
-        self.needs: dict[Value, tuple[Operand, ...]] = {}
+    def __init__(self, lanes: DefinedLanes) -> None:
+        self.lanes = lanes
         self.remarks: list[Diagnostic] = []
 
     def visit(self, op: Op, walk: Walk) -> Answer:
-        self._note(op)
+        noted = self.lanes.note(op)
+        answer = self._answer(op)
+        if not noted:
+            return answer
+        if isinstance(answer, (Op, list)):
+            return [*noted, *(answer if isinstance(answer, list) else [answer])]
+        return Replace((answer,), tuple(noted))
+
+    def _answer(self, op: Op) -> Op | list[Op] | Operand:
         if op.mnemonic == "psi":
-            return self._psi(op, walk)
+            return self._psi(op)
         if op.predicate is None:
             return op
         lowered = self._lowered(op, op.predicate)
         if lowered is None:
             message = f"{op.mnemonic} keeps its predicate: it has neither mask nor harmless operand"
             self.remarks.append(remark("TIR0652", message, op.location))
-            return op
+            return self._guarded_by_itself(op, op.predicate)
         return lowered
 
-    def _note(self, op: Op) -> None:
-        """Remember the predicates outside which the i1 results of `op` are undefined."""
-        if not op.results or element_of(op.results[0].type) is not I1:
-            return
-        found = {} if op.predicate is None else {op.predicate: None}
-        for operand in _decisive(op):
-            if type(operand) is Value:
-                found.update(dict.fromkeys(self.needs.get(operand, ())))
-        if found:
-            self.needs.update(dict.fromkeys(op.results, tuple(found)))
+    def _guarded_by_itself(self, op: Op, predicate: Operand) -> Op | list[Op]:
+        """`op` with its predicate, which is false where it was undefined."""
+        ops: list[Op] = []
+        guarded = self.lanes.mask(predicate, predicate.type, ops)
+        return op if guarded is predicate else [*ops, records.evolve(op, predicate=guarded)]
 
     def _lowered(self, op: Any, predicate: Operand) -> list[Op] | None:
         bare = records.evolve(op, predicate=None)
@@ -136,9 +141,9 @@ class _Lowering:
     def _masked(self, op: Any, predicate: Operand) -> list[Op]:
         """MASK"""
         ops: list[Op] = []
-        mask = self._mask(predicate, with_element(op.inputs[0].type, I1), ops)
+        mask = self.lanes.mask(predicate, with_element(op.inputs[0].type, I1), ops)
         if op.mask is not None:
-            mask = _emit(ops, Select(mask, op.mask, constant(mask.type, False)))
+            mask = emit(ops, Select(mask, op.mask, constant(mask.type, False)))
         return [*ops, op.evolve(mask=mask)]
 
     def _guarded(self, op: Any, predicate: Operand, name: str, number: int) -> list[Op]:
@@ -147,15 +152,15 @@ class _Lowering:
         operand = getattr(op, name)
         if isinstance(operand, Constant) and operand.bits == number:
             return [op]
-        mask = self._mask(predicate, with_element(operand.type, I1), ops)
-        safe = _emit(ops, Select(mask, operand, constant(operand.type, number)))
+        mask = self.lanes.mask(predicate, with_element(operand.type, I1), ops)
+        safe = emit(ops, Select(mask, operand, constant(operand.type, number)))
         return [*ops, op.evolve(**{name: safe})]
 
     def _claim(self, op: Any, predicate: Operand) -> list[Op]:
         """CLAIM"""
         ops: list[Op] = []
-        mask = self._mask(predicate, op.condition.type, ops)
-        condition = _emit(ops, Select(mask, op.condition, constant(mask.type, True)))
+        mask = self.lanes.mask(predicate, op.condition.type, ops)
+        condition = emit(ops, Select(mask, op.condition, constant(mask.type, True)))
         return [*ops, op.evolve(condition=condition)]
 
     def _folded(self, op: Any, predicate: Operand) -> list[Op] | None:
@@ -166,48 +171,22 @@ class _Lowering:
             return None
         ops: list[Op] = []
         (value,) = op.values
-        mask = self._mask(predicate, with_element(value.type, I1), ops)
+        mask = self.lanes.mask(predicate, with_element(value.type, I1), ops)
         neutral = _literal(value.type, identity)
-        kept = _emit(ops, Select(mask, value, neutral))
+        kept = emit(ops, Select(mask, value, neutral))
         return [*ops, op.evolve(values=(kept,))]
 
-    def _psi(self, op: Op, walk: Walk) -> Answer:
+    def _psi(self, op: Op) -> list[Op] | Operand:
         """PSI"""
         arms = list(zip(op.inputs[::2], op.inputs[1::2], strict=True))
-        if len(arms) == 2 and _complementary(arms[0][0], arms[1][0], walk):
+        if len(arms) == 2 and self.lanes.complementary(arms[0][0], arms[1][0]):
             arms.reverse()
         ops: list[Op] = []
         value = arms[0][1]
         for predicate, other in arms[1:]:
-            mask = self._mask(predicate, with_element(other.type, I1), ops)
-            value = _emit(ops, Select(mask, other, value))
+            mask = self.lanes.mask(predicate, with_element(other.type, I1), ops)
+            value = emit(ops, Select(mask, other, value))
         return ops or value
-
-    def _mask(self, predicate: Operand, to: Type, ops: list[Op]) -> Operand:
-        """`predicate` as a mask of type `to` that is false wherever it is undefined, adding what
-        that takes to `ops`."""
-        for needed in self.needs.get(predicate, ()) if type(predicate) is Value else ():
-            guard = self._mask(needed, predicate.type, ops)
-            predicate = _emit(ops, Select(guard, predicate, constant(predicate.type, False)))
-        if predicate.type is to:
-            return predicate
-        if isinstance(predicate, Constant):
-            return Constant(to, predicate.bits)
-        return _emit(ops, Splat(predicate, to))
-
-
-def _emit(ops: list[Op], op: Op) -> Value:
-    ops.append(op)
-    return op.results[0]
-
-
-def _decisive(op: Op) -> tuple[Operand, ...]:
-    """The operands of an elementwise op without any of which its result is undefined."""
-    if op.mnemonic == "psi":
-        return op.inputs[::2]
-    if op.mnemonic == "select":
-        return op.inputs[:1]
-    return op.inputs if op.elementwise else ()
 
 
 def _has(op: Op, name: str) -> bool:
@@ -218,12 +197,3 @@ def _literal(type: Type, identity: Callable[[int], int] | float) -> Constant:
     if isinstance(identity, float):
         return constant(type, identity)
     return Constant(type, identity(element_of(type).bits))  # type: ignore[union-attr]
-
-
-def _complementary(first: Operand, second: Operand, walk: Walk) -> bool:
-    """Whether two predicates are the two results of one comparison."""
-    op = walk.definition(first)
-    return (
-        op is not None and op is walk.definition(second) and first is not second
-        and len(op.results) == 2 and op.elementwise
-    )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from tileir import records
 from tileir.analysis.dominance import dominance
+from tileir.analysis.partial import kept_undefined
 from tileir.analysis.uses import definitions, homes, uses
 from tileir.field import FieldKind
 from tileir.ir import Function
@@ -14,6 +15,7 @@ from tileir.op import Op
 from tileir.ops.memory import Load
 from tileir.ops.shape import Reshape, Trans, Unsplat
 from tileir.passes.diagonal import Diagonals
+from tileir.passes.fold import unless_kept
 from tileir.passes.laws.law import rules
 from tileir.passes.laws.shapes import SHAPES
 from tileir.passmanager.registry import pass_
@@ -63,7 +65,9 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
     diagonals = Diagonals(finite=finite)
     general = (sink, extent_one, diagonals.visit)
     named = {"trans": transposition, "fadd": tiles.product, "add": tiles.product}
-    return rewrite(function, rules(SHAPES, first=general, named=named))
+    rule = rules(SHAPES, first=general, named=named)
+    kept = kept_undefined(function)
+    return rewrite(function, unless_kept(kept, rule) if kept else rule)
 
 
 MOVERS = ("splat", "broadcast", "trans", "reshape", "expand_dims")

@@ -6,11 +6,12 @@ from functools import cache
 from typing import Any
 
 from tileir import records
+from tileir.analysis.partial import kept_undefined
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.memory import Load, Store
-from tileir.passes.fold import fold_op
+from tileir.passes.fold import fold_op, unless_kept
 from tileir.passes.laws.floats import FLOATS
 from tileir.passes.laws.integers import INTEGERS
 from tileir.passes.laws.law import Law, rules
@@ -51,7 +52,8 @@ def simplify(function: Function) -> Function:
           ret
         }
     """
-    return rewrite(function, RULE)
+    kept = kept_undefined(function)
+    return rewrite(function, unless_kept(kept, RULE) if kept else RULE)
 
 
 def known_predicate(op: Op, walk: Walk) -> Answer:

@@ -64,9 +64,7 @@ def simplify_cfg(function: Function) -> Function:
 
 def fold_branches(function: Function) -> Function:
     """BRANCH: a `cond_br` with one way to go is a `br`."""
-    hopeless = {
-        label for label, block in function.blocks.items() if isinstance(block.ops[0], Unreachable)
-    }
+    hopeless = _hopeless(function)
     return _with_terminators(function, lambda op: _folded(op, hopeless))
 
 
@@ -95,15 +93,21 @@ def drop_parameters(function: Function) -> Function:
 
 
 def thread_jumps(function: Function) -> Function:
-    """THREAD: edges to blocks that hold nothing but a `br` lead to its target."""
-    empty = {
-        label: block
-        for label, block in list(function.blocks.items())[1:]
-        if len(block.ops) == 1 and _jumps_only(block) and not _read_elsewhere(function, block)
-    }
-    if not empty:
-        return function
-    return drop_unreachable(_with_terminators(function, lambda op: _threaded(op, empty)))
+    """THREAD: edges to blocks that hold nothing but a `br` lead to its target. Blocks are looked at
+    after those that they lead to, so that one whose branch becomes a jump is passed as well."""
+    blocks, empty = dict(function.blocks), dict[str, Block]()
+    ends, hopeless = _Ends(empty), _hopeless(function)
+    for label in reversed(cfg(function).order):
+        old = blocks[label]
+        last = _folded(_threaded(old.terminator, ends), hopeless)
+        if last is not old.terminator:
+            blocks[label] = records.evolve(old, ops=(*old.ops[:-1], last))
+        new = blocks[label]
+        passed = len(new.ops) == 1 and _jumps_only(new) and label != function.entry.label
+        if passed and not _read_elsewhere(function, old):
+            empty[label] = new
+    changed = function.with_blocks(blocks)
+    return function if changed is function else drop_unreachable(changed)
 
 
 def merge_blocks(function: Function) -> Function:
@@ -131,6 +135,11 @@ STEPS: tuple[Callable[[Function], Function], ...] = (
     fold_branches, drop_unreachable, drop_parameters, thread_jumps, merge_blocks,
 )  # fmt: skip
 """What one round does, in order."""
+
+
+def _hopeless(function: Function) -> set[str]:
+    """Blocks that no program with a meaning comes to."""
+    return {k for k, block in function.blocks.items() if isinstance(block.ops[0], Unreachable)}
 
 
 def _folded(op: Op, hopeless: set[str]) -> Op:
@@ -230,10 +239,10 @@ def _read_elsewhere(function: Function, block: Block) -> bool:
     )
 
 
-def _threaded(op: Op, empty: Mapping[str, Block]) -> Op:
+def _threaded(op: Op, ends: _Ends) -> Op:
     """`op` with its edges led past `empty` blocks, unless two would then pass one block different
     arguments."""
-    new = map_edges(op, lambda edge: _end(edge, empty))
+    new = map_edges(op, ends.of)
     passed: dict[str, Successor] = {}
     for edge in new.successors:
         if passed.setdefault(edge.label, edge) != edge:
@@ -241,14 +250,42 @@ def _threaded(op: Op, empty: Mapping[str, Block]) -> Op:
     return new
 
 
-def _end(edge: Successor, empty: Mapping[str, Block]) -> Successor:
-    seen: set[str] = set()
-    while edge.label in empty and edge.label not in seen:
-        seen.add(edge.label)
-        block = empty[edge.label]
-        env = dict(zip(block.parameters, edge.arguments, strict=True))
-        edge = block.terminator.remap(env).successors[0]
-    return edge
+class _Ends:
+    """Where edges lead past empty blocks. Each empty block is passed once: what lies behind it is
+    remembered as an edge in terms of its parameters. Those that jump in a ring are an end."""
+
+    def __init__(self, empty: Mapping[str, Block]) -> None:
+        self.empty = empty
+        self.known: dict[str, Successor | None] = {}
+
+    def of(self, edge: Successor) -> Successor:
+        """`edge`, led to the first block that is not passed."""
+        behind = self._behind(edge.label)
+        return edge if behind is None else self._composed(edge, behind)
+
+    def _behind(self, label: str) -> Successor | None:
+        """What block `label` jumps on to; None where it is an end."""
+        path: list[str] = []
+        on_path: set[str] = set()
+        while label in self.empty and label not in self.known and label not in on_path:
+            path.append(label)
+            on_path.add(label)
+            label = self.empty[label].terminator.successors[0].label
+        if label in on_path:
+            at = path.index(label)
+            self.known.update(dict.fromkeys(path[at:]))
+            del path[at:]
+        for passed in reversed(path):
+            edge = self.empty[passed].terminator.successors[0]
+            further = self.known.get(edge.label)
+            self.known[passed] = edge if further is None else self._composed(edge, further)
+        return self.known.get(path[0] if path else label)
+
+    def _composed(self, edge: Successor, behind: Successor) -> Successor:
+        """`edge` and then `behind`, which is in terms of the parameters of the block between."""
+        env = dict(zip(self.empty[edge.label].parameters, edge.arguments, strict=True))
+        passed = (env.get(v, v) if type(v) is Value else v for v in behind.arguments)
+        return Successor(behind.label, tuple(passed))
 
 
 def _chain(function: Function, label: str, absorbed: Mapping[str, str]) -> Block:

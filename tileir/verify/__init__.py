@@ -35,6 +35,7 @@ from tileir.verify.declarations import (
     check_function_header,
     check_globals,
     check_names,
+    check_reserved,
 )
 from tileir.verify.definitions import check_definitions
 from tileir.verify.structure import check_structure
@@ -59,6 +60,7 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
     """Every finding about `module`, errors included."""
     found = [*check_names(module), *check_globals(module)]
     found += check_attributes("metadata", module.metadata, None)
+    found += check_reserved(module)
     defined: dict[Value, None] = {}
     naming: dict[str, list[Op]] = {}
     for function in module.functions.values():

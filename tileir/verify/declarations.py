@@ -98,6 +98,22 @@ def _check_global(symbol: Global) -> Iterator[Diagnostic]:
         yield Diagnostic("TIR0307", message, where)
 
 
+RESERVED = "host."
+"""What begins the names of metadata that the compiler writes into modules that have a stage."""
+
+
+def check_reserved(module: Module) -> Iterator[Diagnostic]:
+    """Metadata of a module without a stage under names that are the compiler's."""
+    for name in module.metadata if module.stage is None else ():
+        if name.startswith(RESERVED):
+            yield Diagnostic("TIR0339", reserved_name(name))
+
+
+def reserved_name(name: str) -> str:
+    """The message about metadata called `name`."""
+    return f"metadata {name}: names that begin with {RESERVED} are the compiler's; give it another"
+
+
 def check_function_header(function: Function) -> Iterator[Diagnostic]:
     """Results, parameters and settings of `function`."""
     if function.kernel and function.results:

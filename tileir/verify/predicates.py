@@ -123,12 +123,18 @@ def _pass_on(flow: _Flow, function: Function, label: str) -> None:
                 flow.needs[parameter] = flow.needs[argument]
 
 
+_MOST_COMPARED = 32
+"""Predicates of a `psi` that are compared with each other, which takes time by their square."""
+
+
 def _check_psi(flow: _Flow, op: Any) -> Iterator[Diagnostic]:
     conditions: tuple[Operand, ...] = op.arms[::2]
     facts = flow.facts
     if not facts.covers(conditions, _where(op)):
         message = "psi: lanes where no predicate holds are undefined"
         yield Diagnostic("TIR0231", message, op.location, Severity.REMARK)
+    if len(conditions) > _MOST_COMPARED:
+        return
     for index, condition in enumerate(conditions):
         later = conditions[index + 1 :]
         if later and facts.covers(later, (condition,)):

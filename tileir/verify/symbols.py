@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from tileir.errors import Diagnostic
@@ -13,6 +14,9 @@ from tileir.types import Pointer, Scalar, Type, element_of
 if TYPE_CHECKING:
     from tileir.ops.control import Call
 
+
+_MOST_RECURSIVE = 16
+"""Functions that are named as recursive."""
 
 CALLING = ("call", "gpu.role")
 """Ops that run the function that their symbol names."""
@@ -118,12 +122,15 @@ def _check_address_type(op: Op, symbol: Global, type_: Type) -> Iterator[Diagnos
 
 
 def check_recursion(naming: Mapping[str, Sequence[Op]]) -> Iterator[Diagnostic]:
-    """One finding per function that can call itself, given the ops of each that name symbols."""
+    """A finding for each of the first functions that can call themselves, given the ops of each
+    that name symbols."""
     calls = {name: _calls(ops) for name, ops in naming.items()}
     if not any(calls.values()):
         return
-    for name in _cyclic({n: list(c) for n, c in calls.items()}):
-        target, op = next((t, o) for t, o in calls[name].items() if _reaches(calls, t, name))
+    ring = _rings(calls)
+    alone = (name for name in calls if any(ring.get(t) == ring[name] for t in calls[name]))
+    for name in islice(alone, _MOST_RECURSIVE):
+        target, op = next((t, o) for t, o in calls[name].items() if ring.get(t) == ring[name])
         via = "itself" if target == name else f"itself through @{target}"
         message = f"@{name} calls {via}; device functions are inlined and cannot recurse"
         yield Diagnostic("TIR0306", message, op.location)
@@ -138,35 +145,34 @@ def _calls(ops: Iterable[Op]) -> dict[str, Op]:
     return found
 
 
-def _cyclic(calls: Mapping[str, Sequence[str]]) -> list[str]:
-    """Functions that remain after removing, over and over, those that call nothing left."""
-    callers: dict[str, list[str]] = {name: [] for name in calls}
-    left = {name: sum(t in calls for t in targets) for name, targets in calls.items()}
-    for name, targets in calls.items():
-        for target in targets:
-            if target in callers:
-                callers[target].append(name)
-    ready = [name for name, count in left.items() if count == 0]
-    while ready:
-        for caller in callers[ready.pop()]:
-            left[caller] -= 1
-            if left[caller] == 0:
-                ready.append(caller)
-    remaining = [name for name, count in left.items() if count]
-    return [n for n in remaining if any(_reaches(calls, t, n) for t in calls[n])]
-
-
-def _reaches(calls: Mapping[str, Iterable[str]], start: str, goal: str) -> bool:
-    seen, stack = {start}, [start]
-    while stack:
-        name = stack.pop()
-        if name == goal:
-            return True
-        for target in calls.get(name, ()):
-            if target not in seen:
-                seen.add(target)
-                stack.append(target)
-    return False
+def _rings(calls: Mapping[str, Mapping[str, object]]) -> dict[str, int]:
+    """The strongly connected component of each function, as a number: two functions have the same
+    one if each can call the other (R. Tarjan, "Depth-first search and linear graph algorithms",
+    SIAM Journal on Computing 1 (1972), section 4), without recursion of our own."""
+    ring: dict[str, int] = {}
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    for start in calls:
+        walk = [] if start in order else [(start, iter(calls[start]))]
+        while walk:
+            name, targets = walk[-1]
+            if name not in order:
+                order[name] = low[name] = len(order)
+                stack.append(name)
+            target = next((t for t in targets if t in calls and t not in ring), None)
+            if target is None:
+                walk.pop()
+                if walk:
+                    low[walk[-1][0]] = min(low[walk[-1][0]], low[name])
+                if low[name] == order[name]:
+                    while name not in ring:
+                        ring[stack.pop()] = order[name]
+            elif target in order:
+                low[name] = min(low[name], order[target])
+            else:
+                walk.append((target, iter(calls[target])))
+    return ring
 
 
 def _list(types: Iterable[Type]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from tileir import records
 from tileir.errors import Diagnostic, Location, TileirError, ToolError
 from tileir.ir import Module
-from tileir.tools.files import read_text
+from tileir.tools.files import SOURCES, read_text
 from tileir.tools.tuning.directives import directives, known_numbers, resolved
 
 
@@ -153,6 +153,7 @@ def loaded(path: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, Path(path).resolve())
     if spec is None or spec.loader is None or not Path(path).is_file():
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path}"))
+    SOURCES[str(Path(path).resolve())] = read_text(path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

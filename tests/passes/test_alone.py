@@ -1,0 +1,182 @@
+"""Every pass alone, after `default` and after what it follows in the compiler, on every example
+and every program of the corpus: what a program means stays, and what a pass cannot do is a located
+error or a remark that says what to run first."""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.test_found import arguments, differ
+from tileir.errors import Diagnostic, PassError, Severity, TileirError
+from tileir.interp import interpret
+from tileir.ir import Module
+from tileir.passmanager import all_passes, run
+from tileir.testing.policies import policy_of
+from tileir.textual import parse, print_module
+from tileir.verify import verify
+
+importlib.import_module("tileir.backend")  # registers its passes
+ROOT = Path(__file__).parents[2]
+PASSES = sorted(p.name for p in all_passes())
+PREREQUISITES = {
+    "allocate": "default,coalesce", "barriers": "default,coalesce,allocate",
+    "remove-conversions": "default,coalesce", "running-max": "default,coalesce",
+    "async-pipeline": "default,uniform-steps", "roles": "default,descriptors",
+}  # fmt: skip
+"""What passes of the backend follow; the others follow `default`."""
+DEFECTS = ("TIR0606", "TIR0607", "TIR0608", "TIR0714")
+"""Codes that say that a pass is at fault."""
+EVERY = 7
+"""Of how many combinations the default run looks at one."""
+
+
+@cache
+def programs() -> dict[str, Module]:
+    """The programs that can be read in the newest spelling, by path."""
+    found: dict[str, Module] = {}
+    for folder in ("examples", "tests/corpus"):
+        for path in sorted((ROOT / folder).rglob("*.tir")):
+            name = str(path.relative_to(ROOT))
+            if ".printed." not in name:
+                found[name] = parse(path.read_text(), name)
+    return found
+
+
+@cache
+def meaning(name: str) -> dict[str, Any] | None:
+    """What a program of `corpus/found` leaves in its arrays; None of others, or where it has no
+    meaning."""
+    if "corpus/found" not in name:
+        return None
+    found = arguments(programs()[name])
+    try:
+        interpret(programs()[name], None, 2, found, allow_races=True)
+    except TileirError:
+        return None
+    return found
+
+
+def prepared(name: str, before: str) -> Module:
+    return run(programs()[name], before).module if before else programs()[name]
+
+
+@cache
+def ways() -> list[tuple[str, str, str]]:
+    """(program, what ran before, pass) for all of them."""
+    found: list[tuple[str, str, str]] = []
+    for name in programs():
+        for pass_name in PASSES:
+            befores = dict.fromkeys(("", "default", PREREQUISITES.get(pass_name, "default")))
+            found += [(name, before, pass_name) for before in befores]
+    return found
+
+
+def checked(name: str, before: str, pass_name: str) -> None:
+    """Run the pass and judge what it does."""
+    try:
+        module = prepared(name, before)
+        result = run(module, pass_name)
+    except TileirError as error:
+        refused(error)
+        return
+    verify(result.module)
+    assert print_module(parse(print_module(result.module))) == print_module(result.module)
+    wanted = meaning(name)
+    if wanted is not None and result.module is not module:
+        found = arguments(programs()[name])
+        asked = [str(p.name) for p in result.module.kernel().parameters]
+        if [n for n in asked if not n.startswith("grid.")] != [*found]:
+            return  # a descriptor is an address and numbers now
+        found |= {n: 2 if n == "grid.0" else 1 for n in asked if n.startswith("grid.")}
+        interpret(result.module, None, 2, found, allow_races=True)
+        assert differ(found, wanted) is None
+
+
+def refused(error: TileirError) -> None:
+    """A pass may refuse a program, at a place, and not by its own fault."""
+    assert error.code not in DEFECTS, error
+    assert error.location is not None, error
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_a_sample_of_passes_on_programs(part: int) -> None:
+    for way in ways()[part::8]:
+        if zlib.crc32(":".join(way).encode()) % EVERY == 0:
+            checked(*way)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pass_name", PASSES)
+def test_every_pass_on_every_program(pass_name: str) -> None:
+    for way in ways():
+        if way[2] == pass_name:
+            checked(*way)
+
+
+def test_every_pass_is_among_them() -> None:
+    assert len(programs()) > 50
+    assert len({way[2] for way in ways()}) == len(PASSES) > 30
+    assert all(policy_of(name).before in ("", "coalesce", "coalesce,allocate") for name in PASSES)
+
+
+TILES = """tir 1.0
+define noinline i32<8> @twice(i32<8> %a) {
+entry:
+  %r = add i32<8> %a, %a
+  ret %r
+}
+define kernel void @k(i32* %x) {
+entry:
+  %i = make_range i32<8>
+  %v = call i32<8> @twice, %i
+  %xs = splat i32*<8> %x
+  %p = getelementptr i32*<8> %xs, %i
+  store %p, %v
+  ret
+}
+"""
+DESCRIPTORS = """tir 1.0
+define kernel void @k(tensor_desc<f16<16, 32>> %d, tensor_desc<f16<16, 32>> %e, i32 %i) {
+entry:
+  %v = descriptor_load f16<16, 32> %d, %i, %i
+  %w = fadd f16<16, 32> %v, 1.0
+  descriptor_store %e, %w, %i, %i
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize(("text", "named"), [(TILES, "`inline`"), (DESCRIPTORS, "descriptor_load")])
+def test_coalesce_leaves_what_others_replace_before(text: str, named: str) -> None:
+    module = parse(text)
+    result = run(module, "coalesce")
+    assert result.module is module
+    (said,) = result.remarks
+    assert (said.code, said.severity) == ("TIR0669", Severity.REMARK)
+    assert said.location is not None
+    assert named in said.message
+    inlined = run(parse(text.replace("noinline ", "")), "inline,coalesce").module
+    assert (inlined.stage == "layouts") == (named == "`inline`")
+
+
+def test_faults_of_passes_are_told_from_refusals() -> None:
+    with pytest.raises(AssertionError):
+        refused(PassError(Diagnostic("TIR0601", "no place")))
+    invalid = PassError(Diagnostic("TIR0606", "left an invalid module", programs_place()))
+    with pytest.raises(AssertionError):
+        refused(invalid)
+
+
+def programs_place() -> Any:
+    module = programs()["examples/add.tir"]
+    place = module.kernel().location
+    assert place is not None
+    assert np.all([f.location for f in module.functions.values()])
+    return place

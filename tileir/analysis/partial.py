@@ -1,0 +1,53 @@
+"""Which lanes of a value are defined, where a predicate left some undefined.
+
+A lane whose predicate is undefined takes no part in a reduction, a scan or a histogram. So what
+is undefined may not become defined on the way to such a predicate: folding and algebra leave
+those ops alone, and lowering computes where they are defined (`tileir.passes.defined_lanes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tileir.analysis.cache import cached
+from tileir.analysis.uses import definitions
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.values import Operand, Undef, Value
+
+
+def collects(op: Op) -> bool:
+    """Whether `op` combines lanes, so that its results depend on which of them take part."""
+    return op.predicate_follows_operand and op.effects is Effects.PURE
+
+
+@cached
+def kept_undefined(function: Function) -> frozenset[Value]:
+    """Values whose undefined lanes decide which lanes a reduction, scan or histogram combines:
+    no pass may define more of them."""
+    predicates = [op.predicate for op in function.ops if op.predicate is not None and collects(op)]
+    if not predicates:
+        return frozenset()
+    found = behind(function, predicates)
+    origin = definitions(function)
+    if any(_leaves_undefined(origin[value]) for value in found):
+        return frozenset(found)
+    return frozenset()
+
+
+def _leaves_undefined(op: Op) -> bool:
+    return op.predicate is not None or any(isinstance(v, Undef) for v in op.inputs)
+
+
+def behind(function: Function, operands: Iterable[Operand | None]) -> set[Value]:
+    """The results of ops that `operands` are computed from, their own included."""
+    origin, found = definitions(function), set[Value]()
+    waiting = list(operands)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Value) and value in origin and value not in found:
+            op = origin[value]
+            found.update(op.results)
+            waiting.extend(op.operands)
+    return found

@@ -1,0 +1,63 @@
+"""What `str` and `repr` give: the text of the language, and one line.
+
+The printer reads the modules that define what it prints, so it is found by its name when it is
+asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tileir.errors import escaped
+
+if TYPE_CHECKING:
+    from tileir.ir import Block, Function, Module
+    from tileir.op import Op
+
+_LONGEST = 300
+"""Characters of an op that its `repr` shows."""
+
+
+def module_text(module: Module) -> str:
+    """The text of the module."""
+    return _printer().print_module(module)
+
+
+def module_line(module: Module) -> str:
+    """What a module holds."""
+    stage = "" if module.stage is None else f", stage {escaped(module.stage)}"
+    return f"<module: {len(module.functions)} functions, {len(module.globals)} globals{stage}>"
+
+
+def function_text(function: Function) -> str:
+    """The text of the function."""
+    return _printer().print_function(function)
+
+
+def function_line(function: Function) -> str:
+    """What a function is called, takes and holds."""
+    kind = "kernel" if function.kernel else "function"
+    body = "declared" if function.is_declaration else f"{len(function.blocks)} blocks"
+    count = len(function.parameters)
+    return f"<{kind} @{escaped(function.name)}: {count} parameters, {body}>"
+
+
+def block_line(block: Block) -> str:
+    """What a block is called and holds."""
+    return f"<block {escaped(block.label)}: {len(block.ops)} ops>"
+
+
+def op_text(op: Op) -> str:
+    """The op as it stands in text, values by their names."""
+    return _printer().print_op(op)
+
+
+def op_line(op: Op) -> str:
+    """The op's text, where that is short."""
+    text = escaped(op_text(op)).replace("\n", " ")
+    return f"<op {text}>" if len(text) <= _LONGEST else f"<op {text[:_LONGEST]}...>"
+
+
+def _printer() -> Any:
+    return importlib.import_module("tileir.textual.printer")

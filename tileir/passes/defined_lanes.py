@@ -1,0 +1,208 @@
+"""Where values that lead to predicates are defined, as values that a pass can write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileir import records
+from tileir.analysis.partial import behind, collects
+from tileir.field import FieldKind
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.compare import Select
+from tileir.ops.reduce import Combiner, Reduce
+from tileir.ops.shape import Splat
+from tileir.types import I1, Type, shape_of, with_element
+from tileir.values import Constant, Operand, Undef, Value, constant
+
+_MOVERS = ("splat", "broadcast", "trans", "reshape", "expand_dims", "unsplat")
+"""Ops that move or repeat the elements of one operand."""
+
+
+@records.define
+class DefinedLanes:
+    """Where values that lead to predicates are defined: an i1 operand of the value's shape, or a
+    scalar one; values that are not in `where` are defined everywhere.
+
+    Ops are noted in program order, as they stand before their predicates are taken away.
+    """
+
+    wanted: set[Value]
+    where: dict[Value, Operand] = records.field(factory=dict[Value, Operand])
+
+    @classmethod
+    def of(cls, function: Function) -> DefinedLanes:
+        """For the predicates of `function`."""
+        predicates: list[Operand | None] = []
+        for op in function.ops:
+            predicates.append(op.predicate)
+            if op.mnemonic == "psi":
+                predicates.extend(op.inputs[::2])
+        return cls(behind(function, predicates))
+
+    def note(self, op: Op) -> list[Op]:
+        """Remember where the results of `op` are defined; the ops that compute it, which go before
+        `op`."""
+        if len(op.results) == 2 and op.elementwise:
+            self.pairs.update(dict.fromkeys(op.results, op))
+        wanted = [v for v in op.results if v in self.wanted and v not in self.where]
+        if not wanted or not self._may_be_partial(op):
+            return []
+        ops: list[Op] = []
+        for value in wanted:
+            parts = self._own(op, value, ops) + self._inherited(op, value, ops)
+            lanes = conjunction(parts, value.type, ops)
+            if lanes is not None:
+                self.where[value] = lanes
+        return ops
+
+    def _may_be_partial(self, op: Op) -> bool:
+        if op.mnemonic == "psi" or op.predicate is not None:
+            return True
+        return any(isinstance(v, Undef) or v in self.where for v in op.operands)
+
+    def complementary(self, first: Operand, second: Operand) -> bool:
+        """Whether two predicates are the two results of one comparison."""
+        op = self.pairs.get(first) if isinstance(first, Value) else None
+        return op is not None and first is not second and second in op.results
+
+    def mask(self, predicate: Operand, to: Type, ops: list[Op]) -> Operand:
+        """`predicate` as a mask of type `to`, false wherever it is undefined."""
+        if isinstance(predicate, Undef):
+            return constant(to, False)
+        lanes = self.where.get(predicate) if isinstance(predicate, Value) else None
+        if lanes is not None:
+            lanes = spread(lanes, predicate.type, ops)
+            predicate = emit(ops, Select(lanes, predicate, constant(predicate.type, False)))
+        return spread(predicate, to, ops)
+
+    def _own(self, op: Op, value: Value, ops: list[Op]) -> list[Operand]:
+        """What the predicate of `op` says of its result `value`."""
+        if op.predicate is None:
+            return []
+        shape = shape_of(op.predicate.type)
+        if not shape or not collects(op):
+            guarded = self.mask(op.predicate, op.predicate.type, ops)
+            return [guarded] if shape in ((), shape_of(value.type)) else []
+        if op.mnemonic == "scan":
+            return [self.mask(op.predicate, _flags(value.type), ops)]
+        if op.mnemonic == "reduce":
+            return [_along(self.mask(op.predicate, op.predicate.type, ops), op, Combiner.OR, ops)]
+        return []
+
+    def _inherited(self, op: Any, value: Value, ops: list[Op]) -> list[Operand]:
+        """What undefined lanes of operands leave of `value`."""
+        if op.mnemonic == "psi":
+            return self._chosen(op, ops)
+        if op.mnemonic == "select":
+            return self._selected(op, ops)
+        if op.elementwise:
+            return [lanes for v in op.inputs if (lanes := self._lanes(v)) is not None]
+        if op.mnemonic in _MOVERS:
+            lanes = self._lanes(op.inputs[0])
+            return [] if lanes is None else [_as_moved(op, lanes, value, ops)]
+        if op.mnemonic == "reduce":
+            return self._combined(op, ops)
+        return []
+
+    def _lanes(self, operand: Operand) -> Operand | None:
+        """Where `operand` is defined; None for everywhere."""
+        if isinstance(operand, Undef):
+            return constant(I1, False)
+        return self.where.get(operand) if isinstance(operand, Value) else None
+
+    def _selected(self, op: Any, ops: list[Op]) -> list[Operand]:
+        found = [] if (lanes := self._lanes(op.condition)) is None else [lanes]
+        if self._lanes(op.then) is not None or self._lanes(op.otherwise) is not None:
+            found.append(self._either(op.condition, op.then, self._lanes(op.otherwise), ops))
+        return found
+
+    def _either(
+        self, condition: Operand, then: Operand, otherwise: Operand | None, ops: list[Op]
+    ) -> Operand:
+        """Where `then` is defined if `condition` holds, else `otherwise` (None: everywhere)."""
+        flags = _flags(then.type)
+        lanes = self._lanes(then)
+        first = constant(flags, True) if lanes is None or lanes is condition else lanes
+        second = constant(flags, True) if otherwise is None else otherwise
+        parts = [spread(v, flags, ops) for v in (condition, first, second)]
+        return emit(ops, Select(*parts))
+
+    def _chosen(self, op: Any, ops: list[Op]) -> list[Operand]:
+        """Of a `psi`: some predicate holds, none is undefined, and the chosen value is defined."""
+        arms = list(zip(op.inputs[::2], op.inputs[1::2], strict=True))
+        found = [lanes for p, _ in arms if (lanes := self._lanes(p)) is not None]
+        plain = all(self._lanes(v) in (None, p) for p, v in arms)
+        if len(arms) == 2 and plain and self.complementary(arms[0][0], arms[1][0]):
+            return found
+        lanes: Operand = constant(I1, False)
+        for predicate, value in arms:
+            lanes = self._either(predicate, value, lanes, ops)
+        return [*found, lanes]
+
+    def _combined(self, op: Any, ops: list[Op]) -> list[Operand]:
+        """Of a reduction: every lane that takes part is defined."""
+        found: list[Operand] = []
+        for value in op.values:
+            if (lanes := self._lanes(value)) is None:
+                continue
+            lanes = spread(lanes, _flags(value.type), ops)
+            if op.predicate is not None:
+                active = self.mask(op.predicate, lanes.type, ops)
+                if lanes is active or lanes is op.predicate:
+                    continue
+                lanes = emit(ops, Select(active, lanes, constant(lanes.type, True)))
+            found.append(_along(lanes, op, Combiner.AND, ops))
+        return found
+
+    pairs: dict[Value, Op] = records.field(factory=dict[Value, Op])
+    """The comparison that each of its two results comes from."""
+
+
+def conjunction(parts: Sequence[Operand], like: Type, ops: list[Op]) -> Operand | None:
+    """Where all of `parts` hold, which are scalars or have the shape of `like`; None for
+    everywhere."""
+    kept = list(dict.fromkeys(parts))
+    if not kept:
+        return None
+    whole = kept[0]
+    for part in kept[1:]:
+        first, second = (spread(v, _flags(like), ops) for v in (whole, part))
+        whole = emit(ops, Select(first, second, constant(first.type, False)))
+    return whole
+
+
+def spread(flag: Operand, to: Type, ops: list[Op]) -> Operand:
+    """`flag`, a scalar or of the shape of `to`, as a value of type `to`."""
+    if flag.type is to:
+        return flag
+    if isinstance(flag, Constant):
+        return Constant(to, flag.bits)
+    return emit(ops, Splat(flag, to))
+
+
+def emit(ops: list[Op], op: Op) -> Value:
+    """The first result of `op`, which is appended to `ops`."""
+    ops.append(op)
+    return op.results[0]
+
+
+def _flags(type: Type) -> Type:
+    return with_element(type, I1)
+
+
+def _along(lanes: Operand, op: Any, combiner: Combiner, ops: list[Op]) -> Operand:
+    return emit(ops, Reduce((lanes,), axis=op.axis, combiner=combiner))
+
+
+def _as_moved(op: Any, lanes: Operand, value: Value, ops: list[Op]) -> Operand:
+    """`lanes` moved as `op` moves its operand."""
+    if not shape_of(lanes.type) and op.mnemonic != "splat":
+        return lanes
+    stated = {f.name: _flags(value.type) for f in op.fields(FieldKind.RESULT_TYPE)}
+    name = op.schema[0].name
+    moved = records.evolve(
+        op, **{name: lanes}, **stated, results=(), predicate=None, comments=(), shared=None
+    )
+    return emit(ops, moved)
