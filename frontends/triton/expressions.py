@@ -11,7 +11,12 @@ from tileir.frontends.triton import dtypes, semantic
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language.builtin import METHODS, Builtin, static
-from tileir.frontends.triton.language.control import constexpr, range as counted, static_range
+from tileir.frontends.triton.language.control import (
+    constexpr,
+    range as counted,
+    static_range,
+    unwrapped,
+)
 from tileir.frontends.triton.language.memory import (
     DESCRIPTOR_METHODS,
     BlockPointer,
@@ -70,8 +75,8 @@ def evaluate(frame: Frame, node: ast.expr) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A constexpr as what it wraps."""
-    return plain(value.value) if isinstance(value, constexpr) else value
+    """A constexpr as what it wraps, in tuples too."""
+    return unwrapped(value) if isinstance(value, (constexpr, tuple, list)) else value
 
 
 def is_static(value: Any) -> bool:

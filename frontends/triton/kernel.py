@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from tileir import Module, records
-from tileir.builder import Builder, arg
+from tileir.builder import arg
+from tileir.frontends.triton.building import KernelBuilder
 from tileir.frontends.triton.calls import call
 from tileir.frontends.triton.dtypes import SIGNATURE, PointerType
 from tileir.frontends.triton.errors import KernelError, wrong
@@ -32,7 +33,7 @@ class Specialization:
 
     parameters: Mapping[str, Argument]
     constants: Mapping[str, Any]
-    options: Mapping[str, int]
+    options: Mapping[str, Any]
 
     @property
     def leaves(self) -> dict[str, Parameter]:
@@ -47,11 +48,13 @@ class Specialization:
 
 def module_of(source: Source, special: Specialization) -> Module:
     """The module with the kernel, verified. Raises CompilationError."""
-    b = Builder()
+    options = dict(special.options)
+    b = KernelBuilder(
+        fusion=bool(options.pop("enable_fp_fusion", True)), debug=bool(options.pop("debug", False))
+    )
     arguments = {name: _argument(p) for name, p in special.leaves.items()}
     place = source.place(source.tree)
     with b.located(place), b.kernel(source.tree.name, **arguments) as values:
-        options: dict[str, Any] = dict(special.options)
         b.configure(**options)
         frame = Frame(b, source, is_kernel=True, caller=call)
         with frame.at(source.tree):

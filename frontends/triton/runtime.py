@@ -12,14 +12,21 @@ import numpy as np
 
 from tileir import Module, records
 from tileir.executor import Call, Dispatch, Dispatching, Done, executor, executors, on_host
-from tileir.frontends.triton.arguments import argument, host_array, unaligned
+from tileir.frontends.triton.arguments import (
+    annotated_argument,
+    annotated_value,
+    argument,
+    host_array,
+    on_gpu,
+    unaligned,
+)
 from tileir.frontends.triton.driver import driver
 from tileir.frontends.triton.errors import refused
 from tileir.frontends.triton.kernel import Specialization, from_signature, module_of
-from tileir.frontends.triton.language.control import constexpr
+from tileir.frontends.triton.language.control import unwrapped
 from tileir.frontends.triton.parameters import Argument, Known
+from tileir.frontends.triton.reinterpreting import TensorWrapper
 from tileir.frontends.triton.source import Source
-from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.grids import extents_of
 from tileir.measuring import Candidate
 
@@ -107,7 +114,8 @@ class JITFunction:
             return Done(self.run(*arguments, grid=grid, **named))
         given = {k: v for k, v in named.items() if k not in _ABOUT}
         options, bound, special = self._given(arguments, given)
-        if special.leaves.keys() != special.parameters.keys():
+        several = special.leaves.keys() != special.parameters.keys()
+        if several or self._converts(arguments, given, bound):
             return Done(self.run(*arguments, grid=grid, **named))
         values = {name: bound[name] for name in special.parameters}
         known = self._plain | self._unaligned
@@ -179,7 +187,12 @@ class JITFunction:
         except TypeError as error:
             raise refused(f"{self.__name__}: {error}") from None
         bound.apply_defaults()
-        return {k: v.value if isinstance(v, constexpr) else v for k, v in bound.arguments.items()}
+        found = dict(bound.arguments)
+        for name in self.source.constant_parameters:
+            found[name] = unwrapped(found[name])
+        for name, kind in self.source.annotated.items():
+            found[name] = annotated_value(name, unwrapped(found[name]), kind)
+        return found
 
     def _specialized(self, bound: Mapping[str, Any], options: Mapping[str, Any]) -> Specialization:
         parameters: dict[str, Argument] = {}
@@ -189,7 +202,7 @@ class JITFunction:
                 constants[name] = value.item() if isinstance(value, np.generic) else value
                 continue
             plain = name in self._plain or index in self._plain
-            found = argument(name, value, plain)
+            found = self._argument(name, value, plain)
             if name in self._unaligned or index in self._unaligned:
                 found = unaligned(found)
             if isinstance(found, Known):
@@ -197,6 +210,24 @@ class JITFunction:
             else:
                 parameters[name] = found
         return Specialization(parameters, constants, {k: options[k] for k in _KEPT if k in options})
+
+    def _converts(
+        self, arguments: Sequence[Any], named: Mapping[str, Any], bound: Mapping[str, Any]
+    ) -> bool:
+        """Whether annotations make other objects of arguments, as a launcher in machine code does
+        not."""
+        given: dict[str, Any] = {**dict(zip(bound, arguments, strict=False)), **named}
+        return any(
+            isinstance(bound[name], TensorWrapper) or type(given.get(name)) is not type(bound[name])
+            for name in (*self.source.annotated, *bound)
+            if name in given and name not in self.source.constant_parameters
+        )
+
+    def _argument(self, name: str, value: Any, plain: bool) -> Argument:
+        kind = self.source.annotated.get(name)
+        if kind is None or isinstance(value, tuple):
+            return argument(name, value, plain)
+        return annotated_argument(name, value, kind, plain)
 
     def _compiled(self, special: Specialization) -> Module:
         key = (
@@ -240,18 +271,7 @@ def _for_gpu(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
     """Whether a call is on arrays of a GPU, and asks for nothing else."""
     if named.get("warmup") or named.get("on") not in (None, "gpu"):
         return False
-    return any(map(_on_gpu, (*arguments, *named.values())))
-
-
-def _on_gpu(value: Any) -> bool:
-    """Whether `value` is an array of a GPU, or made of such."""
-    if isinstance(value, tuple):
-        return any(map(_on_gpu, cast(tuple[Any, ...], value)))
-    value = value.base if isinstance(value, TensorDescriptor) else value
-    on_gpu = getattr(value, "is_cuda", None)
-    if on_gpu is not None:
-        return bool(on_gpu)
-    return hasattr(value, "__cuda_array_interface__") and not hasattr(value, "__array_interface__")
+    return any(map(on_gpu, (*arguments, *named.values())))
 
 
 def _hashable(value: Any) -> Any:
@@ -260,8 +280,8 @@ def _hashable(value: Any) -> Any:
 
 def _place(bound: Mapping[str, Any], module: Module, kernel: str) -> str:
     """The executor for these arguments."""
-    on_gpu = any(map(_on_gpu, bound.values()))
-    return "gpu" if on_gpu and "gpu" in executors() else on_host(module, kernel)
+    there = any(map(on_gpu, bound.values()))
+    return "gpu" if there and "gpu" in executors() else on_host(module, kernel)
 
 
 def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:

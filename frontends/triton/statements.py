@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileir.frontends.triton import dtypes, semantic
+from tileir.frontends.triton import semantic
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.expressions import (
     binary,
@@ -62,6 +62,7 @@ def _bind(frame: Frame, target: ast.expr, value: Any) -> None:
 
 
 def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
+    """`x: tl.constexpr = 4` stays known; of other annotations of variables Triton makes nothing."""
     if node.value is None:
         return
     value = evaluate(frame, node.value)
@@ -70,9 +71,6 @@ def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
         frame.names.held.pop(node.target.id, None)
         frame.names.set(node.target.id, known)
         return
-    kind = evaluate(frame, node.annotation)
-    if isinstance(kind, dtypes.DType):
-        value = semantic.cast(of(frame.b, value), kind)
     _bind(frame, node.target, value)
 
 

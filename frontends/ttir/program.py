@@ -8,6 +8,7 @@ from typing import Any
 from tileir import Location, Module
 from tileir.builder import Builder, Expr, arg
 from tileir.errors import TileirError
+from tileir.frontends.triton.building import KernelBuilder
 from tileir.frontends.ttir import arithmetic, control, memory, shaping
 from tileir.frontends.ttir.errors import CompilationError, wrong
 from tileir.frontends.ttir.frame import Frame
@@ -23,16 +24,19 @@ _FAMILIES = (arithmetic, control, memory, shaping)
 """Modules whose rules are registered by loading them."""
 
 
-def read(text: str, file: str = "<ttir>", **options: int) -> Module:
+def read(
+    text: str, file: str = "<ttir>", *, enable_fp_fusion: bool = True, **options: int
+) -> Module:
     """The module of a TTIR text, verified: its public functions as kernels, with their names.
-    `options` are settings of the kernels (`num_warps`), which TTIR does not state.
+    `options` are settings of the kernels (`num_warps`), which TTIR does not state;
+    `enable_fp_fusion` lets products and sums become one operation with one rounding.
 
     Raises CompilationError at the line and column of `file`.
     """
     functions = Reader(tokens(text, file), file, Locations(text)).module()
     if not functions:
         raise wrong("there is no tt.func in it", Location(file, 1, 1))
-    b = Builder()
+    b = KernelBuilder(fusion=enable_fp_fusion)
     known: dict[str, Function] = {}
     for function in functions:
         _check_parameters(function)
