@@ -188,9 +188,9 @@ def _choice(frame: Frame, node: ast.IfExp) -> Any:
     test = evaluate(frame, node.test)
     if is_static(test):
         return evaluate(frame, node.body if test else node.orelse)
-    chosen = semantic.condition(frame.b, test)
-    if chosen.shape:
-        raise KernelError(f"a condition is one int1, not {described(chosen)}; use tl.where")
+    chosen = semantic.scalar_condition(frame.b, test)
+    if chosen.number is not None:
+        return evaluate(frame, node.body if chosen.number else node.orelse)
     return _either(frame, node, chosen)
 
 
@@ -304,6 +304,13 @@ def _call(frame: Frame, node: ast.Call) -> Any:
     return frame.call(function, arguments, named)
 
 
+def _named(frame: Frame, node: ast.NamedExpr) -> Any:
+    """`(name := value)`."""
+    value = evaluate(frame, node.value)
+    frame.names.set(node.target.id, tensorised(frame.b, value))
+    return value
+
+
 def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
     """A list over what is known while compiling."""
     if len(node.generators) != 1:
@@ -356,6 +363,7 @@ _RULES: dict[type[ast.expr], Callable[..., Any]] = {
     ast.Slice: _slice,
     ast.JoinedStr: _text,
     ast.Call: _call,
+    ast.NamedExpr: _named,
     ast.ListComp: _comprehension,
     ast.GeneratorExp: _comprehension,
 }

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from tileir import Module, records
 from tileir.builder import arg
-from tileir.frontends.triton.building import KernelBuilder
+from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.triton.calls import call
 from tileir.frontends.triton.dtypes import SIGNATURE, PointerType
 from tileir.frontends.triton.errors import KernelError, wrong
@@ -48,10 +48,8 @@ class Specialization:
 
 def module_of(source: Source, special: Specialization) -> Module:
     """The module with the kernel, verified. Raises CompilationError."""
-    options = dict(special.options)
-    b = KernelBuilder(
-        fusion=bool(options.pop("enable_fp_fusion", True)), debug=bool(options.pop("debug", False))
-    )
+    own, options = KernelOptions.of(special.options)
+    b = KernelBuilder(own)
     arguments = {name: _argument(p) for name, p in special.leaves.items()}
     place = source.place(source.tree)
     with b.located(place), b.kernel(source.tree.name, **arguments) as values:
@@ -77,7 +75,7 @@ def _argument(parameter: Parameter) -> Any:
 
 
 def from_signature(
-    source: Source, signature: Mapping[str, Any], constants: Mapping[str, Any], **options: int
+    source: Source, signature: Mapping[str, Any], constants: Mapping[str, Any], **options: Any
 ) -> Specialization:
     """A specialization written as Triton's signatures are: `{"x": "*fp32:16", "n": "i32",
     "BLOCK": "constexpr", "d": "tensordesc<fp16[64, 32]>", "several": ("*fp32", "i32")}`, `:16` for
@@ -88,6 +86,9 @@ def from_signature(
         if name in constants:
             continue
         text = signature.get(name)
+        if text is None and name in source.annotated:
+            parameters[name] = Parameter(source.annotated[name])
+            continue
         if text is None or text == "constexpr":
             raise wrong(f"parameter {name} has no type and no value", source.place(node))
         try:

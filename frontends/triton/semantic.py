@@ -5,13 +5,14 @@ Signed sums and products are promised not to overflow, as C promises it; unsigne
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
 from tileir.builder import Builder
 from tileir.frontends.triton import dtypes
-from tileir.frontends.triton.building import fused
+from tileir.frontends.triton.building import fused, options_of
 from tileir.frontends.triton.casting import bitcast, cast, common, common_tensors
 from tileir.frontends.triton.dtypes import DType, PointerType
 from tileir.frontends.triton.errors import KernelError
@@ -21,7 +22,7 @@ from tileir.frontends.triton.tensor import Tensor, described, literal, of
 __all__ = [
     "add", "bitcast", "bitwise", "both", "broadcast", "broadcast_shape", "broadcast_to", "cast",
     "common", "common_tensors", "compare", "condition", "either", "floordiv", "invert", "mod",
-    "mul", "negate", "power", "shift", "sub", "truediv", "where",
+    "mul", "negate", "power", "scalar_condition", "shift", "sub", "truediv", "where",
 ]  # fmt: skip
 
 # Arithmetic ---------------------------------------------------------------------------------
@@ -95,8 +96,23 @@ def _arithmetic(b: Builder, name: str, x: Any, y: Any) -> Tensor:
         return Tensor(getattr(b, f"f{name}")(left.expr, right.expr, **fused(b)), kind)
     if kind.is_bool():
         return Tensor(getattr(b, name)(left.expr, right.expr), kind)
+    if kind.primitive_bitwidth < 64:
+        _check_overflow(b, name, left, right)
     wraps = "nsw" if kind.signed and kind.primitive_bitwidth >= 32 else "none"
     return Tensor(getattr(b, name)(left.expr, right.expr, overflow=wraps), kind)
+
+
+def _check_overflow(b: Builder, name: str, left: Tensor, right: Tensor) -> None:
+    """In debugging, stop where a sum, difference or product does not fit its type."""
+    options, kind = options_of(b), _number(left)
+    if not (options.debug and options.sanitize_overflow):
+        return
+    wide = (cast(x, dtypes.int64).expr for x in (left, right))
+    found = Tensor(getattr(b, name)(*wide), dtypes.int64)
+    low, high = (literal(b, n, dtypes.int64, left.shape) for n in kind.bounds)
+    held = both(b, compare("ge")(b, found, low), compare("le")(b, found, high))
+    bits = kind.primitive_bitwidth
+    b.assert_(held.expr, message=f"int{bits} overflow detected for operation {name}")
 
 
 def truediv(b: Builder, x: Any, y: Any, *, exact: bool = False) -> Tensor:
@@ -228,6 +244,17 @@ def condition(b: Builder, x: Any) -> Tensor:
     """`x` as int1: whether it is not 0."""
     value = of(b, x)
     return value if value.dtype is dtypes.int1 else cast(value, dtypes.int1)
+
+
+def scalar_condition(b: Builder, x: Any) -> Tensor:
+    """What a branch or loop decides by: one int1, of a tensor its one element. Raises
+    KernelError."""
+    chosen = condition(b, x)
+    if not chosen.shape:
+        return chosen
+    if math.prod(chosen.shape) != 1:
+        raise KernelError(f"a condition is one int1, not {described(chosen)}; use tl.where")
+    return Tensor(chosen.expr.reshape(), chosen.dtype)
 
 
 def both(b: Builder, x: Any, y: Any) -> Tensor:

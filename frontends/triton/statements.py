@@ -100,9 +100,7 @@ def _if(frame: Frame, node: ast.If) -> bool:
     test = evaluate(frame, node.test)
     if is_static(test):
         return run(frame, node.body if test else node.orelse)
-    chosen = semantic.condition(frame.b, test)
-    if chosen.shape:
-        raise KernelError(f"a condition is one int1, not {described(chosen)}")
+    chosen = semantic.scalar_condition(frame.b, test)
     if chosen.number is not None:
         return run(frame, node.body if chosen.number else node.orelse)
     return _branches(frame, node, chosen)
@@ -203,10 +201,7 @@ def _while(frame: Frame, node: ast.While) -> bool:
         raise KernelError("a loop has no else", "TIR1001")
 
     def test() -> Any:
-        chosen = semantic.condition(frame.b, evaluate(frame, node.test))
-        if chosen.shape:
-            raise KernelError(f"a condition is one int1, not {described(chosen)}")
-        return chosen.expr
+        return semantic.scalar_condition(frame.b, evaluate(frame, node.test)).expr
 
     frame.nested += 1
     with frame.b.while_(test):

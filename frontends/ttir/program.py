@@ -8,7 +8,7 @@ from typing import Any
 from tileir import Location, Module
 from tileir.builder import Builder, Expr, arg
 from tileir.errors import TileirError
-from tileir.frontends.triton.building import KernelBuilder
+from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.ttir import arithmetic, control, memory, shaping
 from tileir.frontends.ttir.errors import CompilationError, wrong
 from tileir.frontends.ttir.frame import Frame
@@ -36,7 +36,7 @@ def read(
     functions = Reader(tokens(text, file), file, Locations(text)).module()
     if not functions:
         raise wrong("there is no tt.func in it", Location(file, 1, 1))
-    b = KernelBuilder(fusion=enable_fp_fusion)
+    b = KernelBuilder(KernelOptions(enable_fp_fusion=enable_fp_fusion))
     known: dict[str, Function] = {}
     for function in functions:
         _check_parameters(function)
