@@ -59,8 +59,8 @@ def _named(text: str) -> Kind | None:
 def _evaluated(text: str, function: Callable[..., Any]) -> Kind | None:
     """What an annotation that `from __future__ import annotations` made a text is as an object."""
     try:
-        found = eval(text, function.__globals__)  # noqa: S307 - the program's own annotation
-    except Exception:  # noqa: BLE001 - as Python has it, an annotation need not mean anything
+        found = eval(text, function.__globals__)
+    except Exception:
         return None
     return _named(found) if isinstance(found, str) else annotated(found, function)
 

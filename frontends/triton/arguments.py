@@ -40,7 +40,7 @@ def _offers(value: Any, name: str) -> bool:
     """Whether `value` has an attribute `name`; one that raises what it likes is there."""
     try:
         return hasattr(value, name)
-    except Exception:  # noqa: BLE001 - torch raises KeyError, RuntimeError and others
+    except Exception:
         return True
 
 

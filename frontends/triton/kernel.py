@@ -61,7 +61,10 @@ def module_of(source: Source, special: Specialization) -> Module:
             rest = iter(values)
             for name, p in special.parameters.items():
                 frame.names.set(name, bound(b, p, rest))
-        run(frame, source.tree.body)
+        try:
+            run(frame, source.tree.body)
+        except RecursionError:
+            raise wrong("the kernel is nested too deeply", place) from None
     return b.module()
 
 

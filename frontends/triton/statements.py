@@ -20,7 +20,7 @@ from tileir.frontends.triton.language.builtin import static
 from tileir.frontends.triton.language.debugging import device_assert, static_assert
 from tileir.frontends.triton.language.shaping import HINTS
 from tileir.frontends.triton.names import tensorised
-from tileir.frontends.triton.tensor import Tensor, described, of
+from tileir.frontends.triton.tensor import Tensor, of
 
 
 def run(frame: Frame, body: Sequence[ast.stmt]) -> bool:

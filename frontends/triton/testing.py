@@ -137,8 +137,7 @@ class Mark:
 
 
 def _shown(one: Benchmark, rows: list[list[Any]]) -> str:
-    heads = [*one.x_names, *one.line_names]
-    lines = [f"{one.plot_name}:", "".join(f"{head:>16}" for head in heads)]
+    lines = [f"{one.plot_name}:", "".join(f"{head:>16}" for head in plots.heads(one))]
     lines += ["".join(f"{cell:>16.6g}" for cell in row) for row in rows]
     return "\n".join(lines) + "\n"
 

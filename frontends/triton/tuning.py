@@ -17,8 +17,8 @@ from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.language.control import unwrapped
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tensor import described
-from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.frontends.triton.testing import do_bench
+from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.measuring import Measuring
 
 

@@ -7,15 +7,27 @@ from typing import Any, cast
 from tileir import records
 from tileir.builder import Builder, Expr
 from tileir.frontends.triton import dtypes
-from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.building import fused
+from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.builtin import Builtin
 from tileir.frontends.triton.language.extra import libdevice
 from tileir.frontends.triton.tensor import Tensor
 from tileir.frontends.ttir.errors import Refused
 from tileir.frontends.ttir.frame import RULES, Frame, rule
 from tileir.frontends.ttir.nodes import Statement
-from tileir.types import F8E4M3, F8E5M2, F32, I1, Element, Pointer, Scalar, Type, element_of, shape_of, tile
+from tileir.types import (
+    F8E4M3,
+    F8E5M2,
+    F32,
+    I1,
+    Element,
+    Pointer,
+    Scalar,
+    Type,
+    element_of,
+    shape_of,
+    tile,
+)
 from tileir.values import Constant
 
 _SAME = {

@@ -8,6 +8,7 @@ from typing import Any
 from tileir import Location, Module
 from tileir.builder import Builder, Expr, arg
 from tileir.errors import TileirError
+from tileir.frontends.numerals import TOO_LONG, long_number
 from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.ttir import arithmetic, control, memory, shaping
 from tileir.frontends.ttir.errors import CompilationError, wrong
@@ -33,10 +34,20 @@ def read(
 
     Raises CompilationError at the line and column of `file`.
     """
+    number = long_number(text)
+    if number is not None:
+        raise wrong(TOO_LONG, Location(file, *number))
+    try:
+        return _module(text, file, KernelOptions(enable_fp_fusion=enable_fp_fusion), options)
+    except RecursionError:
+        raise wrong("the text is nested too deeply", Location(file, 1, 1)) from None
+
+
+def _module(text: str, file: str, own: KernelOptions, options: dict[str, int]) -> Module:
     functions = Reader(tokens(text, file), file, Locations(text)).module()
     if not functions:
         raise wrong("there is no tt.func in it", Location(file, 1, 1))
-    b = KernelBuilder(KernelOptions(enable_fp_fusion=enable_fp_fusion))
+    b = KernelBuilder(own)
     known: dict[str, Function] = {}
     for function in functions:
         _check_parameters(function)

@@ -90,7 +90,7 @@ def test_what_an_annotation_cannot_hold_is_refused(annotation: Any, value: Any) 
 
 
 @triton.jit
-def written(z: tl.int64, x: "tl.float32", n: list[int], m: Callable[..., Any]):  # noqa: F821
+def written(z: tl.int64, x: tl.float32, n: list[int], m: Callable[..., Any]):
     tl.store(z, x)
 
 
@@ -113,7 +113,7 @@ def test_a_pointer_is_to_what_it_is_annotated_to(annotation: Any) -> None:
 
 
 @triton.jit
-def constant(z, N: "tl.constexpr", M: tl.constexpr = 3):
+def constant(z, N: tl.constexpr, M: tl.constexpr = 3):
     tl.store(z + tl.arange(0, N), M)
 
 
