@@ -26,7 +26,7 @@ class CompilationError(BuildError):
     """A kernel that means nothing; `line` and `column` are those of its source file."""
 
 
-class OutOfResources(InfeasibleError):
+class OutOfResources(InfeasibleError):  # noqa: N818 - Triton's name
     """A kernel that needs more of something than the target has."""
 
     def __init__(

@@ -267,8 +267,8 @@ def _prepare(config: Config, values: Mapping[str, Any]) -> None:
 def _fill(array: Any, value: Any = 0) -> None:
     """Write zeros, or another array's elements, to an array of any library."""
     if isinstance(array, TensorDescriptor):
-        return _fill(array.base, value.base if isinstance(value, TensorDescriptor) else value)
-    if hasattr(array, "zero_") and hasattr(array, "copy_"):
+        _fill(array.base, value.base if isinstance(value, TensorDescriptor) else value)
+    elif hasattr(array, "zero_") and hasattr(array, "copy_"):
         array.zero_() if isinstance(value, int) else array.copy_(value)
     else:
         array[...] = value

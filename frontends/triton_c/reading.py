@@ -37,7 +37,7 @@ class Text:
 
 
 MOST_EXPANDED = 100_000
-"""Characters that the macros of a program may expand to, those of macros in macros counted again."""
+"""Characters that macros of a program may expand to, those of macros in macros counted again."""
 
 
 class _ExpandedError(Exception):
