@@ -1709,11 +1709,13 @@ class DerivedOps:
         *,
         prefix: str = ...,
         hex: bool = ...,
+        unsigned: bool = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Show `values` after `prefix`, integers in hexadecimal with `hex`."""
+        """Show `values` after `prefix`, integers in hexadecimal with `hex`, as unsigned ones
+        with `unsigned` (in hexadecimal they always are)."""
 
     def program_id(
         self,

@@ -10,6 +10,7 @@ from typing import Any
 from tileir import Location, records
 from tileir.errors import BuildError, Diagnostic, TileirError
 from tileir.frontends.extras import lark
+from tileir.frontends.numerals import TOO_LONG, long_number
 
 
 class CompilationError(BuildError):
@@ -71,6 +72,10 @@ def grammar(package: str) -> lark.Lark:
 
 def parse(source: Source, by: lark.Lark) -> Any:
     """The tree of a program. Raises CompilationError at what does not belong."""
+    number = long_number(source.text)
+    if number is not None:
+        place = Location(source.file, *number)
+        raise CompilationError(Diagnostic(source.syntax, TOO_LONG, place))
     try:
         return by.parse(source.text)
     except lark.UnexpectedToken as error:

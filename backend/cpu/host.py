@@ -173,7 +173,7 @@ class Hosted(Numbers):
     # Speaking and failing -----------------------------------------------------------------------
 
     def say(self, parts: Sequence[str | Number]) -> None:
-        texts = [p if isinstance(p, str) else p.hexadecimal for p in parts]
+        texts = [p if isinstance(p, str) else (p.hexadecimal, p.unsigned) for p in parts]
         shown = [_shown(self, p) for p in parts if not isinstance(p, str)]
 
         def answer(calls: Calls, given: list[Array], held: Array) -> None:
@@ -231,11 +231,12 @@ def _shown(thread: Numbers, part: Number) -> tuple[Element, Lanes]:
         return I64, Wide(thread.emit(f"ptrtoint {pointer} to {kind}"))
     if element.is_float:
         return element, part.handle
-    word = "zext" if part.hexadecimal or element.bits == 1 else "sext"
-    return I64, part.handle if element is I64 else thread.convert(word, element, I64, part.handle)
+    if element is I64:
+        return I64, part.handle
+    return I64, thread.convert(part.widened, element, I64, part.handle)
 
 
-def _line(texts: Sequence[str | bool], given: list[Array], lane: int) -> str:
+def _line(texts: Sequence[str | tuple[bool, bool]], given: list[Array], lane: int) -> str:
     numbers, found = iter(given), list[str]()
     for text in texts:
         if isinstance(text, str):
@@ -245,5 +246,7 @@ def _line(texts: Sequence[str | bool], given: list[Array], lane: int) -> str:
         if value.dtype.kind == "f":
             found.append(f"{value:.9g}")
         else:
-            found.append(hex(int(value) & (1 << 64) - 1) if text else str(int(value)))
+            hexadecimal, unsigned = text
+            number = int(value) & (1 << 64) - 1 if hexadecimal or unsigned else int(value)
+            found.append(hex(number) if hexadecimal else str(number))
     return "".join(found)

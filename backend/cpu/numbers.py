@@ -25,6 +25,8 @@ class Numbers(Integers):
     """Arithmetic, comparisons, selections and conversions."""
 
     def binary(self, name: str, element: Element, a: Lanes, b: Lanes, flags: str = "") -> Lanes:
+        if name[0] == "f":
+            flags = ""  # results are the interpreter's
         if element in _SMALL and name[0] == "f":
             wide = [self.convert("fpext", element, F32, x) for x in (a, b)]
             return self.convert(

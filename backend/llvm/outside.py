@@ -29,15 +29,16 @@ class LlvmOutside(LlvmMemory):
             if isinstance(part, str):
                 form += part.replace("%", "%%")
                 continue
-            word, kind, handle = self._shown(part.element, part.handle, part.hexadecimal)
+            word, kind, handle = self._shown(part)
             form += word
             arguments.append((kind, handle))
         self.declare("declare i32 @vprintf(ptr, ptr)")
         text, held = self._text(form + "\n"), self._packed(arguments)
         self.line(f"call i32 @vprintf(ptr {text}, ptr {held})")
 
-    def _shown(self, element: Element, x: Handle, hexadecimal: bool) -> tuple[str, str, Handle]:
+    def _shown(self, part: Number) -> tuple[str, str, Handle]:
         """How printf shows a number, and the number as printf takes it."""
+        element, x = part.element, part.handle
         if isinstance(element, Pointer):
             return "0x%llx", "i64", self.emit(f"ptrtoint {llvm_type(element)} {x} to i64")
         if element.is_float:
@@ -46,9 +47,9 @@ class LlvmOutside(LlvmMemory):
         long = "ll" if element is I64 else ""
         kind = "i64" if element is I64 else "i32"
         if element not in (I32, I64):
-            word = "zext" if hexadecimal or element.bits == 1 else "sext"
-            x = self.emit(f"{word} {llvm_type(element)} {x} to i32")
-        return (f"0x%{long}x" if hexadecimal else f"%{long}d"), kind, x
+            x = self.emit(f"{part.widened} {llvm_type(element)} {x} to i32")
+        letter = "x" if part.hexadecimal else "u" if part.unsigned else "d"
+        return f"{'0x' if part.hexadecimal else ''}%{long}{letter}", kind, x
 
     def _packed(self, arguments: Sequence[tuple[str, Handle]]) -> Handle:
         """The arguments of printf, one behind the other in local memory."""

@@ -55,11 +55,17 @@ class Order:
 
 @records.frozen(eq=False)
 class Number:
-    """A number to be printed, an integer in hexadecimal if asked for."""
+    """A number to be printed, an integer in hexadecimal or as an unsigned one if asked for."""
 
     element: Element
     handle: Handle
     hexadecimal: bool = False
+    unsigned: bool = False
+
+    @property
+    def widened(self) -> str:
+        """The conversion to a wider integer that keeps what is shown."""
+        return "zext" if self.hexadecimal or self.unsigned or self.element.bits == 1 else "sext"
 
 
 class Thread(Beside, Across, Protocol):

@@ -36,8 +36,10 @@ def _show(
                 at = lowering.coordinate(kind.layout, register, dim)
                 parts += [", " if dim else "[", Number(I32, at)]
             parts.append("] ")
-        element, number = _printable(lowering, scalar_of(kind), handle, op.hex)
-        _say(lowering, op, [*parts, prefix, " " if prefix else "", Number(element, number, op.hex)])
+        unsigned = op.hex or op.unsigned
+        element, number = _printable(lowering, scalar_of(kind), handle, unsigned)
+        shown = Number(element, number, op.hex, op.unsigned)
+        _say(lowering, op, [*parts, prefix, " " if prefix else "", shown])
 
     _guarded(lowering, _speaks(lowering, op, kind, register), say)
 

@@ -57,7 +57,7 @@ def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
         less = thread.binary("fmul", F32, less, exponent)
         return thread.select(F32, test, power(Term(thread, F32, less)).handle, one)
 
-    power, one = function("exp2", F32, fast=True), thread.constant(F32, _ONE)
+    power, one = function("exp2", F32, fast="approx"), thread.constant(F32, _ONE)
     _, tests = more([item for (item,) in own])
     found = thread.where_any(_any(thread, tests), F32, [*most, *[one] * len(most)], raised)
     return [found[: len(most)], found[len(most) :]]

@@ -1,8 +1,9 @@
 """Mathematical functions, in f32 and f64; narrower floats compute in f32 and round once.
 
 Within the bounds that the ops state. `fast = approx` uses the target's approximate instructions
-(PTX ISA, ex2, lg2, sin, cos, tanh, rsqrt), and so do exponentials and logarithms of f16 and
-bf16, of whose units their errors are small parts.
+(PTX ISA, ex2, lg2, sin, cos, tanh, sqrt, rsqrt), and `fast = fast` those of them that take
+subnormals as zeros where `approx` does not; so do exponentials and logarithms of f16 and bf16, of
+whose units their errors are small parts.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def _instruction(name: str) -> Function:
 
 
 _ex2, _lg2 = _instruction("ex2.approx"), _instruction("lg2.approx")
+_ex2_ftz, _lg2_ftz = _instruction("ex2.approx.ftz"), _instruction("lg2.approx.ftz")
 _rsqrt = _instruction("rsqrt.approx")
 
 
@@ -62,35 +64,48 @@ _NARROW: Mapping[str, Function] = {
     "log2": _lg2,
     "log10": lambda x: _lg2(x) * 0.30102999566398120,
 }
-_FAST: Mapping[str, Function] = {
+_APPROX: Mapping[str, Function] = {
     **_NARROW,
-    "exp": lambda x: (x * 1.4426950408889634).ptx("ex2.approx.ftz.f32"),
-    "exp2": _instruction("ex2.approx.ftz"),
+    "exp2": _ex2_ftz,
     "sin": _instruction("sin.approx"),
     "cos": _instruction("cos.approx"),
     "tan": lambda x: x.ptx("sin.approx.f32") / x.ptx("cos.approx.f32"),
     "tanh": _instruction("tanh.approx"),
-    "rsqrt": _rsqrt,
-    "sqrt": _instruction("sqrt.approx"),
+    "rsqrt": _instruction("rsqrt.approx.ftz"),
+    "sqrt": _instruction("sqrt.approx.ftz"),
     "pow": _fast_pow,
 }
+_FLUSHING: Mapping[str, Function] = {
+    **_APPROX,
+    "exp": lambda x: _ex2_ftz(x * 1.4426950408889634),
+    "log": lambda x: _lg2_ftz(x) * 0.6931471805599453,
+    "log2": _lg2_ftz,
+    "log10": lambda x: _lg2_ftz(x) * 0.30102999566398120,
+    "sin": _instruction("sin.approx.ftz"),
+    "cos": _instruction("cos.approx.ftz"),
+    "tan": lambda x: x.ptx("sin.approx.ftz.f32") / x.ptx("cos.approx.ftz.f32"),
+}
+_ALLOWED: Mapping[str, Mapping[str, Function]] = {"approx": _APPROX, "fast": _FLUSHING}
+"""Formulas that are allowed by a value of `fast`."""
 _ROUNDING = {
     "floor": "floor", "ceil": "ceil", "ftrunc": "trunc", "fround": "round", "frint": "rint",
 }  # fmt: skip
 
 
-def function(name: str, element: Element, *, fast: bool = False) -> Function:
-    """The formula of `name` on operands of `element`, those narrower than f32 widened to it."""
+def function(name: str, element: Element, *, fast: str = "none") -> Function:
+    """The formula of `name` on operands of `element`, those narrower than f32 widened to it.
+    `fast` is what the op allows."""
     if element is F64:
         return _DOUBLE[name]
-    if fast and name in _FAST:
-        return _FAST[name]
+    allowed = _ALLOWED.get(fast, {})
+    if name in allowed:
+        return allowed[name]
     return (_NARROW.get(name) if element is not F32 else None) or _SINGLE[name]
 
 
 def _function(t: Thread, op: Any, *operands: Handle) -> Handle:
     element = scalar_of(op.result.type)
-    rule = function(op.mnemonic, element, fast=op.fast.value in ("approx", "fast"))
+    rule = function(op.mnemonic, element, fast=op.fast.value)
     if element in (F32, F64):
         return rule(*(Term(t, element, x) for x in operands)).handle
     wide = (Term(t, element, x).cast("fpext", F32) for x in operands)
@@ -107,8 +122,8 @@ def through_f32(t: Thread, element: Element, x: Handle, rule: Function32) -> Han
 
 def _root(t: Thread, op: Any, x: Handle) -> Handle:
     element = scalar_of(op.result.type)
-    if op.fast.value in ("approx", "fast") and element is not F64:
-        return through_f32(t, element, x, lambda t, y: _FAST["sqrt"](Term(t, F32, y)).handle)
+    if op.fast.value in _ALLOWED and element is not F64:
+        return through_f32(t, element, x, lambda t, y: _APPROX["sqrt"](Term(t, F32, y)).handle)
     if element in (F16, BF16):
         return through_f32(t, element, x, lambda t, y: t.intrinsic("sqrt", F32, y))
     return t.intrinsic("sqrt", element, x)

@@ -237,8 +237,9 @@ def _shown(part: str | Number, thread: int) -> str:
     if isinstance(part, str):
         return part
     number = part.handle.array[thread]
-    if number.dtype.kind in "iu" and part.hexadecimal:
-        return hex(int(number) & ((1 << 8 * number.itemsize) - 1))
+    if number.dtype.kind in "iu" and (part.hexadecimal or part.unsigned):
+        bits = int(number) & ((1 << 8 * number.itemsize) - 1)
+        return hex(bits) if part.hexadecimal else str(bits)
     return str(int(number)) if number.dtype.kind in "iub" else f"{number:.9g}"
 
 

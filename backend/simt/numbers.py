@@ -136,17 +136,22 @@ def _from_e4m3(pair: Array) -> Array:
     return raw.astype(np.float16).view(np.int32)
 
 
+_APPROXIMATE: Mapping[str, Callable[[Array], Array]] = {
+    "ex2": np.exp2, "lg2": np.log2, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "rcp": lambda x: 1 / x,
+}  # fmt: skip
+"""PTX's approximate instructions, of which subnormals are not flushed here."""
+
 _PTX: Mapping[str, Callable[..., Array]] = {
     "cvt.rn.satfinite.e4m3x2.f32": _to_f8(ml_dtypes.float8_e4m3fn, 448.0),
     "cvt.rn.satfinite.e5m2x2.f32": _to_f8(ml_dtypes.float8_e5m2, 57344.0),
     "cvt.rn.f16x2.e4m3x2": _from_e4m3,
-    "ex2.approx.ftz.f32": _approximate(np.exp2), "ex2.approx.f32": _approximate(np.exp2),
-    "lg2.approx.f32": _approximate(np.log2), "sqrt.approx.f32": _approximate(np.sqrt),
-    "rsqrt.approx.f32": _approximate(lambda x: 1 / np.sqrt(x)),
-    "sin.approx.f32": _approximate(np.sin), "cos.approx.f32": _approximate(np.cos),
-    "tanh.approx.f32": _approximate(np.tanh),
+    **{
+        f"{name}.approx{ftz}.f32": _approximate(apply)
+        for name, apply in _APPROXIMATE.items()
+        for ftz in ("", ".ftz")
+    },
     "div.full.f32": np.divide, "div.full.ftz.f32": np.divide,
-    "rcp.approx.ftz.f32": _approximate(lambda x: 1 / x),
 }  # fmt: skip
 _ATOMICS = {
     "add": "add", "and": "and", "or": "or", "xor": "xor", "fadd": "fadd", "max": "smax",

@@ -94,12 +94,12 @@ def _floats(name: str) -> Function:
 
 
 def _approximate(name: str) -> Emitter:
-    return lambda b, x: b.insert(name, x, fast="approx")
+    return lambda b, x: b.insert(name, x, fast="fast" if name == "exp" else "approx")
 
 
 def _fast_sigmoid(b: Builder, x: Any) -> Expr:
     """What is divided by is 1 at least, and a result that would be subnormal is 0."""
-    one, divisor = _alike(b, 1.0, (-x).exp(fast="approx") + 1.0)
+    one, divisor = _alike(b, 1.0, (-x).exp(fast="fast") + 1.0)
     ftz = element_of(divisor.type) is F32
     return b.fdiv(one, divisor, fast="approx", ftz=ftz)
 

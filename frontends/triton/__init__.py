@@ -18,15 +18,31 @@ from collections.abc import Callable
 from typing import Any
 
 from tileir.frontends.triton import language, runtime, testing, tools
-from tileir.frontends.triton.errors import CompilationError
-from tileir.frontends.triton.runtime import JITFunction, jit
-from tileir.frontends.triton.tuning import Autotuner, Config, autotune, heuristics
+from tileir.frontends.triton.errors import CompilationError, TritonError
+from tileir.frontends.triton.runtime import (
+    Autotuner,
+    Config,
+    InterpreterError,
+    JITFunction,
+    KernelInterface,
+    OutOfResources,
+    TensorWrapper,
+    autotune,
+    heuristics,
+    reinterpret,
+)
+from tileir.frontends.triton.runtime.jit import jit
 
 __all__ = [
     "Autotuner",
     "CompilationError",
     "Config",
+    "InterpreterError",
     "JITFunction",
+    "KernelInterface",
+    "OutOfResources",
+    "TensorWrapper",
+    "TritonError",
     "autotune",
     "cdiv",
     "constexpr_function",
@@ -34,6 +50,7 @@ __all__ = [
     "jit",
     "language",
     "next_power_of_2",
+    "reinterpret",
     "runtime",
     "set_allocator",
     "testing",

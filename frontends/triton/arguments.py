@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 
+from tileir.frontends.triton.annotations import converted
 from tileir.frontends.triton.dtypes import (
     ARRAYS,
     DType,
@@ -17,7 +19,10 @@ from tileir.frontends.triton.dtypes import (
     of_number,
 )
 from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.language.control import constexpr, unwrapped
 from tileir.frontends.triton.parameters import Argument, Described, Known, Parameter, Several
+from tileir.frontends.triton.reinterpreting import TensorWrapper
+from tileir.frontends.triton.tensor import Kind
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.machine.tensor import dtype_of
 
@@ -26,15 +31,52 @@ def is_array(value: Any) -> bool:
     """Whether `value` is memory that a kernel gets a pointer to."""
     return (
         isinstance(value, np.ndarray)
-        or hasattr(value, "__cuda_array_interface__")
         or hasattr(value, "data_ptr")
+        or _offers(value, "__cuda_array_interface__")
     )
+
+
+def _offers(value: Any, name: str) -> bool:
+    """Whether `value` has an attribute `name`; one that raises what it likes is there."""
+    try:
+        return hasattr(value, name)
+    except Exception:
+        return True
+
+
+def annotated_argument(name: str, value: Any, kind: Kind, plain: bool) -> Argument:
+    """What a kernel is compiled for where a parameter that is annotated `kind` gets `value`. No
+    number is a constant, 1 neither. Raises LaunchError."""
+    if value is None:
+        return Known(None)
+    if isinstance(kind, PointerType) != is_array(value):
+        what = "a pointer" if isinstance(kind, PointerType) else f"a number, {kind}"
+        raise refused(f"argument {name} is a {type(value).__name__}, and annotated as {what}")
+    if isinstance(kind, PointerType):
+        divisible = 16 if address(value) % 16 == 0 else 1
+    else:
+        divisible = _divisor(value) if kind.is_int() and not kind.is_bool() else 1
+    return Parameter(kind, 1 if plain else divisible)
+
+
+def annotated_value(name: str, value: Any, kind: Kind) -> Any:
+    """`value` as a parameter that is annotated `kind` gets it: a number of that type, an array
+    whose elements are seen as it says. Raises LaunchError."""
+    if isinstance(value, tuple) or value is None:
+        return value
+    if isinstance(kind, DType):
+        return value if is_array(value) else converted(name, value, kind)
+    if not is_array(value) or _element(name, value).element is kind.element_ty.element:
+        return value
+    return TensorWrapper(value, kind.element_ty)
 
 
 def argument(name: str, value: Any, plain: bool = False) -> Argument:
     """What a kernel is compiled for where it gets `value`: a constant for 1 and for what is
     neither array nor number, several parameters for tuples and descriptors. Where `plain` nothing
     is assumed of numbers and addresses. Raises LaunchError."""
+    if isinstance(value, constexpr):
+        return Known(unwrapped(value))
     if isinstance(value, TensorDescriptor):
         return _described(name, value)
     if isinstance(value, tuple) and any(map(_runs, value)):
@@ -42,7 +84,7 @@ def argument(name: str, value: Any, plain: bool = False) -> Argument:
         found = (argument(f"{name}[{i}]", x, plain) for i, x in enumerate(items))
         return Several(tuple(found), type(items))
     if _is_constant(value, plain):
-        return Known(value)
+        return Known(unwrapped(value))
     found = parameter(name, value)
     return Parameter(found.type) if plain else found
 
@@ -70,7 +112,10 @@ def _described(name: str, value: TensorDescriptor) -> Described:
 
 
 def _is_constant(value: Any, plain: bool) -> bool:
-    """What is compiled in without being annotated: 1, and what is neither array nor number."""
+    """What is compiled in without being annotated: 1, a constexpr, and what is neither array nor
+    number."""
+    if isinstance(value, constexpr):
+        return True
     if is_array(value) or isinstance(value, float):
         return False
     if isinstance(value, int) and not isinstance(value, bool):
@@ -98,10 +143,12 @@ def _scalar(name: str, number: Any) -> DType:
 
 
 def _divisor(number: Any) -> int:
-    return 16 if isinstance(number, int) and number and number % 16 == 0 else 1
+    return 16 if isinstance(number, (int, np.integer)) and number and number % 16 == 0 else 1
 
 
 def _element(name: str, value: Any) -> DType:
+    if isinstance(value.dtype, DType):
+        return value.dtype
     word = str(value.dtype).rpartition(".")[2]
     if word not in ARRAYS:
         raise refused(f"argument {name} holds {value.dtype}, which kernels have no type for")
@@ -120,9 +167,11 @@ def address(value: Any) -> int:
 def host_array(value: Any) -> Any:
     """An array of the host, of any library and element type, as numpy's, sharing its memory;
     anything else as it is."""
+    if isinstance(value, TensorWrapper):
+        return _seen_as(host_array(value.base), value.dtype)
     if isinstance(value, np.ndarray) or not is_array(value):
         return value
-    if hasattr(value, "__cuda_array_interface__") and getattr(value, "is_cuda", True):
+    if on_gpu(value):
         return value
     kind = dtype_of(_element("", value).element)
     size, shape = kind.itemsize, tuple(value.shape)
@@ -136,3 +185,26 @@ def host_array(value: Any) -> Any:
         "shape": shape, "strides": strides,
     }  # fmt: skip
     return np.asarray(SimpleNamespace(__array_interface__=interface, owner=value)).view(kind)
+
+
+def _seen_as(array: Any, kind: DType) -> Any:
+    """The memory of an array as elements of another type. Raises LaunchError."""
+    try:
+        if type(array).__module__.partition(".")[0] == "torch":
+            name = next(n for n, k in ARRAYS.items() if k == kind)
+            return array.detach().view(getattr(importlib.import_module("torch"), name))
+        return array.view(dtype_of(kind.element))
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        raise refused(f"{array.dtype} elements cannot be seen as {kind}: {error}") from None
+
+
+def on_gpu(value: Any) -> bool:
+    """Whether `value` is an array of a GPU, or made of such."""
+    if isinstance(value, tuple):
+        return any(map(on_gpu, cast(tuple[Any, ...], value)))
+    if isinstance(value, (TensorDescriptor, TensorWrapper)):
+        return on_gpu(value.base)
+    there = getattr(value, "is_cuda", None)
+    if there is not None:
+        return bool(there)
+    return _offers(value, "__cuda_array_interface__") and not _offers(value, "__array_interface__")

@@ -12,7 +12,7 @@ from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.expressions import BoundMethod, is_static
 from tileir.frontends.triton.frame import Frame
-from tileir.frontends.triton.language import control
+from tileir.frontends.triton.language import control, debugging
 from tileir.frontends.triton.language.builtin import Builtin
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.statements import run
@@ -28,7 +28,7 @@ _OF_PYTHON: dict[Any, Builtin] = {
     builtins.min: language.minimum,
     builtins.max: language.maximum,
     builtins.abs: language.abs,
-    builtins.print: language.device_print,
+    builtins.print: debugging.print_,
 }
 """Python's functions as those of the language."""
 
@@ -64,6 +64,8 @@ def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any
         return inlined(frame, source, arguments, named)
     if isinstance(function, DType) and len(arguments) == 1:
         return semantic.cast(of(frame.b, arguments[0]), function)
+    if function is builtins.print:
+        return _language(frame, debugging.print_, arguments, named)
     if not callable(function):
         raise KernelError(f"{described(function)} is not a function", "TIR1003")
     if function in _STEERING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -24,13 +25,13 @@ from tileir.types import (
 )
 
 
-@records.frozen
+@records.frozen(repr=False)
 class DType:
     """A scalar type as Triton names it; `signed` says how integers are widened and compared."""
 
     name: str
-    element: Scalar = records.field(repr=False)
-    signed: bool = records.field(default=True, repr=False)
+    element: Scalar
+    signed: bool = True
 
     @property
     def primitive_bitwidth(self) -> int:
@@ -56,12 +57,12 @@ class DType:
         return self.element.is_integer
 
     def is_int_unsigned(self) -> bool:
-        """Whether this is an unsigned integer type."""
-        return self.is_int() and not self.signed
+        """Whether this is an unsigned integer type, bool included."""
+        return self.is_int() and not self.is_int_signed()
 
     def is_int_signed(self) -> bool:
         """Whether this is a signed integer type."""
-        return self.is_int() and self.signed
+        return self.is_int() and self.signed and not self.is_bool()
 
     def is_bool(self) -> bool:
         """Whether this is int1."""
@@ -87,6 +88,48 @@ class DType:
         """Whether this is a float type of 16 bits or more."""
         return self.is_floating() and not self.is_fp8()
 
+    @property
+    def int_bitwidth(self) -> int:
+        """Bits of an integer. Raises AttributeError for a float."""
+        if not self.is_int():
+            raise AttributeError(f"{self} has no int_bitwidth")
+        return self.primitive_bitwidth
+
+    @property
+    def fp_mantissa_width(self) -> int:
+        """Bits of a float's fraction, without the leading one. Raises AttributeError for an
+        integer."""
+        return _float_format(self)[0]
+
+    @property
+    def exponent_bias(self) -> int:
+        """What a float's exponent is stored with. Raises AttributeError for an integer."""
+        return _float_format(self)[1]
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the largest integer of this type."""
+        bits = self.primitive_bitwidth
+        if self.signed and not self.is_bool():
+            return -(1 << bits - 1), (1 << bits - 1) - 1
+        return 0, (1 << bits) - 1
+
+    def get_int_min_value(self) -> int:
+        """The least integer of this type."""
+        return self.bounds[0]
+
+    def get_int_max_value(self) -> int:
+        """The largest integer of this type."""
+        return self.bounds[1]
+
+    def is_block(self) -> bool:
+        """Whether this is the type of a tile."""
+        return False
+
+    def is_const(self) -> bool:
+        """Whether this is a pointer that is read only."""
+        return False
+
     def __getattr__(self, name: str) -> Any:
         """`is_int32`, `is_fp8e4nv` and so on: whether this is the type of that name."""
         return _question(name, lambda: self.name)
@@ -96,8 +139,40 @@ class DType:
         """The type of one element: itself."""
         return self
 
+    def with_element_ty(self, element_ty: DType) -> DType:
+        """The type with other elements: that of the element."""
+        return element_ty
+
+    @property
+    def cache_key_part(self) -> str:
+        """What names the type in a key."""
+        return self.name
+
+    def mangle(self) -> str:
+        """The type as part of a function's name."""
+        if self.is_int():
+            return f"{'i' if self.signed and not self.is_bool() else 'u'}{self.primitive_bitwidth}"
+        return self.name
+
+    def codegen_name(self) -> str:
+        """The type's name in the language: `float32` of `fp32`."""
+        for short, long in (("fp", "float"), ("bf", "bfloat")):
+            if self.name.startswith(short):
+                return long + self.name[2:]
+        return self.name
+
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        return f"triton.language.{self.codegen_name()}"
+
+
+def _float_format(kind: DType) -> tuple[int, int]:
+    """Bits of the fraction, and the exponent's bias."""
+    if kind not in _FLOAT_FORMATS:
+        raise AttributeError(f"{kind} is no float")
+    return _FLOAT_FORMATS[kind]
 
 
 def _question(name: str, own: Callable[[], str]) -> Callable[[], bool]:
@@ -113,6 +188,8 @@ class PointerType:
     """A pointer in global memory to `element_ty`."""
 
     element_ty: DType
+    address_space: int = 1
+    const: bool = False
 
     @property
     def element(self) -> Pointer:
@@ -128,6 +205,10 @@ class PointerType:
         """Whether this is a pointer type."""
         return True
 
+    def is_const(self) -> bool:
+        """Whether this is a pointer that is read only."""
+        return self.const
+
     def __getattr__(self, name: str) -> Any:
         return _question(name, lambda: "")
 
@@ -140,12 +221,30 @@ class PointerType:
         return f"pointer<{self.element_ty}>"
 
 
+def _extents(shape: Any) -> tuple[int, ...]:
+    return tuple(map(operator.index, shape))
+
+
 @records.frozen
 class BlockType:
     """The type of a tile: `x.type`."""
 
     element_ty: DType | PointerType
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] = records.field(converter=_extents)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        bits = 64 if isinstance(self.element_ty, PointerType) else self.element_ty.element.bits
+        return self.numel * (bits // 8)
+
+    def get_block_shapes(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.shape
+
+    def with_element_ty(self, element_ty: DType | PointerType) -> BlockType:
+        """The type of a tile of the same shape, of other elements."""
+        return BlockType(element_ty, self.shape)
 
     @property
     def scalar(self) -> DType | PointerType:
@@ -183,6 +282,16 @@ float16 = DType("fp16", F16)
 bfloat16 = DType("bf16", BF16)
 float32 = DType("fp32", F32)
 float64 = DType("fp64", F64)
+
+pi32_t = PointerType(int32)
+
+_FLOAT_FORMATS = {
+    float8e4nv: (3, 7), float8e5: (2, 15), float16: (10, 15), bfloat16: (7, 127),
+    float32: (23, 127), float64: (52, 1023),
+}  # fmt: skip
+
+LARGEST_FP8 = {float8e4nv: 448.0, float8e5: 57344.0}
+"""The largest finite numbers of the 8-bit floats, at which conversions to them saturate."""
 
 ALL = (
     int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64,

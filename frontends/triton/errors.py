@@ -3,11 +3,43 @@
 from __future__ import annotations
 
 from tileir import Location
-from tileir.errors import BuildError, Diagnostic, LaunchError
+from tileir.errors import (
+    BuildError,
+    CompileError,
+    Diagnostic,
+    InfeasibleError,
+    LaunchError,
+    TileirError,
+)
+
+TritonError = TileirError
+"""The class of all errors, by Triton's name."""
+
+PTXASError = CompileError
+"""What the assembler refuses, by Triton's name."""
+
+AutotunerError = LaunchError
+"""What `autotune` cannot do, by Triton's name."""
 
 
 class CompilationError(BuildError):
     """A kernel that means nothing; `line` and `column` are those of its source file."""
+
+
+class OutOfResources(InfeasibleError):  # noqa: N818 - Triton's name
+    """A kernel that needs more of something than the target has."""
+
+    def __init__(
+        self, required: object, limit: object, name: str, *diagnostics: Diagnostic
+    ) -> None:
+        message = f"out of resource: {name}, required: {required}, hardware limit: {limit}"
+        super().__init__(*(diagnostics or (Diagnostic("TIR0708", message),)))
+        self.required, self.limit, self.name = required, limit, name
+
+    @staticmethod
+    def of(error: InfeasibleError) -> OutOfResources:
+        """The same error; how much it needs and there is stands in its message."""
+        return OutOfResources(None, None, error.diagnostics[0].message, *error.diagnostics)
 
 
 class KernelError(Exception):

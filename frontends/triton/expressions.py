@@ -11,7 +11,12 @@ from tileir.frontends.triton import dtypes, semantic
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language.builtin import METHODS, Builtin, static
-from tileir.frontends.triton.language.control import constexpr, range as counted, static_range
+from tileir.frontends.triton.language.control import (
+    constexpr,
+    range as counted,
+    static_range,
+    unwrapped,
+)
 from tileir.frontends.triton.language.memory import (
     DESCRIPTOR_METHODS,
     BlockPointer,
@@ -70,8 +75,8 @@ def evaluate(frame: Frame, node: ast.expr) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A constexpr as what it wraps."""
-    return plain(value.value) if isinstance(value, constexpr) else value
+    """A constexpr as what it wraps, in tuples too."""
+    return unwrapped(value) if isinstance(value, (constexpr, tuple, list)) else value
 
 
 def is_static(value: Any) -> bool:
@@ -183,9 +188,9 @@ def _choice(frame: Frame, node: ast.IfExp) -> Any:
     test = evaluate(frame, node.test)
     if is_static(test):
         return evaluate(frame, node.body if test else node.orelse)
-    chosen = semantic.condition(frame.b, test)
-    if chosen.shape:
-        raise KernelError(f"a condition is one int1, not {described(chosen)}; use tl.where")
+    chosen = semantic.scalar_condition(frame.b, test)
+    if chosen.number is not None:
+        return evaluate(frame, node.body if chosen.number else node.orelse)
     return _either(frame, node, chosen)
 
 
@@ -299,6 +304,13 @@ def _call(frame: Frame, node: ast.Call) -> Any:
     return frame.call(function, arguments, named)
 
 
+def _named(frame: Frame, node: ast.NamedExpr) -> Any:
+    """`(name := value)`."""
+    value = evaluate(frame, node.value)
+    frame.names.set(node.target.id, tensorised(frame.b, value))
+    return value
+
+
 def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
     """A list over what is known while compiling."""
     if len(node.generators) != 1:
@@ -351,6 +363,7 @@ _RULES: dict[type[ast.expr], Callable[..., Any]] = {
     ast.Slice: _slice,
     ast.JoinedStr: _text,
     ast.Call: _call,
+    ast.NamedExpr: _named,
     ast.ListComp: _comprehension,
     ast.GeneratorExp: _comprehension,
 }

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from tileir import Module, records
-from tileir.builder import Builder, arg
+from tileir.builder import arg
+from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.triton.calls import call
 from tileir.frontends.triton.dtypes import SIGNATURE, PointerType
 from tileir.frontends.triton.errors import KernelError, wrong
@@ -32,7 +33,7 @@ class Specialization:
 
     parameters: Mapping[str, Argument]
     constants: Mapping[str, Any]
-    options: Mapping[str, int]
+    options: Mapping[str, Any]
 
     @property
     def leaves(self) -> dict[str, Parameter]:
@@ -47,11 +48,11 @@ class Specialization:
 
 def module_of(source: Source, special: Specialization) -> Module:
     """The module with the kernel, verified. Raises CompilationError."""
-    b = Builder()
+    own, options = KernelOptions.of(special.options)
+    b = KernelBuilder(own)
     arguments = {name: _argument(p) for name, p in special.leaves.items()}
     place = source.place(source.tree)
     with b.located(place), b.kernel(source.tree.name, **arguments) as values:
-        options: dict[str, Any] = dict(special.options)
         b.configure(**options)
         frame = Frame(b, source, is_kernel=True, caller=call)
         with frame.at(source.tree):
@@ -60,7 +61,10 @@ def module_of(source: Source, special: Specialization) -> Module:
             rest = iter(values)
             for name, p in special.parameters.items():
                 frame.names.set(name, bound(b, p, rest))
-        run(frame, source.tree.body)
+        try:
+            run(frame, source.tree.body)
+        except RecursionError:
+            raise wrong("the kernel is nested too deeply", place) from None
     return b.module()
 
 
@@ -74,7 +78,7 @@ def _argument(parameter: Parameter) -> Any:
 
 
 def from_signature(
-    source: Source, signature: Mapping[str, Any], constants: Mapping[str, Any], **options: int
+    source: Source, signature: Mapping[str, Any], constants: Mapping[str, Any], **options: Any
 ) -> Specialization:
     """A specialization written as Triton's signatures are: `{"x": "*fp32:16", "n": "i32",
     "BLOCK": "constexpr", "d": "tensordesc<fp16[64, 32]>", "several": ("*fp32", "i32")}`, `:16` for
@@ -85,6 +89,9 @@ def from_signature(
         if name in constants:
             continue
         text = signature.get(name)
+        if text is None and name in source.annotated:
+            parameters[name] = Parameter(source.annotated[name])
+            continue
         if text is None or text == "constexpr":
             raise wrong(f"parameter {name} has no type and no value", source.place(node))
         try:

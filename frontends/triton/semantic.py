@@ -5,141 +5,25 @@ Signed sums and products are promised not to overflow, as C promises it; unsigne
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
 from tileir.builder import Builder
 from tileir.frontends.triton import dtypes
-from tileir.frontends.triton.dtypes import DType, PointerType, promoted
+from tileir.frontends.triton.building import fused, options_of
+from tileir.frontends.triton.casting import bitcast, cast, common, common_tensors
+from tileir.frontends.triton.dtypes import DType, PointerType
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.tensor import Kind, Tensor, described, literal, of
-from tileir.types import tile
+from tileir.frontends.triton.shapes import broadcast, broadcast_shape, broadcast_to
+from tileir.frontends.triton.tensor import Tensor, described, literal, of
 
-# Shapes -------------------------------------------------------------------------------------
-
-
-def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape they broadcast to, as numpy does. Raises KernelError."""
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    found: list[int] = []
-    for extents in zip(*padded, strict=True):
-        wide = {n for n in extents if n != 1}
-        if len(wide) > 1:
-            listed = " and ".join(map(str, shapes))
-            raise KernelError(f"shapes {listed} do not broadcast")
-        found.append(wide.pop() if wide else 1)
-    return tuple(found)
-
-
-def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """`x` replicated to `shape`. Raises KernelError."""
-    if x.shape == shape:
-        return x
-    if broadcast_shape(x.shape, shape) != shape:
-        raise KernelError(f"{described(x)} does not broadcast to {shape}")
-    return Tensor(x.expr.broadcast_to(*shape), x.dtype)
-
-
-def broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """All at one shape."""
-    shape = broadcast_shape(*(t.shape for t in tensors))
-    return tuple(broadcast_to(t, shape) for t in tensors)
-
-
-# Types --------------------------------------------------------------------------------------
-
-
-def cast(x: Tensor, to: Kind, *, rounding: str | None = None) -> Tensor:
-    """`x` with its elements converted. Raises KernelError."""
-    old = x.dtype
-    if old == to:
-        return x
-    if isinstance(old, DType) and old.element is to.element:
-        return Tensor(x.expr, to)
-    if isinstance(to, PointerType) or isinstance(old, PointerType):
-        return _cast_pointer(x, to)
-    known = _same_number(x, to)
-    if known is not None:
-        return known
-    signed = old.signed if old.is_int() else to.signed
-    options = {} if rounding is None else {"rounding": rounding}
-    return Tensor(x.expr.to(to.element, signed=signed, **options), to)
-
-
-def _same_number(x: Tensor, to: DType) -> Tensor | None:
-    """An integer known while compiling at a type that holds it too; None for all else."""
-    if not isinstance(x.number, int) or not to.is_int() or to.is_bool():
-        return None
-    try:
-        return literal(x.builder, int(x.number), to, x.shape)
-    except KernelError:
-        return None
-
-
-def _cast_pointer(x: Tensor, to: Kind) -> Tensor:
-    if isinstance(to, PointerType) and isinstance(x.dtype, DType) and x.dtype is not dtypes.int64:
-        if not x.dtype.is_int():
-            raise KernelError(f"{x.dtype} cannot be cast to {to}")
-        x = cast(x, dtypes.int64)
-    if to is dtypes.int1:
-        return compare("ne")(x.builder, cast(x, dtypes.int64), 0)
-    if isinstance(to, DType) and to.element is not dtypes.int64.element:
-        if not to.is_int():
-            raise KernelError(f"{x.dtype} cannot be cast to {to}")
-        return cast(cast(x, dtypes.int64), to)
-    return Tensor(x.expr.to(to.element), to)
-
-
-def bitcast(x: Tensor, to: Kind) -> Tensor:
-    """The same bits as another type of the same width. Raises KernelError."""
-    if x.dtype.is_ptr() != to.is_ptr():
-        return cast(x, to)
-    if isinstance(to, DType) and isinstance(x.dtype, DType):
-        if to.primitive_bitwidth != x.dtype.primitive_bitwidth:
-            raise KernelError(f"bits of {x.dtype} are not as many as of {to}")
-        if to.element is x.dtype.element:
-            return Tensor(x.expr, to)
-    return Tensor(x.builder.bitcast(x.expr, tile(to.element, x.shape)), to)
-
-
-def common(b: Builder, x: Any, y: Any, *, division: bool = False) -> tuple[Tensor, Tensor]:
-    """Both at one type and shape. A number takes the tensor's type, unless it is of a higher
-    rank (a float beside integers). Raises KernelError."""
-    if isinstance(x, (int, float)) and isinstance(y, Tensor):
-        right, left = _beside(b, y, x, division)
-        return left, right
-    if isinstance(y, (int, float)) and isinstance(x, Tensor):
-        return _beside(b, x, y, division)
-    left, right = of(b, x), of(b, y)
-    kind = _promoted(left.dtype, right.dtype, division)
-    left, right = broadcast(cast(left, kind), cast(right, kind))
-    return left, right
-
-
-def _beside(b: Builder, x: Tensor, number: float, division: bool) -> tuple[Tensor, Tensor]:
-    if isinstance(x.dtype, PointerType):
-        raise KernelError(f"{x.dtype} and {number} have no common type")
-    own = dtypes.of_number(number)
-    if own.rank <= x.dtype.rank:
-        small = x.dtype.is_fp16() or x.dtype.is_bf16()
-        kind = dtypes.float32 if division and small else x.dtype
-    else:
-        kind = _promoted(x.dtype, own, division)
-    return cast(x, kind), literal(b, number, kind, x.shape)
-
-
-def _promoted(a: Kind, c: Kind, division: bool) -> Kind:
-    if isinstance(a, PointerType) or isinstance(c, PointerType):
-        if a == c:
-            return a
-        raise KernelError(f"{a} and {c} have no common type")
-    try:
-        return promoted(a, c, division=division)
-    except TypeError as error:
-        raise KernelError(str(error)) from None
-
+__all__ = [
+    "add", "bitcast", "bitwise", "both", "broadcast", "broadcast_shape", "broadcast_to", "cast",
+    "common", "common_tensors", "compare", "condition", "either", "floordiv", "invert", "mod",
+    "mul", "negate", "power", "scalar_condition", "shift", "sub", "truediv", "where",
+]  # fmt: skip
 
 # Arithmetic ---------------------------------------------------------------------------------
 
@@ -209,19 +93,37 @@ def _arithmetic(b: Builder, name: str, x: Any, y: Any) -> Tensor:
     if known is not None:
         return known
     if kind.is_floating():
-        return Tensor(getattr(b, f"f{name}")(left.expr, right.expr), kind)
+        return Tensor(getattr(b, f"f{name}")(left.expr, right.expr, **fused(b)), kind)
     if kind.is_bool():
         return Tensor(getattr(b, name)(left.expr, right.expr), kind)
+    if kind.primitive_bitwidth < 64:
+        _check_overflow(b, name, left, right)
     wraps = "nsw" if kind.signed and kind.primitive_bitwidth >= 32 else "none"
     return Tensor(getattr(b, name)(left.expr, right.expr, overflow=wraps), kind)
 
 
-def truediv(b: Builder, x: Any, y: Any) -> Tensor:
-    """Quotient of floats; integers become floats first, 32-bit ones and smaller float32."""
+def _check_overflow(b: Builder, name: str, left: Tensor, right: Tensor) -> None:
+    """In debugging, stop where a sum, difference or product does not fit its type."""
+    options, kind = options_of(b), _number(left)
+    if not (options.debug and options.sanitize_overflow):
+        return
+    wide = (cast(x, dtypes.int64).expr for x in (left, right))
+    found = Tensor(getattr(b, name)(*wide), dtypes.int64)
+    low, high = (literal(b, n, dtypes.int64, left.shape) for n in kind.bounds)
+    held = both(b, compare("ge")(b, found, low), compare("le")(b, found, high))
+    bits = kind.primitive_bitwidth
+    b.assert_(held.expr, message=f"int{bits} overflow detected for operation {name}")
+
+
+def truediv(b: Builder, x: Any, y: Any, *, exact: bool = False) -> Tensor:
+    """Quotient of floats; integers become float32 first. In float32 it is the target's approximate
+    one (`div.full.f32`) unless `exact`, and then rounded to nearest."""
     left, right = common(b, x, y, division=True)
     if _number(left).is_int():
         left, right = cast(left, dtypes.float32), cast(right, dtypes.float32)
-    return Tensor(b.fdiv(left.expr, right.expr), left.dtype)
+    approximate = left.dtype is dtypes.float32 and not exact
+    options = {"fast": "approx"} if approximate else {}
+    return Tensor(b.fdiv(left.expr, right.expr, **options), left.dtype)
 
 
 def floordiv(b: Builder, x: Any, y: Any) -> Tensor:
@@ -293,14 +195,17 @@ def bitwise(name: str) -> Callable[[Builder, Any, Any], Tensor]:
 
 
 def shift(name: str) -> Callable[[Builder, Any, Any], Tensor]:
-    """`<<` or `>>`; a shift to the right keeps the sign of a signed type."""
+    """`<<` or `>>`, of the type that both have in common. A shift to the right keeps the sign where
+    what is shifted was signed before (of a number: where the tensor beside it is)."""
 
     def apply(b: Builder, x: Any, y: Any) -> Tensor:
         left, right = common(b, x, y)
         kind = _number(left)
         if kind.is_floating():
             raise KernelError(f"{described(left)} is not shifted; bitcast it first")
-        op = "shl" if name == "left" else "ashr" if kind.signed else "lshr"
+        shifted = next((t.dtype for t in (x, y) if isinstance(t, Tensor)), kind)
+        signed = isinstance(shifted, DType) and shifted.is_int_signed()
+        op = "shl" if name == "left" else "ashr" if signed else "lshr"
         return Tensor(getattr(b, op)(left.expr, right.expr), kind)
 
     return apply
@@ -316,10 +221,11 @@ _RELATIONS: dict[str, Callable[[int, int], int]] = {
 
 
 def compare(name: str) -> Callable[[Builder, Any, Any], Tensor]:
-    """`lt`, `le`, `gt`, `ge`, `eq` or `ne`; int1. A NaN is only unequal."""
+    """`lt`, `le`, `gt`, `ge`, `eq` or `ne`; int1. A NaN is only unequal. A number has its own type
+    here: float16 beside 0.1 is compared as float32."""
 
     def apply(b: Builder, x: Any, y: Any) -> Tensor:
-        left, right = common(b, x, y)
+        left, right = common_tensors(b, x, y)
         known = _folded(b, _RELATIONS[name], left, right)
         if known is not None:
             return literal(b, bool(known.number), dtypes.int1)
@@ -338,6 +244,17 @@ def condition(b: Builder, x: Any) -> Tensor:
     """`x` as int1: whether it is not 0."""
     value = of(b, x)
     return value if value.dtype is dtypes.int1 else cast(value, dtypes.int1)
+
+
+def scalar_condition(b: Builder, x: Any) -> Tensor:
+    """What a branch or loop decides by: one int1, of a tensor its one element. Raises
+    KernelError."""
+    chosen = condition(b, x)
+    if not chosen.shape:
+        return chosen
+    if math.prod(chosen.shape) != 1:
+        raise KernelError(f"a condition is one int1, not {described(chosen)}; use tl.where")
+    return Tensor(chosen.expr.reshape(), chosen.dtype)
 
 
 def both(b: Builder, x: Any, y: Any) -> Tensor:

@@ -12,8 +12,10 @@ from typing import Any, cast
 
 from tileir import Location, records
 from tileir.builder import source_name
+from tileir.frontends.triton.annotations import annotated, is_constexpr
 from tileir.frontends.triton.errors import wrong
 from tileir.frontends.triton.language.control import constexpr
+from tileir.frontends.triton.tensor import Kind
 
 
 @records.frozen(slots=False)
@@ -75,7 +77,18 @@ class Source:
     @cached_property
     def constant_parameters(self) -> frozenset[str]:
         """Names of parameters annotated `tl.constexpr`."""
-        return frozenset(a.arg for a in self.parameters if _is_constexpr(a.annotation))
+        stated = {n for n, p in self.signature.parameters.items() if is_constexpr(p.annotation)}
+        return frozenset(stated | {a.arg for a in self.parameters if _says_constexpr(a.annotation)})
+
+    @cached_property
+    def annotated(self) -> Mapping[str, Kind]:
+        """Types that annotations give to parameters, by name."""
+        found = (
+            (name, annotated(p.annotation, self.function))
+            for name, p in self.signature.parameters.items()
+            if name not in self.constant_parameters
+        )
+        return {name: kind for name, kind in found if kind is not None}
 
     @cached_property
     def watched(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
@@ -127,5 +140,5 @@ def _is_data(value: Any) -> bool:
     return isinstance(inner, (int, float, str))
 
 
-def _is_constexpr(annotation: ast.expr | None) -> bool:
+def _says_constexpr(annotation: ast.expr | None) -> bool:
     return annotation is not None and "constexpr" in ast.unparse(annotation)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileir.frontends.triton import dtypes, semantic
+from tileir.frontends.triton import semantic
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.expressions import (
     binary,
@@ -20,7 +20,7 @@ from tileir.frontends.triton.language.builtin import static
 from tileir.frontends.triton.language.debugging import device_assert, static_assert
 from tileir.frontends.triton.language.shaping import HINTS
 from tileir.frontends.triton.names import tensorised
-from tileir.frontends.triton.tensor import Tensor, described, of
+from tileir.frontends.triton.tensor import Tensor, of
 
 
 def run(frame: Frame, body: Sequence[ast.stmt]) -> bool:
@@ -62,6 +62,7 @@ def _bind(frame: Frame, target: ast.expr, value: Any) -> None:
 
 
 def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
+    """`x: tl.constexpr = 4` stays known; of other annotations of variables Triton makes nothing."""
     if node.value is None:
         return
     value = evaluate(frame, node.value)
@@ -70,9 +71,6 @@ def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
         frame.names.held.pop(node.target.id, None)
         frame.names.set(node.target.id, known)
         return
-    kind = evaluate(frame, node.annotation)
-    if isinstance(kind, dtypes.DType):
-        value = semantic.cast(of(frame.b, value), kind)
     _bind(frame, node.target, value)
 
 
@@ -102,9 +100,7 @@ def _if(frame: Frame, node: ast.If) -> bool:
     test = evaluate(frame, node.test)
     if is_static(test):
         return run(frame, node.body if test else node.orelse)
-    chosen = semantic.condition(frame.b, test)
-    if chosen.shape:
-        raise KernelError(f"a condition is one int1, not {described(chosen)}")
+    chosen = semantic.scalar_condition(frame.b, test)
     if chosen.number is not None:
         return run(frame, node.body if chosen.number else node.orelse)
     return _branches(frame, node, chosen)
@@ -205,10 +201,7 @@ def _while(frame: Frame, node: ast.While) -> bool:
         raise KernelError("a loop has no else", "TIR1001")
 
     def test() -> Any:
-        chosen = semantic.condition(frame.b, evaluate(frame, node.test))
-        if chosen.shape:
-            raise KernelError(f"a condition is one int1, not {described(chosen)}")
-        return chosen.expr
+        return semantic.scalar_condition(frame.b, evaluate(frame, node.test)).expr
 
     frame.nested += 1
     with frame.b.while_(test):

@@ -61,7 +61,11 @@ def literal(b: Builder, number: float, kind: Kind, shape: tuple[int, ...] = ()) 
     if isinstance(kind, PointerType):
         raise KernelError(f"{number} is no pointer")
     if kind.is_floating():
-        return Tensor(b.constant(tile(kind.element, shape), float(number)), kind)
+        value = float(number)
+        if kind in dtypes.LARGEST_FP8 and value == value:
+            most = dtypes.LARGEST_FP8[kind]
+            value = max(-most, min(most, value))
+        return Tensor(b.constant(tile(kind.element, shape), value), kind)
     if not isinstance(number, (bool, int)):
         raise KernelError(f"{number} is no {kind}")
     if kind.is_bool():

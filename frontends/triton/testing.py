@@ -13,14 +13,18 @@ import numpy as np
 from tileir import records
 from tileir.errors import TileirError
 from tileir.executor import Dispatching, executor, executors
+from tileir.frontends.triton import plots
 
 
 def do_bench(
     fn: Callable[[], Any], warmup: float = 25, rep: float = 100, quantiles: Any = None,
-    return_mode: str = "mean", **_: Any,
+    return_mode: str = "mean", grad_to_none: Sequence[Any] | None = None, **_: Any,
 ) -> Any:  # fmt: skip
-    """Milliseconds of `fn`: called for about `warmup` ms, then for about `rep` ms. With
-    `quantiles` a list of those, else the mean, median, min, max or all."""
+    """Milliseconds of `fn`: called for about `warmup` ms, then for about `rep` ms, before each call
+    the gradients of `grad_to_none` taken away. With `quantiles` a list of those (a number for one),
+    else the mean, median, min, max or all. Raises ValueError for another `return_mode`."""
+    if return_mode not in _SUMMARIES:
+        raise ValueError(f"return_mode is {', '.join(_SUMMARIES)}, not {return_mode!r}")
     wait = _waiting()
     fn()
     wait()
@@ -28,14 +32,28 @@ def do_bench(
     for _i in range(int(warmup / each)):
         fn()
     wait()
-    times = [_milliseconds(fn, wait) for _i in range(max(1, int(rep / each)))]
+    times: list[float] = []
+    for _i in range(max(1, int(rep / each))):
+        for tensor in grad_to_none or ():
+            tensor.grad = None
+        times.append(_milliseconds(fn, wait))
     if quantiles is not None:
-        return [float(q) for q in np.quantile(times, quantiles)]
-    if return_mode == "all":
-        return times
-    return {"min": min, "max": max, "mean": statistics.mean, "median": statistics.median}[
-        return_mode
-    ](times)
+        found = [float(q) for q in np.quantile(times, np.atleast_1d(quantiles))]
+        return found[0] if len(found) == 1 else found
+    return _SUMMARIES[return_mode](times)
+
+
+_SUMMARIES: dict[str, Callable[[list[float]], Any]] = {
+    "mean": statistics.mean, "median": statistics.median, "min": min, "max": max, "all": list,
+}  # fmt: skip
+
+
+def do_bench_cudagraph(
+    fn: Callable[[], Any], rep: float = 20, grad_to_none: Sequence[Any] | None = None,
+    quantiles: Any = None, return_mode: str = "mean",
+) -> Any:  # fmt: skip
+    """As `do_bench`: launches here are not put into a graph to be measured."""
+    return do_bench(fn, 0, rep, quantiles, return_mode, grad_to_none)
 
 
 def _milliseconds(fn: Callable[[], Any], wait: Callable[[], None]) -> float:
@@ -85,12 +103,26 @@ class Benchmark:
 class Mark:
     """A function measured for the rows and columns of benchmarks."""
 
-    def __init__(self, fn: Callable[..., Any], benchmarks: Sequence[Benchmark]) -> None:
-        self.fn, self.benchmarks = fn, benchmarks
+    def __init__(self, fn: Callable[..., Any], benchmarks: Any) -> None:
+        self.fn = fn
+        self.single = not isinstance(benchmarks, (list, tuple))
+        self.benchmarks: Sequence[Benchmark] = [benchmarks] if self.single else benchmarks
 
-    def run(self, print_data: bool = True, **given: Any) -> list[list[list[Any]]]:
-        """Measure every table, print it, and give back its rows."""
-        return [self._table(one, print_data, given) for one in self.benchmarks]
+    def run(
+        self, show_plots: bool = False, print_data: bool = False, save_path: str = "",
+        return_df: bool = False, **given: Any,
+    ) -> Any:  # fmt: skip
+        """Measure every table. `print_data` prints it; `save_path` is a folder for the tables as
+        CSV, and where matplotlib is installed for plots, which `show_plots` shows. With `return_df`
+        the table (tables of several benchmarks), of pandas where that is installed, else rows.
+        Keywords besides are the function's."""
+        tables = [self._table(one, print_data, given) for one in self.benchmarks]
+        for one, rows in zip(self.benchmarks, tables, strict=True):
+            plots.kept(one, rows, show_plots, save_path)
+        if not return_df:
+            return None
+        found = [plots.frame(one, rows) for one, rows in zip(self.benchmarks, tables, strict=True)]
+        return found[0] if self.single else found
 
     def _table(self, one: Benchmark, shown: bool, given: dict[str, Any]) -> list[list[Any]]:
         rows: list[list[Any]] = []
@@ -105,13 +137,11 @@ class Mark:
 
 
 def _shown(one: Benchmark, rows: list[list[Any]]) -> str:
-    heads = [*one.x_names, *one.line_names]
-    lines = [f"{one.plot_name}:", "".join(f"{head:>16}" for head in heads)]
+    lines = [f"{one.plot_name}:", "".join(f"{head:>16}" for head in plots.heads(one))]
     lines += ["".join(f"{cell:>16.6g}" for cell in row) for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def perf_report(benchmarks: Any) -> Any:
     """Measure the decorated function for a `Benchmark`, or several."""
-    several = benchmarks if isinstance(benchmarks, (list, tuple)) else [benchmarks]
-    return lambda fn: Mark(fn, several)
+    return lambda fn: Mark(fn, benchmarks)

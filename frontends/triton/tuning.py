@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -12,107 +13,184 @@ from tileir import records
 from tileir.errors import TileirError
 from tileir.executor import executor
 from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.interface import KernelInterface
+from tileir.frontends.triton.language.control import unwrapped
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tensor import described
+from tileir.frontends.triton.testing import do_bench
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.measuring import Measuring
 
 
-@records.frozen(eq=False)
+@records.frozen
 class Config:
     """Values for the parameters `kwargs`, and options of the launch."""
 
     kwargs: Mapping[str, Any]
     num_warps: int | None = None
     num_stages: int | None = None
-    num_ctas: int = 1
+    num_ctas: int | None = None
     maxnreg: int | None = None
     pre_hook: Callable[..., Any] | None = None
+    ir_override: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Options of the launch that are stated."""
+        names = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
+        found = ((name, getattr(self, name)) for name in names)
+        return {name: value for name, value in found if value is not None}
 
     def all_kwargs(self) -> dict[str, Any]:
         """Parameters and options of the launch."""
-        options = {
-            "num_warps": self.num_warps, "num_stages": self.num_stages, "maxnreg": self.maxnreg,
-        }  # fmt: skip
-        return {**self.kwargs, **{k: v for k, v in options.items() if v is not None}}
+        return {**self.kwargs, **self.options()}
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.kwargs), *self.options().items(), self.pre_hook))
+
+    def __str__(self) -> str:
+        return ", ".join(f"{k}: {v}" for k, v in self.all_kwargs().items())
 
 
-class Autotuner:
+class Autotuner(KernelInterface):
     """A kernel with several configurations. The fastest is kept for each value of the arguments
     named by `key` and each kind of array; with `cache_results` measurements outlive the process.
 
-    Configurations are compiled side by side and measured by the executor, where it is
-    `tileir.measuring.Measuring`; elsewhere each is launched twice, and the host's clock counts."""
+    Configurations are compiled side by side and measured by the executor, on copies of the
+    arguments, where it is `tileir.measuring.Measuring`; elsewhere each is launched twice, and the
+    host's clock counts. With `do_bench` or hooks of the user's, each is handed to `do_bench` as
+    Triton does it, on the arguments themselves. One that does not compile, or fails, is left out.
+    """
 
     def __init__(
         self, kernel: Any, configs: Sequence[Config], key: Sequence[str], **options: Any
     ) -> None:
         _check_kernel(kernel, "autotune")
+        unknown = options.keys() - _OPTIONS
+        if unknown:
+            raise refused(f"autotune has no option {', '.join(sorted(unknown))}")
         for config in configs:
             if not isinstance(config, Config):
                 raise refused(f"configurations are made by Config, not {described(config)}")
-        self.kernel, self.configs, self.key = kernel, list(configs) or [Config({})], tuple(key)
+        self.kernel = self.fn = kernel
+        self.configs, self.keys = list(configs) or [Config({})], list(key)
         self._prune = options.get("prune_configs_by") or {}
-        self._restored = [
-            *(options.get("reset_to_zero") or ()),
-            *(options.get("restore_value") or ()),
-        ]
+        self.reset_to_zero = list(options.get("reset_to_zero") or ())
+        self.restore_value = list(options.get("restore_value") or ())
+        self.pre_hook, self.post_hook = options.get("pre_hook"), options.get("post_hook")
+        self._do_bench = options.get("do_bench") or _benchmark(options)
         self._remember = bool(options.get("cache_results"))
-        self._best: dict[Any, Config] = {}
-        self.configs_timings: dict[Config, float] = {}
-        """Seconds of the configurations that were tried last."""
+        self.cache: dict[Any, Config] = {}
+        """The configuration chosen for each key."""
+        self.configs_timings: dict[Config, Any] = {}
+        """Seconds of the configurations that were tried last; what `do_bench` gave."""
+        self.best_config: Config = self.configs[0]
+        """The configuration launched last."""
+        self.bench_time = 0.0
+        """Seconds that choosing took, the last time."""
         self.source, self.__name__ = kernel.source, kernel.__name__
+        self.__doc__ = kernel.__doc__
 
     @property
-    def best_config(self) -> Config:
-        """The configuration chosen last."""
-        return list(self._best.values())[-1]
+    def arg_names(self) -> list[str]:
+        """Names of the kernel's parameters."""
+        return list(self.source.signature.parameters)
 
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        def launch(*arguments: Any, **named: Any) -> Any:
-            return self.run(*arguments, grid=grid, **named)
-
-        return launch
-
-    def run(self, *arguments: Any, grid: Any, **named: Any) -> Any:
+    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:
         """Launch in the best configuration, found on the first launch of its kind. Raises
-        LaunchError where no configuration compiles."""
-        values = self._by_name(arguments, named)
-        key = self._key(values)
-        if key not in self._best:
-            self._best[key] = self._fastest(arguments, grid, named, values)
-        best = self._best[key]
-        _prepare(best, values)
-        return self.kernel[grid](*arguments, **{**named, **best.all_kwargs()})
-
-    def _by_name(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by name, but for what configurations give."""
-        given = self.configs[0].kwargs
-        names = [n for n in self.kernel.source.signature.parameters if n not in given]
-        return {**dict(zip(names, arguments, strict=False)), **named}
+        LaunchError where no configuration runs."""
+        positional = dict(zip(self.arg_names, arguments, strict=False))
+        if warmup:
+            configs = self._pruned(positional, named)
+            return [self.kernel.warmup(*arguments, grid=grid, **_with(named, c)) for c in configs]
+        key = self._key({**positional, **named})
+        if key not in self.cache:
+            start = time.perf_counter()
+            self.cache[key] = self._fastest(arguments, grid, named, positional)
+            self.bench_time = time.perf_counter() - start
+        best = self.best_config = self.cache[key]
+        _prepare(best, {**positional, **named})
+        return self.kernel[grid](*arguments, **_with(named, best))
 
     def _key(self, values: Mapping[str, Any]) -> Any:
         kinds = tuple(str(v.dtype) for v in values.values() if hasattr(v, "dtype"))
-        return (*(values.get(n) for n in self.key), *kinds)
+        return (*(unwrapped(values.get(n)) for n in self.keys), *kinds)
 
     def _fastest(
         self,
         arguments: Sequence[Any],
         grid: Any,
         named: Mapping[str, Any],
-        values: Mapping[str, Any],
+        positional: Mapping[str, Any],
     ) -> Config:
-        configs = self._pruned(values, named)
-        if len(configs) == 1:
+        configs = self._pruned(positional, named)
+        taken = next((n for c in configs for n in c.kwargs if n in named), None)
+        if taken is not None:
+            raise refused(f"{self.__name__}: {taken} is given, and by the configurations too")
+        if len(self.configs) == 1:
             return configs[0]
-        copies = [_copy(a) for a in arguments]
-        others = {k: _copy(v) for k, v in named.items()}
-        found = self._measured(configs, copies, grid, others)
+        if self._do_bench or self.pre_hook or self.post_hook:
+            found = [self._benched(c, arguments, grid, named, positional) for c in configs]
+        else:
+            copies = [_copy(a) for a in arguments]
+            others = {k: _copy(v) for k, v in named.items()}
+            found = self._measured(configs, copies, grid, others)
         times = {i: t for i, t in enumerate(found) if not isinstance(t, TileirError)}
         self.configs_timings = {configs[i]: seconds for i, seconds in times.items()}
         if not times:
-            raise refused(f"no configuration of {self.__name__} compiles: {found[0]}")
-        return configs[min(times, key=lambda i: times[i])]
+            raise refused(f"no configuration of {self.__name__} compiles and runs: {found[0]}")
+        best = configs[min(times, key=lambda i: times[i])]
+        self._before({**positional, **named, **best.all_kwargs()}, reset_only=True)
+        return best
+
+    # Measuring as Triton does -----------------------------------------------------------------
+
+    def _before(self, values: Mapping[str, Any], *, reset_only: bool = False) -> dict[str, Any]:
+        """What is done before each launch that is measured, and once after them all; copies of
+        what is to be restored."""
+        if self.pre_hook is not None:
+            options = {"reset_only": True} if reset_only else {}
+            self.pre_hook(values, **options)
+            return {}
+        for name in self.reset_to_zero:
+            _fill(values[name])
+        return {} if reset_only else {name: _copy(values[name]) for name in self.restore_value}
+
+    def _after(self, values: Mapping[str, Any], kept: Mapping[str, Any], error: Any) -> None:
+        if self.post_hook is not None:
+            self.post_hook(values, exception=error)
+            return
+        for name, value in kept.items():
+            _fill(values[name], value)
+
+    def _benched(
+        self,
+        config: Config,
+        arguments: Sequence[Any],
+        grid: Any,
+        named: Mapping[str, Any],
+        positional: Mapping[str, Any],
+    ) -> Any:
+        """What `do_bench` says of a configuration, or the error of its launch."""
+        current = _with(named, config)
+        values = {**positional, **current}
+
+        def launch() -> None:
+            _prepare(config, values)
+            kept = self._before(values)
+            try:
+                self.kernel.run(*arguments, grid=grid, **current)
+            except Exception as error:
+                self._after(values, kept, error)
+                raise
+            self._after(values, kept, None)
+
+        try:
+            found = (self._do_bench or do_bench)(launch, quantiles=(0.5, 0.2, 0.8))
+        except TileirError as error:
+            return error
+        return list(found) if isinstance(found, (list, tuple)) else [found]
+
+    # Measuring by the executor ------------------------------------------------------------------
 
     def _measured(
         self,
@@ -127,6 +205,9 @@ class Autotuner:
         there = executor(good[0].where) if good else None
         if not isinstance(there, Measuring):
             return [x if isinstance(x, TileirError) else _timed(there, x) for x in launches]
+        if good[0].where != "gpu":  # accesses are not looked at where they are measured
+            launches = [x if isinstance(x, TileirError) else _tried(there, x) for x in launches]
+            good = [x for x in launches if not isinstance(x, TileirError)]
         values = {name: value for x in good for name, value in x.values.items()}
         times = iter(there.measure([x.candidate for x in good], values, remember=self._remember))
         return [x if isinstance(x, TileirError) else next(times) for x in launches]
@@ -136,28 +217,73 @@ class Autotuner:
     ) -> Any:
         """What the configuration would launch, or why it cannot."""
         try:
-            _prepare(config, self._by_name(arguments, named))
-            return self.kernel.prepared(*arguments, grid=grid, **{**named, **config.all_kwargs()})
+            positional = dict(zip(self.arg_names, arguments, strict=False))
+            _prepare(config, {**positional, **named})
+            return self.kernel.prepared(*arguments, grid=grid, **_with(named, config))
         except TileirError as error:
             return error
 
-    def _pruned(self, values: Mapping[str, Any], named: Mapping[str, Any]) -> list[Config]:
+    def _pruned(self, positional: Mapping[str, Any], named: Mapping[str, Any]) -> list[Config]:
         """The configurations worth trying, by functions of the user's."""
         early, model = (self._prune.get(name) for name in ("early_config_prune", "perf_model"))
-        found = list(early(self.configs, values, **named) if early else self.configs)
+        found = list(early(self.configs, dict(positional), **named) if early else self.configs)
         if not found:
             raise refused(f"early_config_prune leaves no configuration of {self.__name__}")
         if model is None:
             return found
         most = self._prune.get("top_k", 1.0)
-        kept = int(len(found) * most) if isinstance(most, float) and most <= 1.0 else int(most)
-        return sorted(found, key=lambda c: model(**values, **c.all_kwargs()))[: max(1, kept)]
+        if isinstance(most, bool) or not isinstance(most, (int, float)) or most != most:
+            raise refused(f"top_k is a share of 1.0 or a number of configurations, not {most!r}")
+        part = isinstance(most, float) and most <= 1.0
+        kept = max(1, int(len(self.configs) * most) if part else int(most))
+        if len(found) <= kept:
+            return found
+        values = {**positional, **named}
+        return sorted(found, key=lambda c: model(**values, **c.all_kwargs()))[:kept]
+
+
+_OPTIONS = frozenset({
+    "prune_configs_by", "reset_to_zero", "restore_value", "pre_hook", "post_hook", "warmup", "rep",
+    "use_cuda_graph", "do_bench", "cache_results",
+})  # fmt: skip
+
+
+def _benchmark(options: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """`do_bench` for the milliseconds that `warmup` and `rep` state; None where neither does."""
+    stated = {n: options[n] for n in ("warmup", "rep") if options.get(n) is not None}
+    return partial(do_bench, **stated) if stated else None
+
+
+def _with(named: Mapping[str, Any], config: Config) -> dict[str, Any]:
+    return {**named, **config.all_kwargs()}
 
 
 def _prepare(config: Config, values: Mapping[str, Any]) -> None:
     """What the configuration wants done to the arguments before each launch."""
     if config.pre_hook is not None:
         config.pre_hook({**values, **config.all_kwargs()})
+
+
+def _fill(array: Any, value: Any = 0) -> None:
+    """Write zeros, or another array's elements, to an array of any library."""
+    if isinstance(array, TensorDescriptor):
+        _fill(array.base, value.base if isinstance(value, TensorDescriptor) else value)
+    elif hasattr(array, "zero_") and hasattr(array, "copy_"):
+        array.zero_() if isinstance(value, int) else array.copy_(value)
+    else:
+        array[...] = value
+
+
+def _tried(there: Any, launch: Any) -> Any:
+    """The launch, or why it fails."""
+    candidate = launch.candidate
+    try:
+        there.launch(
+            candidate.module, candidate.kernel, candidate.grid, launch.values, **candidate.options
+        )
+    except TileirError as error:
+        return error
+    return launch
 
 
 def _timed(there: Any, launch: Any) -> float | TileirError:
@@ -200,22 +326,17 @@ def autotune(configs: Sequence[Config], key: Sequence[str], **options: Any) -> A
     return lambda kernel: Autotuner(kernel, configs, key, **options)
 
 
-class Heuristics:
+class Heuristics(KernelInterface):
     """A kernel some of whose parameters are computed from the other arguments."""
 
     def __init__(self, kernel: Any, values: Mapping[str, Callable[..., Any]]) -> None:
         _check_kernel(kernel, "heuristics")
-        self.kernel, self.values = kernel, values
+        self.kernel = self.fn = kernel
+        self.values = values
         self.source, self.__name__ = kernel.source, kernel.__name__
 
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        def launch(*arguments: Any, **named: Any) -> Any:
-            return self.run(*arguments, grid=grid, **named)
-
-        return launch
-
     def run(self, *arguments: Any, grid: Any, **named: Any) -> Any:
-        """Launch with the computed parameters."""
+        """Launch with the computed parameters; `warmup` only compiles."""
         return self.kernel.run(*arguments, grid=grid, **self._computed(arguments, named))
 
     def prepared(self, *arguments: Any, grid: Any, **named: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tileir import Location, records
 from tileir.frontends.extras import lark
+from tileir.frontends.numerals import TOO_LONG, long_number
 from tileir.frontends.triton_c.errors import wrong
 
 try:
@@ -35,11 +36,20 @@ class Text:
         return Location(file, number, column)
 
 
+MOST_EXPANDED = 100_000
+"""Characters that macros of a program may expand to, those of macros in macros counted again."""
+
+
+class _ExpandedError(Exception):
+    """Macros expand to more than is allowed."""
+
+
 class _Preprocessor(pcpp.Preprocessor):
-    """pcpp, with errors kept instead of printed."""
+    """pcpp, with errors kept instead of printed, and a limit on what macros expand to."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._left, self._depth, self._line = MOST_EXPANDED, 0, ("", 1)
         self.problems: list[tuple[str, int, str]] = []
         self._directive = "", 1
 
@@ -48,6 +58,20 @@ class _Preprocessor(pcpp.Preprocessor):
         if tokens:
             return super().define(tokens)
         return self.on_error(*self._directive, "#define has no name")
+
+    def expand_macros(self, tokens: Any, expanding_from: Any = []) -> Any:  # noqa: B006 - as pcpp
+        """Expand the macros among `tokens`; inside of a macro, within what is left to expand to."""
+        if self._depth:
+            self._left -= sum(len(token.value) for token in tokens)
+            if self._left < 0:
+                raise _ExpandedError
+        elif tokens:
+            self._line = tokens[0].source, tokens[0].lineno
+        self._depth += 1
+        try:
+            return super().expand_macros(tokens, expanding_from)
+        finally:
+            self._depth -= 1
 
     def on_directive_handle(
         self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
@@ -84,12 +108,20 @@ class _Preprocessor(pcpp.Preprocessor):
             self.write(out)
         except IndexError:  # pcpp's, of directives that end too early
             self.on_error(*self._directive, "something is missing in this directive")
+        except _ExpandedError:
+            message = f"macros expand to more than {MOST_EXPANDED} characters; write functions"
+            self.problems.insert(0, (*self._line, message))
+        except RecursionError:
+            self.problems.insert(0, (*self._line, "macros are nested too deeply"))
         return out.getvalue()
 
 
 def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
     """`source` with `#define`, `#if` and the like carried out, after `defines`. Raises
     CompilationError."""
+    number = long_number(source)
+    if number is not None:
+        raise wrong(TOO_LONG, Location(file, *number))
     machine = _Preprocessor()
     for name, value in defines.items():
         machine.define(f"{name} {value}")

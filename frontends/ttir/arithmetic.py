@@ -7,14 +7,27 @@ from typing import Any, cast
 from tileir import records
 from tileir.builder import Builder, Expr
 from tileir.frontends.triton import dtypes
+from tileir.frontends.triton.building import fused
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.language import math as functions
 from tileir.frontends.triton.language.builtin import Builtin
+from tileir.frontends.triton.language.extra import libdevice
 from tileir.frontends.triton.tensor import Tensor
 from tileir.frontends.ttir.errors import Refused
 from tileir.frontends.ttir.frame import RULES, Frame, rule
 from tileir.frontends.ttir.nodes import Statement
-from tileir.types import I1, Element, Pointer, Scalar, Type, element_of, shape_of, tile
+from tileir.types import (
+    F8E4M3,
+    F8E5M2,
+    F32,
+    I1,
+    Element,
+    Pointer,
+    Scalar,
+    Type,
+    element_of,
+    shape_of,
+    tile,
+)
 from tileir.values import Constant
 
 _SAME = {
@@ -53,8 +66,21 @@ _OVERFLOW: dict[tuple[str, ...], str] = {
 }  # fmt: skip
 
 
+_APPROXIMATE = frozenset({"arith.divf", "math.exp", "math.exp2", "math.sqrt", "math.rsqrt"})
+"""Ops that Triton compiles to the target's approximate instructions in f32."""
+
+_CONTRACTED = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
+
+
+def _numerics(f: Frame, s: Statement) -> dict[str, Any]:
+    """What Triton's compiler allows itself with an op."""
+    if s.name in _APPROXIMATE and element_of(s.result) is F32:
+        return {"fast": "approx"}
+    return fused(f.b) if s.name in _CONTRACTED else {}
+
+
 def _same(f: Frame, s: Statement) -> Expr:
-    options: dict[str, Any] = {}
+    options = _numerics(f, s)
     if "overflow" in s.words:
         options["overflow"] = _OVERFLOW[tuple(sorted(s.words[1:]))]
     made = getattr(f.b, _SAME[s.name])(*f.operands(s), **options)
@@ -151,8 +177,11 @@ def _float_cast(f: Frame, s: Statement) -> Expr:
     named = s.options.get("rounding") or next((w for w in s.words if w in _MODES), "rtne")
     if named not in _MODES:
         raise Refused(f"rounding {named} is not read here")
+    to = cast(Element, element_of(s.result))
     options: dict[str, Any] = {} if _MODES[named] == "rn" else {"rounding": _MODES[named]}
-    return x.to(cast(Element, element_of(s.result)), **options)
+    if to in (F8E4M3, F8E5M2) and not options:
+        options["saturate"] = True
+    return x.to(to, **options)
 
 
 @rule("tt.bitcast", "arith.bitcast")
@@ -195,7 +224,7 @@ def _formula(symbol: str) -> Builtin | None:
     name = symbol.removeprefix("__nv_")
     for known in (name, name.removesuffix("f"), name.removesuffix("d")):
         try:
-            return getattr(functions, known)
+            return getattr(libdevice, known)
         except AttributeError:
             continue
     return None

@@ -8,6 +8,8 @@ from typing import Any
 from tileir import Location, Module
 from tileir.builder import Builder, Expr, arg
 from tileir.errors import TileirError
+from tileir.frontends.numerals import TOO_LONG, long_number
+from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.ttir import arithmetic, control, memory, shaping
 from tileir.frontends.ttir.errors import CompilationError, wrong
 from tileir.frontends.ttir.frame import Frame
@@ -23,19 +25,36 @@ _FAMILIES = (arithmetic, control, memory, shaping)
 """Modules whose rules are registered by loading them."""
 
 
-def read(text: str, file: str = "<ttir>", *, masked_off: str = "zero", **options: int) -> Module:
+def read(
+    text: str, file: str = "<ttir>", *, masked_off: str = "zero", enable_fp_fusion: bool = True,
+    **options: int,
+) -> Module:  # fmt: skip
     """The module of a TTIR text, verified: its public functions as kernels, with their names.
-    `options` are settings of the kernels (`num_warps`), which TTIR does not state.
+    `options` are settings of the kernels (`num_warps`), which TTIR does not state;
+    `enable_fp_fusion` lets products and sums become one operation with one rounding.
 
     `masked_off` is what a load gives where its mask is false and the program names no value:
     `zero`, as Triton's compiler has it, or `undefined`, as its language has it.
 
     Raises CompilationError at the line and column of `file`.
     """
+    number = long_number(text)
+    if number is not None:
+        raise wrong(TOO_LONG, Location(file, *number))
+    try:
+        own = KernelOptions(enable_fp_fusion=enable_fp_fusion)
+        return _module(text, file, own, options, masked_off)
+    except RecursionError:
+        raise wrong("the text is nested too deeply", Location(file, 1, 1)) from None
+
+
+def _module(
+    text: str, file: str, own: KernelOptions, options: dict[str, int], masked_off: str
+) -> Module:
     functions = Reader(tokens(text, file), file, Locations(text)).module()
     if not functions:
         raise wrong("there is no tt.func in it", Location(file, 1, 1))
-    b = Builder()
+    b = KernelBuilder(own)
     known: dict[str, Function] = {}
     for function in functions:
         _check_parameters(function)

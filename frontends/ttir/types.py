@@ -16,9 +16,14 @@ _SCALARS: dict[str, Element] = {
 
 _TENSOR = re.compile(r"(?:tensor)?<((?:\d+x)+)(.*)>")
 
+_DEEPEST = 32
+"""Types within types that are read."""
+
 
 def typed(text: str) -> Type:
     """The type written as `text`, without spaces. Raises Refused."""
+    if text.count("<") > _DEEPEST:
+        raise Refused(f"types are nested at most {_DEEPEST} deep")
     found = _TENSOR.fullmatch(text)
     if found:
         shape = tuple(int(n) for n in found[1][:-1].split("x"))

@@ -163,17 +163,20 @@ class InstanceMixin(Faults):
 
     def print_(self, op: Any, values: tuple[Tensor, ...]) -> None:
         """Add a line to the report: program ids, prefix, values."""
-        shown = (self._show(value, op.hex) for value in values)
+        shown = (self._show(value, op) for value in values)
         text = " ".join(part for part in (op.prefix, *shown) if part)
         self.printed.append(f"{program(self)} {text}")
 
-    def _show(self, value: Tensor, hexadecimal: bool) -> str:
+    def _show(self, value: Tensor, op: Any) -> str:
         def one(index: tuple[int, ...]) -> str:
             off = active is not None and not active[index]
             if off or (value.undef is not None and value.undef[index]):
                 return "-" if off else "undef"
             item = value.data[index]
-            return hex(int(item)) if hexadecimal and item.dtype.kind in "iu" else str(item)
+            if item.dtype.kind not in "iu" or not (op.hex or op.unsigned):
+                return str(item)
+            bits = int(item) & ((1 << 8 * item.itemsize) - 1)
+            return hex(bits) if op.hex else str(bits)
 
         shape = value.data.shape
         active = self.active if self.active is not None and self.active.shape == shape else None

@@ -26,7 +26,8 @@ B = Var("T", BOOL)
 
 @op("print")
 class Print(Op):
-    """Show `values` after `prefix`, integers in hexadecimal with `hex`.
+    """Show `values` after `prefix`, integers in hexadecimal with `hex`, as unsigned ones with
+    `unsigned` (in hexadecimal they always are).
 
     `print %x, %y {prefix = "x and y"}`, given `f32<64> %x, i32 %y`
     """
@@ -34,6 +35,7 @@ class Print(Op):
     values: tuple[Operand, ...] = variadic(Each(ANY_ELEMENT))
     prefix: str = attribute(STRING, default="")
     hex: bool = attribute(BOOL_ATTRIBUTE, default=False)
+    unsigned: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.OUTSIDE
     predicate_follows_operand = True
 

@@ -15,7 +15,8 @@ F = Var("T", FLOATS)
 class FastMath(Enum):
     """What a compiler may do with a float op beyond its meaning: `contract` fuse it with its
     neighbour into one rounding, `approx` use the target's approximate instructions, `fast` both,
-    and reassociate. The interpreter does none of it."""
+    reassociate, and take subnormals as zeros. The interpreter does none of it, and neither does
+    the CPU but for `approx`."""
 
     NONE = "none"
     CONTRACT = "contract"

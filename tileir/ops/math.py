@@ -2,8 +2,18 @@
 
 The bounds are what a GPU's libraries reach in f32 and f64 (CUDA C++ Programming Guide, appendix
 on mathematical functions); `fast = approx` gives them up for the target's approximate
-instructions. The interpreter computes f32 and narrower types to half a unit, f64 within the
-stated bound, by algorithms of its own, so that its results depend on no library.
+instructions. On NVIDIA GPUs those are, in f32 (PTX ISA, "Floating-Point Instructions"):
+
+- `exp2`: `ex2.approx.ftz.f32`; `exp`: a product and `ex2.approx.f32` (`fast`: `.ftz`)
+- `log2`: `lg2.approx.f32` (`fast`: `.ftz`); `log`, `log10`: the same and a product
+- `sin`, `cos`: `sin.approx.f32`, `cos.approx.f32` (`fast`: `.ftz`); `tan`: both and a quotient
+- `tanh`: `tanh.approx.f32`; `sqrt`, `rsqrt`: `sqrt.approx.ftz.f32`, `rsqrt.approx.ftz.f32`
+- `pow`: `lg2.approx.f32`, a product and `ex2.approx.ftz.f32`
+
+with a relative error of a few units, but near the zeros of `log`, `sin`, `cos`, where it is
+absolute; `.ftz` takes subnormals as zeros. Other functions, and f64, stay within their bounds. The
+interpreter computes f32 and narrower types to half a unit, f64 within the stated bound, by
+algorithms of its own, so that its results depend on no library.
 """
 
 from __future__ import annotations

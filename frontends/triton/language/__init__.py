@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.frontends.triton.dtypes import (
+    BlockType as block_type,
     Named as dtype,
     PointerType as pointer_type,
     bfloat16,
@@ -22,6 +23,7 @@ from tileir.frontends.triton.dtypes import (
     int16,
     int32,
     int64,
+    pi32_t,
     uint8,
     uint16,
     uint32,

@@ -22,8 +22,9 @@ _UNARY = {
 }  # fmt: skip
 """Functions of one float by the op that they are."""
 
-_FAST = {"exp2": {"fast": "approx"}}
-"""Functions that are the target's approximate instruction, as in Triton."""
+_APPROXIMATE = frozenset({"exp", "exp2", "sqrt", "rsqrt"})
+"""Functions that are the target's approximate instructions in float32, as in Triton: `exp` a
+product and `ex2.approx.f32`, `exp2` `ex2.approx.ftz.f32`, `sqrt` and `rsqrt` those with `.ftz`."""
 
 _BINARY = {"pow": "pow", "atan2": "atan2", "copysign": "copysign", "fmod": "frem"}
 """Functions of two floats by the op that they are."""
@@ -36,15 +37,16 @@ def _floating(x: Tensor, name: str) -> Tensor:
     return x if x.dtype.is_floating() else semantic.cast(x, dtypes.float32)
 
 
-def _unary(name: str, op: str) -> Builtin:
+def unary(name: str, op: str, *, approximate: bool) -> Builtin:
+    """A function of one float, which is one op; in float32 approximate where that is allowed."""
+
     def apply(s: Scope, x: Any) -> Tensor:
         value = _floating(tensor.of(s.b, x), name)
-        return Tensor(getattr(s.b, op)(value.expr, **_FAST.get(name, {})), value.dtype)
+        options = {"fast": "approx"} if approximate and value.dtype is dtypes.float32 else {}
+        return Tensor(getattr(s.b, op)(value.expr, **options), value.dtype)
 
     apply.__doc__ = f"`{op}` of every element; integers become float32."
-    made = Builtin(name, apply)
-    METHODS[name] = made
-    return made
+    return Builtin(name, apply)
 
 
 def _binary(name: str, op: str) -> Builtin:
@@ -58,15 +60,22 @@ def _binary(name: str, op: str) -> Builtin:
 
 
 FUNCTIONS: dict[str, Builtin] = {
-    **{name: _unary(name, op) for name, op in _UNARY.items()},
+    **{name: unary(name, op, approximate=name in _APPROXIMATE) for name, op in _UNARY.items()},
     **{name: _binary(name, op) for name, op in _BINARY.items()},
 }
 """The elementwise functions that are one op, by name."""
 
+METHODS.update({name: FUNCTIONS[name] for name in _UNARY})
+
+
+def _not_bf16(x: Tensor) -> Tensor:
+    """bfloat16 as float32, in which extremes are taken and given back."""
+    return semantic.cast(x, dtypes.float32) if x.dtype is dtypes.bfloat16 else x
+
 
 def _extremum(name: str, integer: str, number: str, propagating: str) -> Builtin:
     def apply(s: Scope, x: Any, y: Any, propagate_nan: Any = None) -> Tensor:
-        left, right = semantic.common(s.b, x, y)
+        left, right = semantic.common_tensors(s.b, *(_not_bf16(tensor.of(s.b, v)) for v in (x, y)))
         kind = left.dtype
         if not isinstance(kind, DType):
             raise KernelError(f"{name} of {described(left)}")
@@ -113,8 +122,8 @@ def abs_(s: Scope, x: Any) -> Tensor:
 @builtin
 def fma(s: Scope, x: Any, y: Any, z: Any) -> Tensor:
     """`x * y + z`, rounded once."""
-    left, right = semantic.common(s.b, x, y)
-    left, last = semantic.common(s.b, left, z)
+    left, right = semantic.common_tensors(s.b, x, y)
+    left, last = semantic.common_tensors(s.b, left, z)
     right = semantic.cast(right, left.dtype)
     left, right, last = semantic.broadcast(left, right, last)
     return Tensor(s.b.fma(left.expr, right.expr, last.expr), left.dtype)
@@ -122,20 +131,20 @@ def fma(s: Scope, x: Any, y: Any, z: Any) -> Tensor:
 
 @builtin
 def fdiv(s: Scope, x: Any, y: Any, ieee_rounding: Any = False) -> Tensor:
-    """Quotient of floats."""
-    return semantic.truediv(s.b, x, y)
+    """Quotient of floats, as `x / y`; with `ieee_rounding` too, as in Triton."""
+    return semantic.truediv(s.b, *(tensor.of(s.b, v) for v in (x, y)))
 
 
 @builtin
 def div_rn(s: Scope, x: Any, y: Any) -> Tensor:
     """Quotient of floats, rounded to nearest."""
-    return semantic.truediv(s.b, x, y)
+    return semantic.truediv(s.b, *(tensor.of(s.b, v) for v in (x, y)), exact=True)
 
 
 @builtin
 def umulhi(s: Scope, x: Any, y: Any) -> Tensor:
     """The high half of the product of two unsigned integers."""
-    left, right = semantic.common(s.b, x, y)
+    left, right = semantic.common_tensors(s.b, x, y)
     return Tensor(s.b.umulhi(left.expr, right.expr), left.dtype)
 
 
@@ -143,7 +152,7 @@ def umulhi(s: Scope, x: Any, y: Any) -> Tensor:
 def sigmoid(s: Scope, x: Any) -> Tensor:
     """`1 / (1 + exp(-x))`."""
     value = _floating(tensor.of(s.b, x), "sigmoid")
-    grown = Tensor(s.b.exp(s.b.fneg(value.expr)), value.dtype)
+    grown = FUNCTIONS["exp"].apply(s, Tensor(s.b.fneg(value.expr), value.dtype))
     return semantic.truediv(s.b, 1.0, semantic.add(s.b, grown, 1.0))
 
 

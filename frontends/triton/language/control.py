@@ -2,16 +2,113 @@
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 from tileir import records
 
 
-@records.frozen
 class constexpr:  # noqa: N801 - Triton's name
-    """A value known while compiling: the annotation of a parameter or variable, or a wrapper."""
+    """A value known while compiling: the annotation of a parameter or variable, or a wrapper.
 
-    value: Any
+    Arithmetic and comparison with it, on the host too, give a constexpr."""
+
+    def __init__(self, value: Any) -> None:
+        self.value: Any = unwrapped(value)
+
+    def __repr__(self) -> str:
+        return f"constexpr[{self.value}]"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __index__(self) -> int:
+        return operator.index(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.value(*arguments, **named)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.value[unwrapped(index)]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "value":
+            raise AttributeError(name)
+        return getattr(self.value, name)
+
+    def __eq__(self, other: object) -> Any:
+        return constexpr(self.value == unwrapped(other))
+
+    def __ne__(self, other: object) -> Any:
+        return constexpr(self.value != unwrapped(other))
+
+    def logical_and(self, other: Any) -> constexpr:
+        """`self and other`."""
+        return constexpr(self.value and unwrapped(other))
+
+    def logical_or(self, other: Any) -> constexpr:
+        """`self or other`."""
+        return constexpr(self.value or unwrapped(other))
+
+
+def unwrapped(value: Any) -> Any:
+    """What a constexpr wraps, in tuples and lists too; anything else as it is."""
+    if isinstance(value, constexpr):
+        return unwrapped(value.value)
+    if isinstance(value, (tuple, list)):
+        items = cast("tuple[Any, ...]", value)
+        found = [unwrapped(item) for item in items]
+        if all(a is b for a, b in zip(found, items, strict=True)):
+            return value
+        return getattr(type(items), "_make", type(items))(found)
+    return value
+
+
+def _operators() -> None:
+    """Give `constexpr` Python's operators."""
+
+    def unary(apply: Callable[[Any], Any]) -> Callable[[constexpr], constexpr]:
+        return lambda x: constexpr(apply(x.value))
+
+    def binary(apply: Callable[[Any, Any], Any]) -> Callable[[constexpr, Any], constexpr]:
+        return lambda x, y: constexpr(apply(x.value, unwrapped(y)))
+
+    def reflected(apply: Callable[[Any, Any], Any]) -> Callable[[constexpr, Any], constexpr]:
+        return lambda x, y: constexpr(apply(unwrapped(y), x.value))
+
+    for name in ("neg", "pos", "invert", "abs"):
+        setattr(constexpr, f"__{name}__", unary(getattr(operator, f"__{name}__")))
+    for name in (
+        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift",
+        "rshift",
+    ):  # fmt: skip
+        apply = getattr(operator, f"__{name}__")
+        setattr(constexpr, f"__{name}__", binary(apply))
+        setattr(constexpr, f"__r{name}__", reflected(apply))
+    for name in ("lt", "le", "gt", "ge"):
+        setattr(constexpr, f"__{name}__", binary(getattr(operator, f"__{name}__")))
+
+
+_operators()
 
 
 @records.frozen

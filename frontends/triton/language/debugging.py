@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
 from tileir.frontends.triton import dtypes, semantic, tensor
+from tileir.frontends.triton.building import options_of
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.builtin import Builtin, Scope, builtin, static
 from tileir.frontends.triton.tensor import Tensor, described
@@ -28,14 +30,38 @@ def static_print(s: Scope, *values: Any, sep: Any = " ", end: Any = "\n", **_: A
 
 @builtin
 def device_print(s: Scope, prefix: Any = "", *args: Any, hex: Any = False) -> None:
-    """Print tensors with the program ids, on the device."""
-    values = [tensor.of(s.b, x).expr for x in args]
-    s.b.print(values, prefix=str(static(prefix, "prefix")), hex=bool(static(hex, "hex")))
+    """Print tensors with the program ids, on the device, unsigned integers as such."""
+    text, shown = str(static(prefix, "prefix")), bool(static(hex, "hex"))
+    values = [tensor.of(s.b, x) for x in args]
+    alike = itertools.groupby(values, lambda x: not x.dtype.is_ptr() and x.dtype.is_int_unsigned())
+    groups = [(unsigned, [x.expr for x in group]) for unsigned, group in alike]
+    for unsigned, group in groups or [(False, [])]:
+        s.b.print(group, prefix=text, hex=shown, **({"unsigned": True} if unsigned else {}))
+
+
+@builtin
+def print_(s: Scope, *args: Any, sep: Any = " ", end: Any = "\n", file: Any = None,
+    flush: Any = False, hex: Any = False) -> None:  # fmt: skip
+    """Python's `print` in a kernel: `device_print`, of texts and numbers known while compiling and
+    of tensors, whenever the kernel runs."""
+    texts: list[str] = []
+    values: list[Tensor] = []
+    for value in args:
+        if isinstance(value, Tensor):
+            values.append(value)
+        elif isinstance(value, (bool, int, float)) and values:
+            values.append(tensor.of(s.b, value))
+        else:
+            texts.append(str(value))
+    device_print.apply(s, str(static(sep, "sep")).join(texts), *values, hex=hex)
 
 
 @builtin
 def device_assert(s: Scope, cond: Any, msg: Any = "", mask: Any = None) -> None:
-    """Stop with `msg` unless `cond` holds everywhere `mask` does."""
+    """Stop with `msg` unless `cond` holds everywhere `mask` does, in kernels that are debugged:
+    launched with `debug = True`, decorated by `jit(debug=True)`, or under `TRITON_DEBUG=1`."""
+    if not options_of(s.b).debug:
+        return
     held = semantic.condition(s.b, cond)
     if mask is not None:
         held = semantic.either(s.b, held, semantic.invert(s.b, semantic.condition(s.b, mask)))

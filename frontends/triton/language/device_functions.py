@@ -14,6 +14,7 @@ from tileir.builder import Builder, Expr
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language.arithmetic import unary
 from tileir.frontends.triton.language.builtin import Builtin, Scope
 from tileir.frontends.triton.tensor import Tensor, described
 
@@ -67,6 +68,14 @@ def _reciprocal(rounding: str, b: Builder, x: Expr) -> Expr:
     return b.fdiv(number(x, 1.0), x, rounding=rounding)
 
 
+def exact(op: str) -> Builtin:
+    """The function of one float that is `op`, without the target's approximations."""
+    return unary(op, op, approximate=False)
+
+
+EXACT: dict[str, Builtin] = {"exp": exact("exp"), "sqrt_rn": exact("sqrt")}
+"""Functions that are approximate under the same name in `tl`, and not in libdevice."""
+
 for _name, _mode in _ROUNDINGS.items():
     for _op in ("add", "sub", "mul", "div"):
         of_floats(f"{_op}_{_name}", partial(_rounded, f"f{_op}", _mode))
@@ -97,12 +106,12 @@ of_floats("llround", partial(_whole, "fround", dtypes.int64), dtypes.int64)
 
 
 def _one(op: str, b: Builder, *operands: Expr) -> Expr:
-    return getattr(b, op)(*operands)
+    return getattr(b, op)(*operands, fast="fast")
 
 
 for _name in ("cos", "sin", "tan", "exp", "log", "log2", "log10", "tanh", "pow"):
     of_floats(f"fast_{_name}f", partial(_one, _name))
-of_floats("fast_exp10f", lambda b, x: b.pow(number(x, 10.0), x))
+of_floats("fast_exp10f", lambda b, x: b.exp2(x * math.log2(10.0), fast="fast"))
 of_floats("fast_dividef", lambda b, x, y: b.fdiv(x, y, fast="approx"))
 
 

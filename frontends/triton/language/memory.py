@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tileir import records
@@ -271,9 +272,33 @@ def store_tensor_descriptor(s: Scope, desc: TensorDescriptor, offsets: Any, valu
     s.b.descriptor_store(desc.value.expr, new.expr, _indices(s, offsets))
 
 
-def _descriptor_reduce(name: str, integer: str, floating: str | None) -> Builtin:
+def _by_kind(
+    signed: str, unsigned: str, floating: str | None
+) -> Callable[[dtypes.DType], str | None]:
+    """The word of an atomic operation by the type of the elements; None where there is none."""
+
+    def chosen(kind: dtypes.DType) -> str | None:
+        if kind.is_floating():
+            return floating
+        return signed if kind.signed else unsigned
+
+    return chosen
+
+
+_REDUCTIONS: dict[str, Callable[[dtypes.DType], str | None]] = {
+    "atomic_add": _by_kind("add", "add", "fadd"),
+    "atomic_max": _by_kind("smax", "umax", "fmax"),
+    "atomic_min": _by_kind("smin", "umin", "fmin"),
+    "atomic_and": _by_kind("and", "and", None),
+    "atomic_or": _by_kind("or", "or", None),
+    "atomic_xor": _by_kind("xor", "xor", None),
+}
+"""Atomic operations of memory and of descriptors, by the function's name."""
+
+
+def _descriptor_reduce(name: str, chosen: Callable[[dtypes.DType], str | None]) -> Builtin:
     def apply(s: Scope, desc: TensorDescriptor, offsets: Any, value: Any) -> None:
-        op = floating if desc.dtype.is_floating() else integer
+        op = chosen(desc.dtype)
         if op is None:
             raise KernelError(f"{name} is of integers, not of {desc.dtype}")
         new = _as(s, value, desc.dtype, desc.block_shape)
@@ -303,12 +328,7 @@ DESCRIPTOR_METHODS: dict[str, Builtin] = {
     "store": store_tensor_descriptor,
     "gather": gather_rows,
     "scatter": scatter_rows,
-    "atomic_add": _descriptor_reduce("atomic_add", "add", "fadd"),
-    "atomic_min": _descriptor_reduce("atomic_min", "smin", "fmin"),
-    "atomic_max": _descriptor_reduce("atomic_max", "smax", "fmax"),
-    "atomic_and": _descriptor_reduce("atomic_and", "and", None),
-    "atomic_or": _descriptor_reduce("atomic_or", "or", None),
-    "atomic_xor": _descriptor_reduce("atomic_xor", "xor", None),
+    **{name: _descriptor_reduce(name, chosen) for name, chosen in _REDUCTIONS.items()},
 }
 
 
@@ -343,21 +363,9 @@ def _order(sem: Any, scope: Any) -> dict[str, Any]:
     return found
 
 
-def _by_kind(signed: str, unsigned: str, floating: str | None) -> Any:
-    def chosen(kind: dtypes.DType) -> str | None:
-        if kind.is_floating():
-            return floating
-        return signed if kind.signed else unsigned
-
-    return chosen
-
-
-atomic_add = _atomic("atomic_add", _by_kind("add", "add", "fadd"))
-atomic_max = _atomic("atomic_max", _by_kind("smax", "umax", "fmax"))
-atomic_min = _atomic("atomic_min", _by_kind("smin", "umin", "fmin"))
-atomic_and = _atomic("atomic_and", _by_kind("and", "and", None))
-atomic_or = _atomic("atomic_or", _by_kind("or", "or", None))
-atomic_xor = _atomic("atomic_xor", _by_kind("xor", "xor", None))
+atomic_add, atomic_max, atomic_min, atomic_and, atomic_or, atomic_xor = (
+    _atomic(name, chosen) for name, chosen in _REDUCTIONS.items()
+)
 atomic_xchg = _atomic("atomic_xchg", _by_kind("xchg", "xchg", "xchg"))
 
 

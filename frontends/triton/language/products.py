@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from tileir.builder import Expr
 from tileir.frontends.triton import dtypes, semantic, tensor
+from tileir.frontends.triton.building import options_of
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.builtin import Scope, builtin, static
 from tileir.frontends.triton.tensor import Tensor, described
@@ -17,10 +20,11 @@ def dot(
 ) -> Tensor:  # fmt: skip
     """`input` times `other`, onto `acc` where there is one; of float32 in tf32 unless
     `input_precision` says otherwise, as in Triton."""
-    kind = _accumulator(input, out_dtype)
-    shape = (*input.shape[:-1], other.shape[-1]) if other.shape else ()
-    if len(input.shape) < 2 or len(input.shape) != len(other.shape):
+    rank = len(input.shape)
+    if rank < 2 or input.shape[:-2] != other.shape[:-2] or input.shape[-1] != other.shape[-2]:
         raise KernelError(f"dot of {described(input)} and {described(other)}")
+    kind = _accumulator(input, out_dtype)
+    shape = (*input.shape[:-1], other.shape[-1])
     if acc is None:
         start = tensor.literal(s.b, 0, kind, shape)
     else:
@@ -28,11 +32,23 @@ def dot(
         kind = start.dtype  # type: ignore[assignment]
     options: dict[str, Any] = {}
     if input.dtype is dtypes.float32:
-        options["precision"] = _precision(input_precision, allow_tf32)
+        options["precision"] = _precision(s, input_precision, allow_tf32)
     if input.dtype.is_int():
         options["lhs_signed"] = input.dtype.signed  # type: ignore[union-attr]
         options["rhs_signed"] = other.dtype.signed  # type: ignore[union-attr]
-    return Tensor(s.b.dot(input.expr, other.expr, start.expr, **options), kind)
+    found = s.b.dot(*(_batched(x) for x in (input, other, start)), **options)
+    return Tensor(found.reshape(*shape), kind)
+
+
+def _batched(x: Tensor) -> Expr:
+    """Matrices with one dimension before them, where there are several."""
+    if len(x.shape) <= _DEEPEST:
+        return x.expr
+    return x.expr.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+
+
+_DEEPEST = 3
+"""Dimensions of the op's operands."""
 
 
 def _accumulator(x: Tensor, wanted: Any) -> dtypes.DType:
@@ -43,12 +59,14 @@ def _accumulator(x: Tensor, wanted: Any) -> dtypes.DType:
     return dtypes.float32 if x.dtype is dtypes.bfloat16 else wanted
 
 
-def _precision(given: Any, allow_tf32: Any) -> str:
+def _precision(s: Scope, given: Any, allow_tf32: Any) -> str:
     named = static(given, "input_precision")
     if named is not None:
         return str(named).lower()
     allowed = static(allow_tf32, "allow_tf32")
-    return "tf32" if allowed is None or allowed else "ieee"
+    if allowed is None:
+        return options_of(s.b).default_dot_input_precision.lower()
+    return "tf32" if allowed else "ieee"
 
 
 @builtin
@@ -57,15 +75,42 @@ def dot_scaled(
     rhs_format: Any, acc: Any = None, fast_math: Any = False, lhs_k_pack: Any = True,
     rhs_k_pack: Any = True, out_dtype: Any = dtypes.float32,
 ) -> Tensor:  # fmt: skip
-    """A product of factors in OCP microscaling formats."""
+    """A product of operands in OCP microscaling formats, or in e4m3, e5m2, bf16 and fp16, whose
+    bits may be unsigned integers."""
+    formats = [static(f, "a format") for f in (lhs_format, rhs_format)]
+    a, b = (_in_format(x, f) for x, f in zip((lhs, rhs), formats, strict=True))
+    packed = [static(k, "k_pack") for k in (lhs_k_pack, rhs_k_pack)]
     if acc is None:
-        start = tensor.literal(s.b, 0, out_dtype, (lhs.shape[0], rhs.shape[-1]))
+        rows = a.shape[-2] * (1 if packed[0] or formats[0] != "e2m1" else 2)
+        columns = b.shape[-1] * (1 if packed[1] or formats[1] != "e2m1" else 2)
+        start = tensor.literal(s.b, 0, out_dtype, (*a.shape[:-2], rows, columns))
     else:
         start = tensor.of(s.b, acc)
     scales = [None if x is None else x.expr for x in (lhs_scale, rhs_scale)]
+    words = [_WORDS.get(f, f) for f in formats]
     found = s.b.dot_scaled(
-        lhs.expr, rhs.expr, start.expr, *scales,
-        lhs=static(lhs_format, "lhs_format"), rhs=static(rhs_format, "rhs_format"),
-        lhs_k_pack=static(lhs_k_pack, "lhs_k_pack"), rhs_k_pack=static(rhs_k_pack, "rhs_k_pack"),
+        a.expr, b.expr, start.expr, *scales, lhs=words[0], rhs=words[1],
+        lhs_k_pack=packed[0], rhs_k_pack=packed[1],
     )  # fmt: skip
     return Tensor(found, start.dtype)
+
+
+_FORMATS = {
+    "e4m3": dtypes.float8e4nv, "e5m2": dtypes.float8e5, "bf16": dtypes.bfloat16,
+    "fp16": dtypes.float16,
+}  # fmt: skip
+_WORDS = {"fp16": "f16"}
+"""Formats that the op has another word for."""
+
+
+def _in_format(x: Tensor, format: Any) -> Tensor:
+    """An operand whose elements, or whose bits, are of a format. Raises KernelError."""
+    if format != "e2m1" and format not in _FORMATS:
+        names = ", ".join(("e2m1", *_FORMATS))
+        raise KernelError(f"there is no format {format!r}; there are {names}")
+    kind = _FORMATS.get(format)
+    if kind is None or x.dtype == kind:
+        return x
+    if not x.dtype.is_int() or x.dtype.element.bits != kind.primitive_bitwidth:
+        raise KernelError(f"{format} operands are {kind} or their bits, not {described(x)}")
+    return semantic.bitcast(x, kind)

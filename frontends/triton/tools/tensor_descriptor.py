@@ -23,6 +23,7 @@ class TensorDescriptor:
     strides: tuple[int, ...] = records.field(converter=_numbers)
     block_shape: Any
     padding: str = "zero"
+    round_f32_to_tf32: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.shape) == len(self.strides) == len(self.block_shape) > 0:
@@ -31,9 +32,18 @@ class TensorDescriptor:
             raise refused(f"the last stride of a descriptor is 1, not {self.strides[-1]}")
 
     @staticmethod
-    def from_tensor(tensor: Any, block_shape: Any, padding: str = "zero") -> TensorDescriptor:
-        """All of an array, of numpy or of another library."""
-        strides = tensor.strides if isinstance(tensor.strides, tuple) else tensor.stride()
-        if hasattr(tensor, "__array_interface__") or not callable(getattr(tensor, "stride", None)):
-            strides = tuple(n // tensor.itemsize for n in strides)
-        return TensorDescriptor(tensor, tensor.shape, strides, block_shape, padding)
+    def from_tensor(
+        tensor: Any, block_shape: Any, padding: str = "zero", round_f32_to_tf32: bool = False
+    ) -> TensorDescriptor:
+        """All of an array, of numpy or of another library; `round_f32_to_tf32` has no effect."""
+        return TensorDescriptor(
+            tensor, tensor.shape, _strides(tensor), block_shape, padding, round_f32_to_tf32
+        )
+
+
+def _strides(tensor: Any) -> tuple[int, ...]:
+    """Strides in elements: torch has a method for them, numpy and CuPy count bytes."""
+    stride = getattr(tensor, "stride", None)
+    if callable(stride):
+        return tuple(stride())
+    return tuple(n // tensor.itemsize for n in tensor.strides)

@@ -133,7 +133,7 @@ def test_a_hook_of_a_configuration_sets_the_block_and_trials_leave_arrays_alone(
 
 
 def fewest(configs: list[Any], arguments: dict[str, Any], **named: Any) -> list[Any]:
-    assert set(arguments) == {"x", "n"} and named == {"n": 7}
+    assert set(arguments) == {"x"} and named == {"n": 7}
     return configs[1:]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.frontends.triton.language import math
+from tileir.frontends.triton.language.extra import libdevice
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(math, name)
+    return getattr(libdevice, name)

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from tileir import Module, records
+from tileir.errors import InfeasibleError
 from tileir.executor import Call, Dispatch, Dispatching, Done, executor, executors, on_host
-from tileir.frontends.triton.arguments import argument, host_array, unaligned
-from tileir.frontends.triton.driver import driver
-from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.arguments import (
+    annotated_argument,
+    annotated_value,
+    argument,
+    host_array,
+    on_gpu,
+    unaligned,
+)
+from tileir.frontends.triton.errors import OutOfResources, refused
+from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.kernel import Specialization, from_signature, module_of
-from tileir.frontends.triton.language.control import constexpr
+from tileir.frontends.triton.language.control import unwrapped
 from tileir.frontends.triton.parameters import Argument, Known
+from tileir.frontends.triton.reinterpreting import TensorWrapper, reinterpret
 from tileir.frontends.triton.source import Source
-from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.grids import extents_of
 from tileir.measuring import Candidate
 
-__all__ = ["OPTIONS", "JITFunction", "PreparedLaunch", "driver", "jit"]
+__all__ = ["OPTIONS", "JITFunction", "KernelInterface", "PreparedLaunch", "TensorWrapper", "jit",
+    "reinterpret"]  # fmt: skip
+
+_KEPT = (
+    "num_warps", "num_stages", "enable_fp_fusion", "debug", "sanitize_overflow",
+    "default_dot_input_precision",
+)  # fmt: skip
+"""Options of a launch that kernels are compiled by; `maxnreg` is the GPU's compiler's."""
 
 OPTIONS = {
-    "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion",
-    "launch_cooperative_grid", "num_buffers_warp_spec", "num_consumer_groups",
+    *_KEPT, "maxnreg", "num_ctas", "warp_size", "ptx_version", "ptx_options", "ir_override",
+    "enable_reflect_ftz", "launch_cooperative_grid", "launch_pdl", "supported_fp8_dtypes",
+    "deprecated_fp8_dot_operand_dtypes", "allowed_dot_input_precisions",
+    "max_num_imprecise_acc_default", "extern_libs", "backend_name", "arch",
+    "instrumentation_mode", "num_buffers_warp_spec", "num_consumer_groups", "reg_dec_producer",
+    "reg_inc_consumer",
 }  # fmt: skip
-"""Keywords of a launch that steer the compiler and are no parameters."""
-
-_KEPT = ("num_warps", "num_stages")
-"""Those that this compiler follows."""
+"""Keywords of a launch that steer Triton's compiler for CUDA and are no parameters."""
 
 
 @records.frozen
@@ -44,7 +62,7 @@ class PreparedLaunch:
     values: Mapping[str, Any]
 
 
-class JITFunction:
+class JITFunction(KernelInterface):
     """A kernel, launched by `kernel[grid](*arguments)`, or a function that kernels call.
 
     Integers equal to 1 become constants, multiples of 16 and addresses aligned to 16 are known
@@ -54,11 +72,12 @@ class JITFunction:
 
     def __init__(
         self, function: Callable[..., Any], do_not_specialize: Sequence[Any] = (),
-        do_not_specialize_on_alignment: Sequence[Any] = (),
+        do_not_specialize_on_alignment: Sequence[Any] = (), *, debug: bool = False,
     ) -> None:  # fmt: skip
         if not isinstance(function, FunctionType):
             kind = type(function).__name__
             raise refused(f"jit is of functions, not of a {kind}: it stands below other decorators")
+        self._debug = debug
         self._unaligned = frozenset(do_not_specialize_on_alignment)
         self.source = Source(function)
         self.__name__, self.__doc__ = function.__name__, function.__doc__
@@ -97,7 +116,8 @@ class JITFunction:
         if not isinstance(gpu, Dispatching):
             return self.run(*arguments, grid=grid, **named)
         self._dispatch = gpu.dispatch(self._resolved, self.arg_names)
-        return self._dispatch.call(grid, *arguments, **named)
+        with _resources():
+            return self._dispatch.call(grid, *arguments, **named)
 
     def _resolved(
         self, grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]
@@ -107,7 +127,8 @@ class JITFunction:
             return Done(self.run(*arguments, grid=grid, **named))
         given = {k: v for k, v in named.items() if k not in _ABOUT}
         options, bound, special = self._given(arguments, given)
-        if special.leaves.keys() != special.parameters.keys():
+        several = special.leaves.keys() != special.parameters.keys()
+        if several or self._converts(arguments, given, bound):
             return Done(self.run(*arguments, grid=grid, **named))
         values = {name: bound[name] for name in special.parameters}
         known = self._plain | self._unaligned
@@ -118,7 +139,7 @@ class JITFunction:
         )  # fmt: skip
 
     def module(
-        self, signature: Mapping[str, Any], constants: Mapping[str, Any] = {}, **options: int
+        self, signature: Mapping[str, Any], constants: Mapping[str, Any] = {}, **options: Any
     ) -> Module:
         """The module for a signature, without launching: `kernel.module({"x": "*fp32:16", "n":
         "i32"}, {"BLOCK": 128})`. Raises CompilationError."""
@@ -139,7 +160,8 @@ class JITFunction:
         launch = self._prepared(options, bound, special, grid, on)
         if 0 in launch.candidate.grid:
             return None
-        return _launched(launch)
+        with _resources():
+            return _launched(launch)
 
     def prepared(
         self, *arguments: Any, grid: Any, on: str | None = None, **named: Any
@@ -163,15 +185,13 @@ class JITFunction:
     ) -> tuple[dict[str, Any], dict[str, Any], Specialization]:
         """Options, arguments by name, and what they are compiled for."""
         self._renew()
-        options = {k: v for k, v in named.items() if k in OPTIONS}
+        options = {k: v for k, v in named.items() if k in OPTIONS and v is not None}
+        if options.get("debug", self._debug) or _debugging():
+            options["debug"] = True
         own = self.source.signature.parameters
         passed = {k: v for k, v in named.items() if k in own or k not in OPTIONS}
         bound = self._bound(arguments, passed)
         return options, bound, self._specialized(bound, options)
-
-    def warmup(self, *arguments: Any, grid: Any, **named: Any) -> Module:
-        """The module that a launch would run."""
-        return self.run(*arguments, grid=grid, warmup=True, **named)
 
     def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -179,7 +199,12 @@ class JITFunction:
         except TypeError as error:
             raise refused(f"{self.__name__}: {error}") from None
         bound.apply_defaults()
-        return {k: v.value if isinstance(v, constexpr) else v for k, v in bound.arguments.items()}
+        found = dict(bound.arguments)
+        for name in self.source.constant_parameters:
+            found[name] = unwrapped(found[name])
+        for name, kind in self.source.annotated.items():
+            found[name] = annotated_value(name, unwrapped(found[name]), kind)
+        return found
 
     def _specialized(self, bound: Mapping[str, Any], options: Mapping[str, Any]) -> Specialization:
         parameters: dict[str, Argument] = {}
@@ -189,7 +214,7 @@ class JITFunction:
                 constants[name] = value.item() if isinstance(value, np.generic) else value
                 continue
             plain = name in self._plain or index in self._plain
-            found = argument(name, value, plain)
+            found = self._argument(name, value, plain)
             if name in self._unaligned or index in self._unaligned:
                 found = unaligned(found)
             if isinstance(found, Known):
@@ -197,6 +222,24 @@ class JITFunction:
             else:
                 parameters[name] = found
         return Specialization(parameters, constants, {k: options[k] for k in _KEPT if k in options})
+
+    def _converts(
+        self, arguments: Sequence[Any], named: Mapping[str, Any], bound: Mapping[str, Any]
+    ) -> bool:
+        """Whether annotations make other objects of arguments, as a launcher in machine code does
+        not."""
+        given: dict[str, Any] = {**dict(zip(bound, arguments, strict=False)), **named}
+        return any(
+            isinstance(bound[name], TensorWrapper) or type(given.get(name)) is not type(bound[name])
+            for name in (*self.source.annotated, *bound)
+            if name in given and name not in self.source.constant_parameters
+        )
+
+    def _argument(self, name: str, value: Any, plain: bool) -> Argument:
+        kind = self.source.annotated.get(name)
+        if kind is None or isinstance(value, tuple):
+            return argument(name, value, plain)
+        return annotated_argument(name, value, kind, plain)
 
     def _compiled(self, special: Specialization) -> Module:
         key = (
@@ -211,6 +254,17 @@ class JITFunction:
         if found is None:
             found = self._modules[key] = module_of(self.source, special)
         return found
+
+
+@contextmanager
+def _resources() -> Generator[None, None, None]:
+    """What does not fit the target is an error by Triton's name."""
+    try:
+        yield
+    except OutOfResources:
+        raise
+    except InfeasibleError as error:
+        raise OutOfResources.of(error) from error
 
 
 def _launched(launch: PreparedLaunch) -> Any:
@@ -240,18 +294,7 @@ def _for_gpu(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
     """Whether a call is on arrays of a GPU, and asks for nothing else."""
     if named.get("warmup") or named.get("on") not in (None, "gpu"):
         return False
-    return any(map(_on_gpu, (*arguments, *named.values())))
-
-
-def _on_gpu(value: Any) -> bool:
-    """Whether `value` is an array of a GPU, or made of such."""
-    if isinstance(value, tuple):
-        return any(map(_on_gpu, cast(tuple[Any, ...], value)))
-    value = value.base if isinstance(value, TensorDescriptor) else value
-    on_gpu = getattr(value, "is_cuda", None)
-    if on_gpu is not None:
-        return bool(on_gpu)
-    return hasattr(value, "__cuda_array_interface__") and not hasattr(value, "__array_interface__")
+    return any(map(on_gpu, (*arguments, *named.values())))
 
 
 def _hashable(value: Any) -> Any:
@@ -260,8 +303,8 @@ def _hashable(value: Any) -> Any:
 
 def _place(bound: Mapping[str, Any], module: Module, kernel: str) -> str:
     """The executor for these arguments."""
-    on_gpu = any(map(_on_gpu, bound.values()))
-    return "gpu" if on_gpu and "gpu" in executors() else on_host(module, kernel)
+    there = any(map(on_gpu, bound.values()))
+    return "gpu" if there and "gpu" in executors() else on_host(module, kernel)
 
 
 def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
@@ -271,13 +314,26 @@ def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         raise refused(str(error)) from None
 
 
+def _debugging() -> bool:
+    """Whether `TRITON_DEBUG` asks for assertions of the device in all kernels."""
+    return os.environ.get("TRITON_DEBUG", "0").lower() in ("1", "true", "on", "yes", "y")
+
+
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Make a kernel of a function: `@jit`, or `@jit(do_not_specialize=["n"])`."""
+    """Make a kernel of a function: `@jit`, or `@jit(do_not_specialize=["n"], debug=True)`. Raises
+    LaunchError for options that there are not."""
+    unknown = options.keys() - {*_UNSPECIALIZED, *_OF_JIT}
+    if unknown:
+        raise refused(f"jit has no option {', '.join(sorted(unknown))}")
     chosen = [options.get(name) or () for name in _UNSPECIALIZED]
+    debug = bool(options.get("debug"))
     if function is None:
-        return lambda f: JITFunction(f, *chosen)  # type: ignore[arg-type]
-    return JITFunction(function, *chosen)
+        return lambda f: JITFunction(f, *chosen, debug=debug)  # type: ignore[arg-type]
+    return JITFunction(function, *chosen, debug=debug)
 
 
 _UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
-"""Options of `jit` that are followed; others (`noinline`, `debug`, `repr`) have no effect."""
+"""Options of `jit` that say of which arguments nothing is assumed."""
+
+_OF_JIT = ("debug", "noinline", "repr", "launch_metadata", "version")
+"""Its other options; but for `debug` they have no effect."""

@@ -1,0 +1,85 @@
+"""Annotations of a kernel's parameters: the type that an argument is passed as, whatever its value.
+
+As Triton reads them: types of the language (`tl.int64`, `tl.pointer_type(tl.float16)`), their names
+(`"i64"`, `"*fp16"`, `"tl.uint32"`) and Python's `int`, `float` and `bool`. What else an
+annotation says is for people.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tileir.frontends.triton.dtypes import SIGNATURE, DType, PointerType
+from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.language.control import constexpr
+from tileir.frontends.triton.tensor import Kind
+
+_WORDS: Mapping[str, str] = {
+    "bool": "int1", "uint1": "int1", "half": "fp16", "float16": "fp16", "bfloat16": "bf16",
+    "float": "fp32", "float32": "fp32", "double": "fp64", "float64": "fp64", "int": "int32",
+    "float8e4nv": "fp8e4nv", "float8_e4m3fn": "fp8e4nv", "float8e5": "fp8e5",
+    "float8_e5m2": "fp8e5",
+}  # fmt: skip
+"""Names of types that signatures have other words for."""
+
+
+def is_constexpr(annotation: Any) -> bool:
+    """Whether an annotation is `tl.constexpr`, as an object or as text."""
+    if isinstance(annotation, str):
+        return "constexpr" in annotation
+    return annotation is constexpr or isinstance(annotation, constexpr)
+
+
+def annotated(annotation: Any, function: Callable[..., Any]) -> Kind | None:
+    """The type that a parameter of `function` has by its annotation; None where that names none."""
+    if annotation is inspect.Parameter.empty or is_constexpr(annotation):
+        return None
+    if isinstance(annotation, (DType, PointerType)):
+        return annotation
+    if isinstance(annotation, str):
+        return _named(annotation) or _evaluated(annotation, function)
+    return _named(annotation.__name__) if annotation in (int, float, bool) else None
+
+
+def _named(text: str) -> Kind | None:
+    """The type that a text names: `i64`, `tl.int64`, `*fp32`, `*kfp32`, `const *fp32`, `fp32*`."""
+    word = text.strip().removeprefix("const ").strip()
+    if word.startswith("*") or word.endswith("*"):
+        pointee = _named(word[1:].removeprefix("k") if word[0] == "*" else word[:-1])
+        return PointerType(pointee) if isinstance(pointee, DType) else None
+    word = word.removeprefix("tl.").removesuffix("_t")
+    return SIGNATURE.get(_WORDS.get(word, word))
+
+
+def _evaluated(text: str, function: Callable[..., Any]) -> Kind | None:
+    """What an annotation that `from __future__ import annotations` made a text is as an object."""
+    try:
+        found = eval(text, function.__globals__)
+    except Exception:
+        return None
+    return _named(found) if isinstance(found, str) else annotated(found, function)
+
+
+def converted(name: str, value: Any, kind: DType) -> bool | int | float:
+    """The number `value` as one of the annotated type. Raises LaunchError where it is none."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        raise refused(f"argument {name} is a {type(value).__name__}, and annotated {kind}")
+    if kind.is_floating():
+        return float(value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise refused(f"argument {name} is {value}, and annotated {kind}") from None
+    if kind.is_bool():
+        return bool(number)
+    low, high = kind.bounds
+    if not low <= number <= high:
+        raise refused(f"argument {name} is {number}, and annotated {kind}: {low} to {high}")
+    return number

@@ -1,0 +1,49 @@
+"""The builder of a kernel, which knows the options that change what its ops are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tileir import records
+from tileir.builder import Builder
+
+
+@records.frozen
+class KernelOptions:
+    """Options of a launch that change what ops a kernel is made of, by Triton's names."""
+
+    enable_fp_fusion: bool = True
+    """Whether a product and a sum may become one operation with one rounding."""
+    debug: bool = False
+    """Whether assertions of the device are kept."""
+    sanitize_overflow: bool = True
+    """Whether, in debugging, sums and products of integers are checked."""
+    default_dot_input_precision: str = "tf32"
+    """What float32 operands of `dot` are rounded to where the call does not say."""
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> tuple[KernelOptions, dict[str, Any]]:
+        """Those among `options`, and the others."""
+        names = {f.name for f in records.fields(KernelOptions)}
+        own = {k: v for k, v in options.items() if k in names}
+        return KernelOptions(**own), {k: v for k, v in options.items() if k not in names}
+
+
+class KernelBuilder(Builder):
+    """A builder that knows the options of a launch."""
+
+    def __init__(self, options: KernelOptions) -> None:
+        super().__init__()
+        self.options = options
+
+
+def options_of(b: Builder) -> KernelOptions:
+    """The options of the kernel that `b` builds; Triton's defaults where it has none."""
+    return b.options if isinstance(b, KernelBuilder) else KernelOptions()
+
+
+def fused(b: Builder) -> dict[str, Any]:
+    """Attributes of sums and products of floats: that they may be contracted, where the kernel's
+    options say so."""
+    return {"fast": "contract"} if options_of(b).enable_fp_fusion else {}

@@ -1,0 +1,26 @@
+"""What kernels, tuned ones and those with heuristics have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class KernelInterface:
+    """Something that is launched by `kernel[grid](*arguments)`."""
+
+    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:
+        """Launch for every instance of `grid`; `warmup` only compiles."""
+        raise NotImplementedError
+
+    def warmup(self, *arguments: Any, grid: Any, **named: Any) -> Any:
+        """What a launch would run."""
+        return self.run(*arguments, grid=grid, warmup=True, **named)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """The launcher for `grid`: a number, a tuple, or a function of the arguments by name."""
+
+        def launch(*arguments: Any, **named: Any) -> Any:
+            return self.run(*arguments, grid=grid, **named)
+
+        return launch

@@ -1,0 +1,91 @@
+"""Arrays of other libraries, by what a launch sees of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
+
+
+class Torch:
+    """What a launch sees of a tensor of torch on the host, a numpy array inside."""
+
+    is_cuda, device = False, "cpu"
+
+    def __init__(self, array: Any, dtype: str, *, requires_grad: bool = False) -> None:
+        self.array, self.dtype, self.requires_grad = array, dtype, requires_grad
+        self.shape = array.shape
+
+    @property
+    def strides(self) -> Any:
+        raise AttributeError("strides")
+
+    @property
+    def __array_interface__(self) -> Any:
+        raise RuntimeError("a tensor that requires grad has no numpy()")
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise KeyError(self.dtype)
+
+    def __array__(self, *_: Any) -> Any:
+        raise RuntimeError("a tensor that requires grad has no numpy()")
+
+    def data_ptr(self) -> int:
+        return self.array.ctypes.data
+
+    def stride(self, *_: int) -> tuple[int, ...]:
+        return tuple(n // self.array.itemsize for n in self.array.strides)
+
+    def is_contiguous(self) -> bool:
+        return bool(self.array.flags.c_contiguous)
+
+
+@triton.jit
+def blocks(d, e):
+    e.store([0, 8], d.load([8, 0]) + 1)
+
+
+@pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
+def test_a_descriptor_is_made_from_a_tensor_of_torch(on: str) -> None:
+    x = np.arange(256, dtype=np.float32).reshape(16, 16)
+    y = np.zeros((16, 16), np.float32)
+    made = [
+        TensorDescriptor.from_tensor(Torch(a, "torch.float32"), [8, 8], round_f32_to_tf32=False)
+        for a in (x, y)
+    ]
+    assert made[0].strides == (16, 1)
+    blocks[(1,)](*made, on=on)
+    assert (y[:8, 8:] == x[8:, :8] + 1).all()
+
+
+@triton.jit
+def widened(z, x, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(z + i, tl.load(x + i).to(tl.float32))
+
+
+@pytest.mark.parametrize("kind", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.float32])
+def test_tensors_whose_interface_raises_are_launched_by_their_address(kind: Any) -> None:
+    x, z = np.array([1, -2, 0.5, 3], kind), np.zeros(4, np.float32)
+    tensor = Torch(x, f"torch.{np.dtype(kind).name}", requires_grad=True)
+    widened[(1,)](Torch(z, "torch.float32", requires_grad=True), tensor, B=4)
+    assert z.tolist() == [1, -2, 0.5, 3]
+
+
+def test_an_array_is_seen_as_another_type() -> None:
+    x, z = np.array([0x38, 0xB8], np.uint8), np.zeros(2, np.float32)
+    seen = triton.reinterpret(x, tl.float8e4nv)
+    assert isinstance(seen, triton.TensorWrapper) and seen.data_ptr() == x.ctypes.data
+    widened[(1,)](z, seen, B=2)
+    assert z.tolist() == [1, -1]
+    assert triton.reinterpret(seen, x.dtype) is x
+    assert triton.reinterpret(Torch(x, "torch.uint8"), tl.float8e5).stride() == (1,)
+    with pytest.raises(TypeError):
+        triton.reinterpret(3, tl.int32)

@@ -1,0 +1,228 @@
+"""Operands of two types: every pair of integer types, by an independent account of Triton's rules
+(Triton language reference, "Type promotion"), and floats of 8 bits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
+from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
+
+INTEGERS = [
+    np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+]  # fmt: skip
+PAIRS = [(a, b) for a, b in itertools.product(INTEGERS, INTEGERS) if a is not b]
+
+
+@triton.jit
+def combined(out, x, y, N: tl.constexpr, OP: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    if OP == "add":
+        c = a + b
+    elif OP == "sub":
+        c = a - b
+    elif OP == "mul":
+        c = a * b
+    elif OP == "and":
+        c = a & b
+    elif OP == "or":
+        c = a | b
+    elif OP == "xor":
+        c = a ^ b
+    elif OP == "shl":
+        c = a << b
+    elif OP == "shr":
+        c = a >> b
+    elif OP == "lt":
+        c = a < b
+    elif OP == "ge":
+        c = a >= b
+    elif OP == "eq":
+        c = a == b
+    elif OP == "min":
+        c = tl.minimum(a, b)
+    elif OP == "max":
+        c = tl.maximum(a, b)
+    elif OP == "where":
+        c = tl.where(i % 2 == 0, a, b)
+    elif OP == "div":
+        c = a // b
+    elif OP == "mod":
+        c = a % b
+    tl.store(out + i, c.to(tl.int64, bitcast=False))
+
+
+def shared_type(a: Any, b: Any) -> np.dtype[Any]:
+    """Of one sign the wider; of two the unsigned one unless the signed one is wider."""
+    x, y = np.dtype(a), np.dtype(b)
+    if x.kind == y.kind:
+        return max(x, y, key=lambda t: t.itemsize)
+    unsigned, signed = (x, y) if x.kind == "u" else (y, x)
+    return unsigned if unsigned.itemsize >= signed.itemsize else signed
+
+
+def shifted_right(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], kind: Any) -> Any:
+    """By the sign of the left type before promotion, at the promoted width."""
+    signed = np.dtype(f"i{np.dtype(kind).itemsize}")
+    wide = a.astype(kind)
+    arithmetic = wide.view(signed) >> b.astype(signed) if a.dtype.kind == "i" else None
+    return (wide >> b.astype(kind)) if arithmetic is None else arithmetic.view(kind)
+
+
+MEANING: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor, "lt": np.less, "ge": np.greater_equal,
+    "eq": np.equal, "min": np.minimum, "max": np.maximum,
+    "where": lambda a, b: np.where(np.arange(a.size) % 2 == 0, a, b),
+    "shl": np.left_shift,
+}  # fmt: skip
+
+
+def operands(a: Any, b: Any, shift: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Small and extreme values; for products and sums few enough bits not to overflow int32."""
+    low = [0, 1, 5, 100] + ([-1, -5, -100, -128] if np.dtype(a).kind == "i" else [7, 9, 120, 127])
+    high = [1, 3, 2, 7] if shift else [0, 1, 100, 3]
+    more = [-1, -7, -128, 127] if np.dtype(b).kind == "i" else [2, 127, 90, 63]
+    return np.array(low, a), np.array(high + ([1, 2, 3, 4] if shift else more), b)
+
+
+@pytest.mark.parametrize("op", [*MEANING, "shr"])
+@pytest.mark.parametrize("on", ["interpreter", "cpu"])
+def test_operations_on_two_integer_types(op: str, on: str) -> None:
+    for a, b in PAIRS if on == "cpu" else PAIRS[::5]:
+        x, y = operands(a, b, op in ("shl", "shr"))
+        kind = shared_type(a, b)
+        if op == "shr":
+            expected = shifted_right(x, y, kind)
+        else:
+            expected = MEANING[op](x.astype(kind), y.astype(kind))
+        z = np.zeros(8, np.int64)
+        combined[(1,)](z, x, y, N=8, OP=op, on=on)
+        assert z.tolist() == expected.astype(np.int64).tolist(), f"{op} of {a} and {b}"
+
+
+@pytest.mark.parametrize("op", ["div", "mod"])
+def test_divisions_of_two_signs_are_refused(op: str) -> None:
+    for a, b in PAIRS:
+        x, y = np.array([-7 if np.dtype(a).kind == "i" else 7] * 8, a), np.full(8, 2, b)
+        z = np.zeros(8, np.int64)
+        if np.dtype(a).kind == np.dtype(b).kind:
+            combined[(1,)](z, x, y, N=8, OP=op)
+            assert z[0] == (int(x[0] / 2) if op == "div" else int(np.fmod(x[0], 2)))
+        else:
+            with pytest.raises(triton.CompilationError, match="same sign"):
+                combined[(1,)](z, x, y, N=8, OP=op)
+
+
+@triton.jit
+def beside_numbers(out, x):
+    v = tl.load(x)
+    tl.store(out, v == 300)
+    tl.store(out + 1, v > -1)
+    tl.store(out + 2, 64 >> (v & 3))
+    tl.store(out + 3, v < 0.5)
+
+
+def test_a_number_in_a_comparison_has_its_own_type() -> None:
+    for kind, value, expected in (
+        (np.int8, 44, [0, 1, 64, 0]), (np.uint8, 1, [0, 1, 32, 0]), (np.uint32, 0, [0, 0, 64, 1]),
+    ):  # fmt: skip
+        out = np.zeros(4, np.int32)
+        beside_numbers[(1,)](out, np.array([value], kind))
+        assert out.tolist() == expected, kind
+
+
+@triton.jit
+def tenth(out, x):
+    tl.store(out, tl.load(x) == 0.1)
+    tl.store(out + 1, tl.maximum(tl.load(x), 0.1) > tl.load(x))
+
+
+def test_float16_beside_a_number_is_compared_as_float32() -> None:
+    out = np.zeros(2, np.int32)
+    tenth[(1,)](out, np.array([0.1], np.float16))
+    assert out.tolist() == [0, 1]
+
+
+@triton.jit
+def converted(z, x, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(z + i, tl.load(x + i, i < n, 0).to(z.dtype.element_ty), i < n)
+
+
+FP8 = [(ml_dtypes.float8_e4m3fn, 448.0), (ml_dtypes.float8_e5m2, 57344.0)]
+
+
+@pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
+@pytest.mark.parametrize(("kind", "top"), FP8)
+@pytest.mark.parametrize("given", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_conversions_to_float8_saturate(on: str, kind: Any, top: float, given: Any) -> None:
+    x = np.array([60000.0, -60000.0, np.inf, -np.inf, 448.0, 1.0, -0.5, np.nan, 465.0], given)
+    z = np.zeros(x.size, kind)
+    converted[(1,)](z, x, x.size, N=16, on=on)
+    found = z.astype(np.float32)
+    assert found[:7].tolist() == [top, -top, top, -top, 448.0, 1.0, -0.5] and np.isnan(found[7])
+    assert found[8] == min(top, 448.0)
+
+
+@triton.jit
+def stored(z, w, x):
+    tl.store(z, 1e9)
+    tl.store(z + 1, tl.load(x))
+    tl.store(w + tl.arange(0, 4), tl.full((4,), float("-inf"), w.dtype.element_ty))
+
+
+@pytest.mark.parametrize(("kind", "top"), FP8)
+def test_numbers_and_integers_saturate_too(kind: Any, top: float) -> None:
+    z, w = np.zeros(2, kind), np.zeros(4, kind)
+    stored[(1,)](z, w, np.array([-(10**6)], np.int32))
+    assert z.astype(np.float32).tolist() == [top, -top]
+    assert (w.astype(np.float32) == -top).all()
+
+
+@triton.jit
+def unsigned_casts(out, x):
+    v = tl.load(x)
+    tl.store(out, v.to(tl.float32).to(tl.float64))
+    tl.store(out + 1, v.to(tl.int64).to(tl.float64))
+    tl.store(out + 2, (v / 2).to(tl.float64))
+
+
+def test_unsigned_integers_are_widened_with_zeros() -> None:
+    for kind in (np.uint8, np.uint16, np.uint32):
+        top = np.iinfo(kind).max - 0
+        out = np.zeros(3)
+        unsigned_casts[(1,)](out, np.array([top], kind))
+        assert out.tolist() == [np.float32(top), top, np.float32(top) / 2]
+
+
+@triton.jit
+def reduced(d, x, OP: tl.constexpr):
+    v = tl.load(x + tl.arange(0, 4)[None, :])
+    if OP == "max":
+        d.atomic_max([0, 0], v)
+    elif OP == "min":
+        d.atomic_min([0, 0], v)
+    else:
+        d.atomic_add([0, 0], v)
+
+
+@pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
+@pytest.mark.parametrize("kind", [np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("op", ["min", "max", "add"])
+def test_atomics_of_descriptors_follow_the_sign(on: str, kind: Any, op: str) -> None:
+    half = 1 << np.iinfo(kind).bits - 1
+    x = np.array([0, 5, half - 1, half & np.iinfo(kind).max], kind)
+    d = np.array([[half & np.iinfo(kind).max, 1, 1, half - 1]], kind)
+    meaning: Any = {"min": np.minimum, "max": np.maximum, "add": np.add}[op]
+    expected = meaning(d, x)
+    reduced[(1,)](TensorDescriptor(d, [1, 4], [4, 1], [1, 4]), x, OP=op, on=on)
+    assert (d == expected).all()
