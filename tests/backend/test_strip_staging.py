@@ -60,6 +60,7 @@ def softmax(rows, columns, *, shift=None, masked=False):
     return b.module()
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("shift", [None, 0, 5])
 @pytest.mark.parametrize(

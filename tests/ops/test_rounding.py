@@ -52,6 +52,7 @@ def cases(element: Scalar) -> list[tuple[str, str]]:
     return [(name, mode) for name in REAL for mode in modes]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("element", [F16, BF16, F32, F64], ids=str)
 def test_arithmetic_rounds_once(element: Scalar) -> None:
     dtype, count = dtype_of(element), 300

@@ -174,6 +174,7 @@ def test_the_shapes_of_cells_have_one_row_odd_extents_and_whole_warps() -> None:
     assert any(shape[0] == 1 and shape[1] % 32 == 0 for shape in SHAPES if len(shape) == 2)
 
 
+@pytest.mark.sampled(39)
 @pytest.mark.parametrize("name", [n for n in OPS if n not in SKIPPED])
 def test_as_many_cells_as_there_were(name: str) -> None:
     found = sum(1 for shape in SHAPES for _ in cells(OPS[name], shape))

@@ -32,6 +32,7 @@ def test_of_files(path, warps):
     assert found.noticed >= found.left_out - NEEDLESS.get(path.stem, 0)
 
 
+@pytest.mark.slow
 def test_of_programs():
     """Of 24 generated programs on 1, 2, 4 and 8 warps, in turn."""
     total = Survey()

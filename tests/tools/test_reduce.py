@@ -74,6 +74,7 @@ def miscompiled(program, wrong):
     return interesting
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_miscompile_of_200_ops_becomes_a_handful(name):
     found = 0
@@ -92,6 +93,7 @@ def test_a_planted_miscompile_of_200_ops_becomes_a_handful(name):
     assert found == 2
 
 
+@pytest.mark.slow
 def test_the_result_depends_on_module_and_predicate_alone():
     program = sample(10, 120)
     interesting = miscompiled(program, BUGS["sub"])

@@ -12,7 +12,7 @@ from tileir.testing.matrix_compare import differences
 PARTS, STRIDE = 8, 300
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_cells(part):
     """One cell of 300; `python -m tileir.testing.matrix --on cpu --all` runs every one."""

@@ -38,6 +38,7 @@ def case(filter: Filter, size: tuple[int, ...], dtype: Any = np.float16) -> tupl
     return x, w, expected(x, w, filter), *filter.output(h, width)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", (False, True))
 @pytest.mark.parametrize("size", ((1, 5, 19, 24, 40), (2, 4, 4, 8, 8)))
 @pytest.mark.parametrize("filter", (SMALL, WIDE, STRIDED), ids=str)
@@ -62,6 +63,7 @@ def test_channels_last(pixels: int, c: int) -> None:
     agree(module, grid, arguments, 1, x.transpose(0, 2, 1), off=0, seeds=1, roles=False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("filter", (SMALL, STRIDED), ids=str)
 @pytest.mark.parametrize("element", (F16, F32), ids=str)
 def test_gathered(filter: Filter, element: Any) -> None:
@@ -79,6 +81,7 @@ def test_gathered(filter: Filter, element: Any) -> None:
     agree(module, grid, arguments, 2, wanted, off=2e-3, roles=roles, seeds=1 + roles)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("last", (False, True))
 @pytest.mark.parametrize("filter", (SMALL, WIDE, STRIDED), ids=str)
 @pytest.mark.parametrize("element", (F16, F32), ids=str)
@@ -173,6 +176,7 @@ LARGE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LARGE)
 def test_assembled(name: str) -> None:
     assembles(LARGE[name])

@@ -13,6 +13,8 @@ from tileir.builder import F16, F32
 from tileir.testing.workloads import products
 from tileir.testing.workloads.products import Tile
 
+pytestmark = pytest.mark.sampled(2)
+
 SHAPES = ((72, 40, 48), (1, 8, 64))
 
 

@@ -107,6 +107,7 @@ def convolution(size, channels, taps, stride=1, dilation=1, padding=0, outputs=2
     return result, (n, x, y, o), reads, box, inside
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("channels", [1, 3, 16, 40])
 @pytest.mark.parametrize("steps", [{}, {"stride": 2}, {"dilation": 2}, {"padding": 1},
                                    {"stride": 2, "dilation": 2, "padding": 2}])  # fmt: skip
