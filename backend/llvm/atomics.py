@@ -10,6 +10,7 @@ Assembly clobbers memory, so that LLVM moves no other access over it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from tileir import records
 from tileir.backend.llvm.memory import LlvmMemory, words_of
@@ -81,11 +82,11 @@ class LlvmAtomics(LlvmMemory):
         place = len(self.lines)
         self.lines.append("")
         old = self._from_integer(element, expected)
-        new = value
+        new, thread = value, cast(Any, self)
         if name == "fadd":
-            new = self.binary("fadd", element, old, value)
+            new = thread.binary("fadd", element, old, value)
         elif name in _EXTREMES:
-            new = self.intrinsic(_EXTREMES[name], element, old, value)
+            new = thread.intrinsic(_EXTREMES[name], element, old, value)
         wanted = self._integer(element, new)
         seen = self._exchange(element.bits, pointer, expected, wanted, order)
         same = self.emit(f"icmp eq {kind} {seen}, {expected}")

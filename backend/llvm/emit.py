@@ -240,7 +240,7 @@ def _is_atomic(function: Function, parameter: Parameter) -> bool:
     """Whether what `parameter` points to is accessed atomically, which LLVM, told that nothing
     else writes it, makes loads of that need no order."""
     access = effects(function).parameters.get(parameter.value)
-    return access is not None and access.atomic
+    return access is not None and access.synchronises
 
 
 def _shared(memory: Plan, scope: str) -> Iterator[str]:

@@ -20,13 +20,15 @@ from tileir.values import Value
 
 @cached
 def loaded_once(function: Function) -> frozenset[Op]:
-    """The loads of tiles that only the first thread that holds an element has to make."""
+    """The loads of tiles that only the first thread that holds an element has to make, and volatile
+    loads, of which it tells the others: memory may change between two threads' loads."""
     needed: set[Value] = set()
     found: set[Op] = set()
     for label in reversed(cfg(function).order):
         for op in reversed(function.blocks[label].ops):
             tile = op.mnemonic == "load" and isinstance(op.results[0].type, Tile)
-            if tile and _unneeded(op, needed):
+            changing = bool(op.results) and getattr(op, "volatile", False)
+            if changing or (tile and _unneeded(op, needed)):
                 found.add(op)
             needed.update(_told(op, needed))
     return frozenset(found)

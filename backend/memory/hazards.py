@@ -353,9 +353,7 @@ def _accesses(function: Function, op: Op, pointers: dict[Access, Operand]) -> tu
     for operand in op.inputs:
         if _is_global(operand):
             base = roots(function).get(operand) if isinstance(operand, Value) else None
-            once = op.mnemonic == "load" and (
-                getattr(op, "volatile", False) or op in loaded_once(function)
-            )
+            once = op.mnemonic == "load" and op in loaded_once(function)
             who = Who.FIRST if once else _HOLDERS.get(op.mnemonic, Who.ANY)
             made = Access(base, operand.type, None, writes, who)
             pointers[made] = operand

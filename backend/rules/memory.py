@@ -31,7 +31,7 @@ def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
     thread, element = lowering.thread, scalar_of(op.result.type)
     pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
     others = None if op.other is None else lowering.fragment(op.other)
-    once = op in loaded_once(lowering.function) or op in lowering.scratch
+    once = op in loaded_once(lowering.function)
     for group in groups(lowering, op):
         mask = combined(lowering, op, group.start, once=once)
         other = None if others is None else [others[r] for r in group]

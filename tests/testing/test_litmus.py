@@ -14,6 +14,7 @@ from tileir.backend.simt.shadow import RaceError
 from tileir.errors import InterpretError, TileirError
 from tileir.executor import executor
 from tileir.testing import litmus
+from tileir.testing.litmus.__main__ import main
 from tileir.textual import parse
 
 TESTS = {test.name: test for test in litmus.tests()}
@@ -102,7 +103,7 @@ def test_sums_behind_a_lock_that_is_released_relaxed_are_a_race() -> None:
 def test_the_runner_prints_a_table_and_writes_it(tmp_path: Any, capsys: Any) -> None:
     out = tmp_path / "found.json"
     command = ["--on", "interpreter", "--runs", "4", "--only", "mp,corr", "--out", str(out)]
-    assert litmus.main(command) == 0
+    assert main(command) == 0
     rows = json.loads(out.read_text())["rows"]
     assert {row["program"] for row in rows} == {"mp", "corr"}
     assert sum(row["count"] for row in rows if row["program"] == "mp") >= 4
@@ -111,25 +112,25 @@ def test_the_runner_prints_a_table_and_writes_it(tmp_path: Any, capsys: Any) -> 
 
 def test_a_forbidden_outcome_is_an_error(monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr(litmus, "run", lambda *a, **o: litmus.Counter({"1 0": 5}))
-    assert litmus.main(["--on", "interpreter", "--runs", "4", "--only", "mp"]) == 1
+    assert main(["--on", "interpreter", "--runs", "4", "--only", "mp"]) == 1
     assert "must not occur" in capsys.readouterr().out
 
 
 def test_an_outcome_that_nobody_named_is_an_error(monkeypatch: Any) -> None:
     monkeypatch.setattr(litmus, "run", lambda *a, **o: litmus.Counter({"7 7": 5}))
-    assert litmus.main(["--on", "interpreter", "--runs", "4", "--only", "mp"]) == 1
+    assert main(["--on", "interpreter", "--runs", "4", "--only", "mp"]) == 1
 
 
 def test_wrong_sums_are_an_error(monkeypatch: Any) -> None:
     monkeypatch.setattr(litmus, "sums", lambda *a, **o: (4, 1))
-    assert litmus.main(["--on", "interpreter", "--only", "sums"]) == 1
+    assert main(["--on", "interpreter", "--only", "sums"]) == 1
 
 
 def test_a_race_is_an_error(monkeypatch: Any, capsys: Any) -> None:
     weak = (litmus.FOLDER / "mp.tir").read_text().replace("sem = release", "sem = relaxed")
     test = litmus.Litmus.of(parse(weak), "mp")
     monkeypatch.setattr(litmus, "tests", lambda only=(): [test])
-    assert litmus.main(["--on", "interpreter", "--runs", "40", "--launches", "0"]) == 1
+    assert main(["--on", "interpreter", "--runs", "40", "--launches", "0"]) == 1
     assert "TIR0517" in capsys.readouterr().err
 
 
@@ -139,13 +140,13 @@ def test_a_race_is_an_error(monkeypatch: Any, capsys: Any) -> None:
      (["--on", "interpreter", "--runs", "0"], "positive")],
 )  # fmt: skip
 def test_what_cannot_run_is_said(command: list[str], message: str, capsys: Any) -> None:
-    assert litmus.main(["--on", "interpreter", *command]) == 2
+    assert main(["--on", "interpreter", *command]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_without_a_gpu_the_runner_says_so(monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr("tileir.backend.driver.device.available", lambda: "no CUDA driver")
-    assert litmus.main(["--on", "gpu"]) == 2
+    assert main(["--on", "gpu"]) == 2
     assert "no CUDA driver" in capsys.readouterr().err
 
 

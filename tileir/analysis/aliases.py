@@ -74,7 +74,7 @@ def unwritten(function: Function) -> frozenset[Value]:
     if len(found) < len(promises) and any(p.attributes.noalias for p in function.parameters):
         found |= aliases(function).constant & promises.keys()
     access = effects(function).parameters
-    return frozenset(v for v in found if v not in access or not access[v].atomic)
+    return frozenset(v for v in found if v not in access or not access[v].synchronises)
 
 
 def _constant(

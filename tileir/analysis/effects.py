@@ -15,12 +15,14 @@ from tileir.values import Operand, Value
 @records.frozen(weakref_slot=False)
 class Access:
     """How memory is accessed through a pointer. `escapes`: the address is stored, passed to a
-    call or turned into a number, so that it may be accessed in any way."""
+    call or turned into a number, so that it may be accessed in any way. `synchronises`: by an
+    atomic or volatile access, as what somebody else writes is."""
 
     read: bool = False
     written: bool = False
     atomic: bool = False
     escapes: bool = False
+    synchronises: bool = False
 
     def __or__(self, other: Access) -> Access:
         return Access(
@@ -28,11 +30,12 @@ class Access:
             self.written or other.written,
             self.atomic or other.atomic,
             self.escapes or other.escapes,
+            self.synchronises or other.synchronises,
         )
 
 
 NOTHING = Access()
-ANYTHING = Access(True, True, True, True)
+ANYTHING = Access(True, True, True, True, True)
 
 
 @records.frozen(weakref_slot=False)
@@ -145,6 +148,7 @@ def _accesses(op: Op) -> list[tuple[Operand, Access]]:
         Effects.READ in effects_,
         Effects.WRITE in effects_,
         Effects.READ in effects_ and Effects.WRITE in effects_,
+        synchronises=Effects.SYNC in effects_,
     )
     stored = [(p, ANYTHING) for p in pointers if p is not op.inputs[0]]
     return [(op.inputs[0], access), *stored]
