@@ -42,9 +42,10 @@ class WarmKernel(Module):
     def of(module: Module, launch: Callable[..., Any], known: dict[str, Any]) -> WarmKernel:
         """`module`, launched by `launch(*arguments, grid=..., **named)` with arguments `known` by
         name where they are not given."""
-        fields = {f.name: getattr(module, f.name) for f in records.fields(Module)}
+        fields: dict[str, Any] = {f.name: getattr(module, f.name) for f in records.fields(Module)}
         attributes = Attributes(module.metadata)
-        made = WarmKernel(**{**fields, "metadata": attributes})
+        fields["metadata"] = attributes
+        made = WarmKernel(**fields)
         for name, value in (("_launch", launch), ("_known", known), ("_resources", None)):
             object.__setattr__(made, name, value)
         attributes.owner = made
