@@ -24,7 +24,7 @@ from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.calls import Calls
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
-from tileir.executor import Call, Dispatch, Done
+from tileir.executor import Call, Dispatch, Done, Resources
 from tileir.ir import Function, Module
 from tileir.measuring import Candidate
 from tileir.types import Descriptor, Pointer, Type
@@ -80,6 +80,17 @@ class GpuExecutor:
         """Calls on arrays of GPUs, as `tileir.executor.Dispatching` says. Raises `LaunchError`
         (TIR0711) where there is no GPU."""
         return _calls().dispatch(resolve, positional)
+
+    def resources(self, module: Module, kernel: str | None, **options: Any) -> Resources:
+        """What `kernel` takes on the GPU; on one of compute capability 8.0 where there is none.
+        Raises `CompileError`."""
+        try:
+            chosen = gpu_target()
+        except LaunchError:
+            chosen = "sm_80"
+        compiled = Cache.usual().compile(module, chosen, Options.of(options), kernel)
+        plan = compiled.metadata
+        return Resources(plan.registers or 0, plan.spills or 0, plan.shared, plan.num_warps)
 
     def wait(self) -> None:
         """Wait for all that this thread's GPU has to do; for nothing where it has none yet. Raises

@@ -97,6 +97,26 @@ class Dispatching(Protocol):
         ...
 
 
+@records.frozen
+class Resources:
+    """What a compiled kernel takes: registers and spilled bytes of a thread, bytes of shared memory
+    of a block, warps of a block."""
+
+    registers: int
+    spills: int
+    shared: int
+    num_warps: int
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """An executor that tells what kernels take."""
+
+    def resources(self, module: Module, kernel: str | None, **options: Any) -> Resources:
+        """Those of `kernel`, compiled with `options`. Raises TileirError."""
+        ...
+
+
 def executors() -> Iterator[str]:
     """Names of the installed executors, the interpreter first."""
     yield "interpreter"

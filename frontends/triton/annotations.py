@@ -8,7 +8,6 @@ annotation says is for people.
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -73,10 +72,9 @@ def converted(name: str, value: Any, kind: DType) -> bool | int | float:
         raise refused(f"argument {name} is a {type(value).__name__}, and annotated {kind}")
     if kind.is_floating():
         return float(value)
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise refused(f"argument {name} is {value}, and annotated {kind}") from None
+    if isinstance(value, float):
+        raise refused(f"argument {name} is {value}, and annotated {kind}")
+    number = int(value)
     if kind.is_bool():
         return bool(number)
     low, high = kind.bounds

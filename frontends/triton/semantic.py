@@ -122,8 +122,8 @@ def truediv(b: Builder, x: Any, y: Any, *, exact: bool = False) -> Tensor:
     if _number(left).is_int():
         left, right = cast(left, dtypes.float32), cast(right, dtypes.float32)
     approximate = left.dtype is dtypes.float32 and not exact
-    options = {"fast": "approx"} if approximate else {}
-    return Tensor(b.fdiv(left.expr, right.expr, **options), left.dtype)
+    fast = "approx" if approximate else "none"
+    return Tensor(b.fdiv(left.expr, right.expr, fast=fast), left.dtype)
 
 
 def floordiv(b: Builder, x: Any, y: Any) -> Tensor:

@@ -49,7 +49,8 @@ class _Preprocessor(pcpp.Preprocessor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._left, self._depth, self._line = MOST_EXPANDED, 0, ("", 1)
+        self._left, self._depth = MOST_EXPANDED, 0
+        self._line: tuple[str, int] = "", 1
         self.problems: list[tuple[str, int, str]] = []
         self._directive = "", 1
 
@@ -110,9 +111,10 @@ class _Preprocessor(pcpp.Preprocessor):
             self.on_error(*self._directive, "something is missing in this directive")
         except _ExpandedError:
             message = f"macros expand to more than {MOST_EXPANDED} characters; write functions"
-            self.problems.insert(0, (*self._line, message))
+            self.problems.insert(0, (self._line[0], self._line[1], message))
         except RecursionError:
-            self.problems.insert(0, (*self._line, "macros are nested too deeply"))
+            message = "macros are nested too deeply"
+            self.problems.insert(0, (self._line[0], self._line[1], message))
         return out.getvalue()
 
 

@@ -36,7 +36,7 @@ def device_print(s: Scope, prefix: Any = "", *args: Any, hex: Any = False) -> No
     alike = itertools.groupby(values, lambda x: not x.dtype.is_ptr() and x.dtype.is_int_unsigned())
     groups = [(unsigned, [x.expr for x in group]) for unsigned, group in alike]
     for unsigned, group in groups or [(False, [])]:
-        s.b.print(group, prefix=text, hex=shown, **({"unsigned": True} if unsigned else {}))
+        s.b.print(group, prefix=text, hex=shown, unsigned=unsigned)
 
 
 @builtin

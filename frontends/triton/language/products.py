@@ -87,7 +87,7 @@ def dot_scaled(
     else:
         start = tensor.of(s.b, acc)
     scales = [None if x is None else x.expr for x in (lhs_scale, rhs_scale)]
-    words = [_WORDS.get(f, f) for f in formats]
+    words = [_WORDS.get(f, str(f)) for f in formats]
     found = s.b.dot_scaled(
         a.expr, b.expr, start.expr, *scales, lhs=words[0], rhs=words[1],
         lhs_k_pack=packed[0], rhs_k_pack=packed[1],
@@ -99,7 +99,7 @@ _FORMATS = {
     "e4m3": dtypes.float8e4nv, "e5m2": dtypes.float8e5, "bf16": dtypes.bfloat16,
     "fp16": dtypes.float16,
 }  # fmt: skip
-_WORDS = {"fp16": "f16"}
+_WORDS: dict[Any, str] = {"fp16": "f16"}
 """Formats that the op has another word for."""
 
 

@@ -29,6 +29,7 @@ from tileir.frontends.triton.kernel import Specialization, from_signature, modul
 from tileir.frontends.triton.language.control import unwrapped
 from tileir.frontends.triton.parameters import Argument, Known
 from tileir.frontends.triton.reinterpreting import TensorWrapper, reinterpret
+from tileir.frontends.triton.runtime.warm import WarmKernel
 from tileir.frontends.triton.source import Source
 from tileir.grids import extents_of
 from tileir.measuring import Candidate
@@ -250,10 +251,21 @@ class JITFunction(KernelInterface):
         try:
             found = self._modules.get(key)
         except TypeError:  # a constant that cannot be hashed is compiled anew
-            return module_of(self.source, special)
+            return self._warm(special)
         if found is None:
-            found = self._modules[key] = module_of(self.source, special)
+            found = self._modules[key] = self._warm(special)
         return found
+
+    def _warm(self, special: Specialization) -> WarmKernel:
+        known = {**special.constants, **special.options}
+        return WarmKernel.of(module_of(self.source, special), self._again, known)
+
+    def _again(
+        self, arguments: Sequence[Any], named: Mapping[str, Any], known: Mapping[str, Any]
+    ) -> Any:
+        """Launch what `warmup` gave: arguments that it knows may be left out."""
+        given = {*self.arg_names[: len(arguments)], *named}
+        return self.run(*arguments, **named, **{k: v for k, v in known.items() if k not in given})
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class TensorDescriptor:
 
 def _strides(tensor: Any) -> tuple[int, ...]:
     """Strides in elements: torch has a method for them, numpy and CuPy count bytes."""
-    stride = getattr(tensor, "stride", None)
+    stride: Any = getattr(tensor, "stride", None)
     if callable(stride):
-        return tuple(stride())
-    return tuple(n // tensor.itemsize for n in tensor.strides)
+        return _numbers(stride())
+    return _numbers(n // tensor.itemsize for n in tensor.strides)

@@ -1,0 +1,94 @@
+"""What `kernel.warmup` gives: the module, which tells what the kernel takes and is launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from tileir import Module, records
+from tileir.executor import Describing, Resources, executor
+from tileir.frontends.triton.errors import refused
+
+
+class Attributes(dict[str, Any]):
+    """Metadata of a module, which has what the compiled kernel takes as attributes."""
+
+    owner: WarmKernel | None = None
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block."""
+        return self._resources().shared
+
+    @property
+    def num_warps(self) -> int:
+        """Warps of a block."""
+        return self._resources().num_warps
+
+    def _resources(self) -> Resources:
+        assert self.owner is not None
+        return self.owner.resources
+
+
+class WarmKernel(Module):
+    """A module of a kernel for one kind of arguments. `n_regs`, `n_spills` and `metadata.shared`
+    are those of the GPU, and of one of compute capability 8.0 where there is none."""
+
+    _launch: Callable[..., Any]
+    _known: dict[str, Any]
+    _resources: Resources | None
+
+    @staticmethod
+    def of(module: Module, launch: Callable[..., Any], known: dict[str, Any]) -> WarmKernel:
+        """`module`, launched by `launch(*arguments, grid=..., **named)` with arguments `known` by
+        name where they are not given."""
+        fields: dict[str, Any] = {f.name: getattr(module, f.name) for f in records.fields(Module)}
+        attributes = Attributes(module.metadata)
+        fields["metadata"] = attributes
+        made = WarmKernel(**fields)
+        for name, value in (("_launch", launch), ("_known", known), ("_resources", None)):
+            object.__setattr__(made, name, value)
+        attributes.owner = made
+        return made
+
+    def __reduce__(self) -> Any:
+        """Other processes get the module alone."""
+        fields = {f.name: getattr(self, f.name) for f in records.fields(Module)}
+        return _module, ({**fields, "metadata": dict(self.metadata)},)
+
+    def _init_handles(self) -> None:
+        """Compile the kernel."""
+        _ = self.resources
+
+    @property
+    def resources(self) -> Resources:
+        """What the kernel takes. Raises CompileError, and LaunchError where no backend for GPUs
+        is."""
+        if self._resources is None:
+            there: Any = executor("gpu")
+            if not isinstance(there, Describing):
+                raise refused("the executor of GPUs does not tell what kernels take")
+            object.__setattr__(self, "_resources", there.resources(self, None))
+        return cast(Resources, self._resources)
+
+    @property
+    def n_regs(self) -> int:
+        """Registers of a thread."""
+        return self.resources.registers
+
+    @property
+    def n_spills(self) -> int:
+        """Spilled bytes of a thread."""
+        return self.resources.spills
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """The launcher for `grid`; arguments as for the kernel, constants may be left out."""
+
+        def launch(*arguments: Any, **named: Any) -> Any:
+            return self._launch(arguments, {**named, "grid": grid}, self._known)
+
+        return launch
+
+
+def _module(fields: dict[str, Any]) -> Module:
+    return Module(**fields)
