@@ -9,7 +9,7 @@ from tileir.ops.predicate import Psi
 from tileir.ops.reduce import Combiner, Reduce, Scan
 from tileir.testing.writer import Writer
 from tileir.types import I1, Scalar, Tile, element_of, shape_of
-from tileir.values import Value, constant
+from tileir.values import Operand, Value, constant
 
 _LEAST = (Combiner.FMINIMUM, Combiner.FMINNUM, Combiner.FMAXIMUM)
 _PREDICATED = (Add, Sub, Mul, Xor, And, SMax)
@@ -22,7 +22,7 @@ _COMBINERS = {
 def reduce(writer: Writer, back: int, axis: int, which: int) -> None:
     """One dimension of a tile combined into one element."""
     value = writer.tile(back)
-    if value is None or (how := _combiner(writer, value, which)) is None:
+    if value is None or (how := combiner_for(writer, value, which)) is None:
         return
     writer.emit(Reduce((value,), axis=axis % len(shape_of(value.type)), combiner=how))
 
@@ -41,7 +41,7 @@ def passed(writer: Writer, rows: Value, which: int) -> None:
 def scan(writer: Writer, back: int, axis: int, which: int) -> None:
     """Prefixes along one dimension of a tile."""
     value = writer.tile(back)
-    if value is None or (how := _combiner(writer, value, which)) is None:
+    if value is None or (how := combiner_for(writer, value, which)) is None:
         return
     at, reverse = axis % len(shape_of(value.type)), which % 2 == 1
     writer.emit(Scan((value,), axis=at, combiner=how, reverse=reverse))
@@ -73,7 +73,8 @@ def _complements(writer: Writer, value: Value, digit: int) -> tuple[Value, Value
     return test.results[0], test.results[1]
 
 
-def _combiner(writer: Writer, value: Value, which: int) -> Combiner | None:
+def combiner_for(writer: Writer, value: Operand, which: int) -> Combiner | None:
+    """A combiner of what `value` holds; None where it has none whose result is certain."""
     element = element_of(value.type)
     if not isinstance(element, Scalar) or element.bits < 8:
         return None

@@ -20,7 +20,7 @@ from tileir.effects import EXACT, ROUNDED
 from tileir.ir import Block, Function, Module, Parameter, ParameterAttributes
 from tileir.ops.control import Return
 from tileir.ops.program import ProgramId
-from tileir.testing import moves, shapes, walks
+from tileir.testing import moves, shapes, under, walks
 from tileir.testing.access import (
     COUNTERS,
     REGION,
@@ -109,6 +109,14 @@ _OTHERS: dict[str, _Write] = {
     "loop": lambda p, a, b, c: p.open(open_loop, a, b, c),
     "choice": lambda p, a, b, c: p.open(open_choice, a, b, c),
     "escape": lambda p, a, b, _: escape(p.writer, p.frames, a, b),
+    "reduce-under": _plain(under.reduce_under),
+    "scan-under": _plain(under.scan_under),
+    "histogram-under": _plain(under.histogram_under),
+    "op-under": _plain(under.op_under),
+    "memory-under": lambda p, a, b, c: under.memory_under(
+        p.writer, p.inputs["st"[c // 4 % 2]], p.inputs["c"], a, b, c
+    ),
+    "promise": lambda p, a, b, _: p.promise(a, b),
     "taps": lambda p, a, b, c: walks.taps(p.writer, p.inputs["x"], a, b, c),
     "passed": _passed,
 }
@@ -143,6 +151,17 @@ class _Program:
     inputs: dict[str, Base]
     instance: Value
     frames: list[Frame] = records.field(factory=list)
+    promises: dict[str, ParameterAttributes] = records.field(factory=dict)
+    """What is promised of pointers, where that is another thing than usual."""
+
+    def promise(self, which: int, digit: int) -> None:
+        """Promise something else of an input: alignment, readonly where it holds, noalias."""
+        name = [*self.inputs][which % len(self.inputs)]
+        self.promises[name] = ParameterAttributes(
+            aligned=(0, 2, 4, 16)[digit % 4],
+            readonly=name not in _WRITTEN and digit & 4 != 0,
+            noalias=digit & 8 != 0,
+        )
 
     def open(self, opener: Callable[..., Frame], a: int, b: int, c: int) -> None:
         """Open a loop or branch, where not too many are."""
@@ -248,11 +267,20 @@ def _finished(program: _Program) -> Program:
     writer.finish(Return())
     if writer.leaves:
         writer.blocks["early"] = Block("early", ops=(Return(),))
-    promises = ParameterAttributes(aligned=16, noalias=writer.promised)
-    parameters = tuple(Parameter(p, promises) for p in pointers)
+    parameters = tuple(Parameter(p, _promised(program, p)) for p in pointers)
     kernel = Function("generated", parameters, blocks=writer.blocks, kernel=True)
     functions = {"generated": kernel, **{name: helper(name) for name in writer.called}}
     return Program(Module(functions), "generated", (INSTANCES,), buffers, undef=writer.undef)
+
+
+def _promised(program: _Program, pointer: Value) -> ParameterAttributes:
+    """What is promised of a pointer: results are only written, for every other instance."""
+    name, noalias = str(pointer.name), program.writer.promised
+    found = program.promises.get(name)
+    if found is not None:
+        return records.evolve(found, noalias=found.noalias and noalias)
+    only = bool(program.promises) and name not in program.inputs
+    return ParameterAttributes(aligned=16, noalias=noalias, writeonly=only)
 
 
 def _memory(name: str, inexact: bool) -> Buffer:

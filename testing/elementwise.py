@@ -3,7 +3,7 @@ is added to the IR is generated from then on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, cast
 
@@ -37,15 +37,19 @@ def _among(known: tuple[type[Op], ...]) -> tuple[type[Op], ...]:
     return tuple(sorted(filter(_usable, known), key=_complexity))
 
 
-def elementwise(writer: Writer, cls: type[Op], digits: tuple[int, int, int]) -> None:
-    """Write one `cls` on live values; nothing where its types do not work out."""
+def elementwise(
+    writer: Writer, cls: type[Op], digits: tuple[int, int, int],
+    put: Callable[[Op], object] | None = None,
+) -> None:  # fmt: skip
+    """Write one `cls` on live values; nothing where its types do not work out. `put` does something
+    else with it than to append it."""
     for attributes in (_attributes(cls, digits[2]), _attributes(cls, 0)):
         for target in _targets(cls, digits[1]):
             try:
                 op = _build(writer, cls, digits, attributes, target)
             except VerifyError:
                 continue
-            writer.emit(op if writer.inexact else _without_nans(writer, op))
+            (put or writer.emit)(op if writer.inexact else _without_nans(writer, op))
             return
 
 

@@ -65,7 +65,9 @@ _POLICIES: dict[str, Policy] = {
     "licm": Policy(
         {"loop": 24, "close": 8, "call": 2, "escape": 8}, _UNDEF, numbers=_BOTH, idempotent=True
     ),
-    "lower-predicates": Policy({"predicated": 24}, _UNDEF, numbers=_BOTH, idempotent=True),
+    "lower-predicates": Policy(
+        {"predicated": 24, "reduce-under": 12, "scan-under": 8}, _UNDEF, idempotent=True
+    ),
     "rotate": Policy(
         {"loop": 24, "close": 8, "choice": 8, "escape": 12}, _UNDEF, numbers=_BOTH, idempotent=True
     ),

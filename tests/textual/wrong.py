@@ -76,6 +76,8 @@ MODULES = [
     ("TIR0014", HEAD + "define void @f() {\na:\n  br a\n§a:\n  ret\n}\n"),
     ("TIR0017", HEAD + "declare void @f(f32" + "*" * 256 + "§" + "* %p)\n"),
     ("TIR0021", HEAD + "; a §\0 b\n"),
+    ("TIR0339", HEAD + 'metadata {§host.plan0 = "[]"}\n'),
+    ("TIR0004", HEAD + "declare void @f(tensor_desc<§tensor_desc<f32<1>>> %p)\n"),
     ("TIR0021", HEAD + "; a §\ud800 b\n"),
     ("TIR0021", HEAD + 'metadata {a = "§\udfff"}\n'),
     ("TIR0007", HEAD + 'metadata {a = §"\\ud800"}\n'),

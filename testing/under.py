@@ -1,0 +1,124 @@
+"""Statements under predicates: reductions, scans, histograms, elementwise ops and accesses, of live
+values and of literals, under predicates that are themselves computed under one. What is undefined
+where the predicate is false is replaced by a literal there."""
+
+from __future__ import annotations
+
+from tileir.effects import EXACT, ROUNDED
+from tileir.op import Op
+from tileir.ops.atomic import AtomicKind, AtomicRMW
+from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.memory import Load, Store
+from tileir.ops.reduce import Combiner, Histogram, Reduce, Scan
+from tileir.ops.shape import GetElementPtr, MakeRange, Reshape
+from tileir.testing.access import COUNTERS, REGION, SLOTS, Base, address, size_of
+from tileir.testing.collective import combiner_for
+from tileir.testing.elementwise import elementwise, elementwise_ops
+from tileir.testing.shapes import LARGEST
+from tileir.testing.writer import Writer, literal
+from tileir.types import F32, I1, I32, Tile, element_of, shape_of, tile
+from tileir.values import Operand, Value, constant
+
+_ELEMENTS = (I32, F32)
+_TESTS = (
+    IntegerPredicate.SLT, IntegerPredicate.SGE, IntegerPredicate.NE, IntegerPredicate.EQ,
+    IntegerPredicate.ULT,
+)  # fmt: skip
+
+
+def predicate_for(writer: Writer, shape: tuple[int, ...], digit: int) -> tuple[Value, Operand]:
+    """A predicate for `shape`, for an odd digit computed under another, and where it is true."""
+    index: Operand
+    if shape:
+        size = size_of(tile(I32, shape))
+        index = writer.hide(MakeRange(tile(I32, (size,)), start=0))
+        if len(shape) > 1:
+            index = writer.hide(Reshape(index, tile(I32, shape)))
+    else:
+        index = writer.of_type(I32, digit, clean=True)
+    outer = ICmp(index, constant(index.type, digit // 2), predicate_=_TESTS[digit % 5])
+    writer.append(outer)
+    first = outer.results[digit // 4 % 2]
+    if digit % 2 == 0:
+        return first, first
+    bound = constant(index.type, digit // 3)
+    inner = ICmp(index, bound, predicate_=_TESTS[(digit + 1) % 5], predicate=first)
+    writer.append(inner)
+    second = inner.results[digit // 8 % 2]
+    return second, writer.hide(Select(first, second, constant(first.type, False)))
+
+
+def reduce_under(writer: Writer, back: int, axis: int, which: int) -> None:
+    """One dimension of a tile, or of a literal for the last digit, combined under a predicate."""
+    value = _tile(writer, back, which)
+    how = combiner_for(writer, value, which)
+    if how is None:
+        return
+    predicate, lanes = predicate_for(writer, shape_of(value.type), which + axis)
+    at = axis % len(shape_of(value.type))
+    combined = writer.hide(Reduce((value,), axis=at, combiner=how, predicate=predicate))
+    some = writer.hide(Reduce((lanes,), axis=at, combiner=Combiner.OR))
+    writer.emit(Select(some, combined, literal(combined.type, which)))
+
+
+def scan_under(writer: Writer, back: int, axis: int, which: int) -> None:
+    """Prefixes along one dimension of the lanes that a predicate leaves."""
+    value = _tile(writer, back, which)
+    how = combiner_for(writer, value, which)
+    if how is None:
+        return
+    predicate, lanes = predicate_for(writer, shape_of(value.type), which + axis)
+    at = axis % len(shape_of(value.type))
+    made = Scan((value,), axis=at, combiner=how, reverse=which % 2 == 0, predicate=predicate)
+    found = writer.hide(made)
+    writer.emit(Select(lanes, found, literal(found.type, which)))
+
+
+def histogram_under(writer: Writer, back: int, bins: int, which: int) -> None:
+    """How often numbers occur among the lanes that a predicate leaves."""
+    value: Operand | None = writer.pick(back, lambda t: element_of(t) is I32 and bool(shape_of(t)))
+    if value is None or back == 15:
+        value = literal(tile(I32, (16,)), which)
+    predicate, _ = predicate_for(writer, shape_of(value.type), which)
+    writer.emit(Histogram(value, tile(I32, (1 + bins,)), predicate=predicate))
+
+
+def op_under(writer: Writer, kind: int, a: int, b: int) -> None:
+    """An elementwise op under a predicate."""
+    ops = [c for c in elementwise_ops() if writer.inexact or c.numerics in (EXACT, ROUNDED)]
+    cls = ops[(kind * 16 + a) % len(ops)]
+
+    def guarded(op: Op) -> None:
+        shape = shape_of(op.results[0].type)
+        predicate, lanes = predicate_for(writer, shape, b)
+        made = op.evolve(predicate=predicate, results=())
+        writer.append(made)
+        for result in made.results:
+            writer.emit(Select(lanes, result, literal(result.type, b)))
+
+    elementwise(writer, cls, (a, b, kind), guarded)
+
+
+def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: int) -> None:
+    """A store to a slot, a load of it and an atomic addition, each under a predicate."""
+    element = element_of(base.pointer.type.pointee)  # type: ignore[union-attr]
+    value = writer.pick(a, lambda t: element_of(t) is element and size_of(t) <= LARGEST)
+    shape = (8,) if value is None else shape_of(value.type)
+    stored = literal(tile(element, shape), b) if value is None or a == 15 else value  # type: ignore[arg-type]
+    where = address(writer, base, REGION, b % SLOTS * LARGEST, shape)
+    lanes = predicate_for(writer, shape, b)[1]
+    writer.append(Store(where, stored, predicate=lanes))
+    predicate, loaded = predicate_for(writer, shape, c)
+    found = writer.hide(Load(where, predicate=predicate))
+    writer.emit(Select(loaded, found, literal(found.type, c)))
+    place = writer.hide(GetElementPtr(counters.pointer, constant(I32, c % COUNTERS)))
+    flag = predicate_for(writer, (), c)[1]
+    writer.append(AtomicRMW(place, constant(I32, 1 + a), op=AtomicKind.ADD, predicate=flag))
+
+
+def _tile(writer: Writer, back: int, which: int) -> Operand:
+    """A live tile, or a literal one for the last digit and where there is none."""
+    found = writer.pick(back, lambda t: isinstance(t, Tile) and t.element is not I1)
+    if found is None or back == 15:
+        return literal(tile(_ELEMENTS[which % 2], ((8,), (4, 4), (5,))[which % 3]), which)
+    return found
