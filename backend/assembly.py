@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tileir.backend.llvm.text import kernel_name
 from tileir.errors import CompileError, Diagnostic
 from tileir.op import Op
 from tileir.types import Scalar, element_of
@@ -25,12 +26,13 @@ _CLOBBER = re.compile(r"~\{\w+\}")
 _REFERENCE = re.compile(r"\$(?:\$|(\d+)|\{(\d+)\}|\{:uid\}|(.?))", re.DOTALL)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _SYMBOL = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
-_RESERVED = re.compile(r"llvm\..*|__nvvm_.*|[gk]x?\d*\$.*|WARP_SZ|shared")
+_RESERVED = re.compile(r"llvm\..*|__nvvm_.*|[gk]x?\d*\$.*|WARP_SZ|shared|vprintf|__assertfail")
 
 
-def check_outside(ops: Iterable[Op]) -> None:
-    """Raises `CompileError` (TIR0719) at the first of `ops` that brings code LLVM cannot take."""
-    declared: dict[str, tuple[Any, ...]] = {}
+def check_outside(ops: Iterable[Op], kernels: Iterable[str] = ()) -> None:
+    """Raises `CompileError` (TIR0719) at the first of `ops` that brings code LLVM cannot take, in a
+    module with `kernels`."""
+    declared: dict[str, tuple[Any, ...]] = {kernel_name(name): () for name in kernels}
     for op in ops:
         if op.mnemonic == "inline_asm":
             found = next(_faults(op), None)
@@ -140,5 +142,6 @@ def _symbol_fault(op: Any, declared: dict[str, tuple[Any, ...]]) -> str | None:
         return f"{op.symbol!r} is no name that a function of a library can have"
     kinds = tuple(element_of(v.type) for v in (*op.results, *op.inputs))
     if declared.setdefault(op.symbol, kinds) != kinds:
-        return f"{op.symbol} is called with other types than before"
+        other = "called with other types" if declared[op.symbol] else "the name of a kernel"
+        return f"{op.symbol} is {other}"
     return None

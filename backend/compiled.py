@@ -13,6 +13,7 @@ from tileir.backend.isolation import Machine, Task, run
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
 from tileir.backend.outcome import typed
+from tileir.backend.permission import brings_code
 from tileir.backend.target import target as target_named
 from tileir.errors import CompileError, Diagnostic, Location, escaped
 from tileir.ir import Module
@@ -188,7 +189,7 @@ class Compiled:
             reduced: Any = (*arguments[:2], Machine.of(machine), self.libraries)
             return self._isolated("assembly", assemble, *reduced)
         except CompileError as error:
-            if error.code != "TIR0705" or not self.options.permit:
+            if error.code != "TIR0705" or not self._has_code_of_others:
                 raise
             message = (
                 f"the assembler refuses code that was permitted: {error.diagnostics[0].message}"
@@ -198,6 +199,12 @@ class Compiled:
     def _isolated(self, stage: str, function: Any, *arguments: Any) -> Any:
         with limits(Limits.of(dict(self.options.limits))):
             return run(Task(self.plan.kernel, stage, self._place), function, *arguments)
+
+    @property
+    def _has_code_of_others(self) -> bool:
+        source = self.stages.get("input")
+        functions = () if source is None else source.functions.values()
+        return bool(self.libraries) or any(brings_code(op) for f in functions for op in f.ops)
 
     @property
     def _place(self) -> Location | None:

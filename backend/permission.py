@@ -17,7 +17,7 @@ def check_permitted(module: Module, permit: Collection[str]) -> None:
     """Raises `CompileError`: TIR0712 at every op of `module` that `permit` does not name, TIR0719
     where the code it brings does not fit."""
     ops = [op for function in module.functions.values() for op in function.ops]
-    ops = [op for op in ops if op.mnemonic in _MNEMONICS]
+    ops = [op for op in ops if brings_code(op)]
     if not ops:
         return
     found = list(_forbidden(ops, permit))
@@ -25,11 +25,12 @@ def check_permitted(module: Module, permit: Collection[str]) -> None:
         raise CompileError(*found)
     from tileir.backend.assembly import check_outside  # few kernels have such code
 
-    check_outside(ops)
+    check_outside(ops, (f.name for f in module.functions.values() if f.kernel))
 
 
-_MNEMONICS = ("inline_asm", "extern_elementwise")
-"""Ops that bring code."""
+def brings_code(op: Op) -> bool:
+    """Whether `op` may bring code that is not the program's."""
+    return op.mnemonic in ("inline_asm", "extern_elementwise")
 
 
 def _forbidden(ops: Iterable[Op], permit: Collection[str]) -> Iterator[Diagnostic]:

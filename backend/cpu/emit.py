@@ -11,7 +11,7 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from tileir import records
+from tileir import limits, records
 from tileir.backend.cpu.bounds import FUNCTIONS as BEYOND
 from tileir.backend.cpu.dots import RULES as OWN
 from tileir.backend.cpu.host import Site
@@ -27,7 +27,7 @@ from tileir.backend.cpu.lowering import (
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.legal import within
-from tileir.backend.llvm.emit import global_text, reached
+from tileir.backend.llvm.emit import expanded_size, global_text, reached
 from tileir.backend.lower.lowering import Rule
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.rules import rules
@@ -65,8 +65,11 @@ def emit(module: Module, kernel: str, plan: Plan, target: Target, checked: bool 
     declarations: dict[str, None] = {}
     definitions = [*(global_text(g, "") for g in within(module, kernel).globals.values())]
     private = 0
-    for found in (function, *reached(module, function)):
+    whole = [function, *reached(module, function)]
+    calls = expanded_size(whole) > limits.current().operations
+    for found in whole:
         thread = CpuThread()
+        thread.calls = calls
         thread.sites = sites
         guarded = checked and found is function
         definitions.append(_function(module, found, plan, target, thread, table, guarded))

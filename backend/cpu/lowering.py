@@ -19,7 +19,7 @@ from tileir.backend.lower.lowering import Fragment, Lowering, registers, scalar_
 from tileir.backend.memory.roots import roots
 from tileir.effects import Effects
 from tileir.field import Successor
-from tileir.ir import Block, Function
+from tileir.ir import Block, Function, Inline
 from tileir.op import Op
 from tileir.types import I1, Tile, Type
 from tileir.values import Operand, Value, is_zero
@@ -234,7 +234,8 @@ def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
         name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Lanes]]
     ) -> list[Lanes]:
         function = outer.module.functions[name.removeprefix("f.")]
-        if len(function.blocks) == 1:
+        stays = machine.calls and function.inline is Inline.NEVER
+        if len(function.blocks) == 1 and not stays:
             return _inlined(outer, function, [x for _, x in operands])
         if all(isinstance(x, str) for _, x in operands):
             given: Any = [(t, x) for t, x in operands]

@@ -29,6 +29,8 @@ class CpuThread(Bounded, Private):
     slow_conversions = False
     inline: Called | None = None
     """Calls a scalar function of the module."""
+    calls = False
+    """Whether functions marked `noinline` stay functions, of one block, too."""
 
     def call(
         self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Lanes]]

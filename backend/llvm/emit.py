@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tileir import records
+from tileir import limits, records
 from tileir.analysis.aliases import acquires_from_outside, unwritten
 from tileir.analysis.clusters import ranks
 from tileir.analysis.effects import effects
@@ -27,7 +27,8 @@ from tileir.backend.rules import rules
 from tileir.backend.target import Target
 from tileir.collector import collector_paused
 from tileir.errors import CompileError, Diagnostic
-from tileir.ir import Function, Global, Module, Parameter
+from tileir.ir import Function, Global, Inline, Module, Parameter
+from tileir.passes.inline import callees_first
 from tileir.types import Pointer, Scalar
 from tileir.values import Constant
 
@@ -35,7 +36,8 @@ _ATTRIBUTES = """attributes #1 = { nounwind }
 attributes #2 = { nounwind memory(none) }
 attributes #3 = { nounwind alwaysinline }
 attributes #4 = { convergent nounwind }
-attributes #5 = { convergent nounwind memory(none) }"""
+attributes #5 = { convergent nounwind memory(none) }
+attributes #6 = { convergent nounwind noinline }"""
 ROLE = "gpu.role"
 """Its function is lowered where it stands, not called."""
 
@@ -92,7 +94,9 @@ def written(unit: Unit, target: Target, index: int) -> Written:
     declarations: dict[str, None] = {}
     table = LineTable(index) if unit.lines else None
     threads, cluster = unit.num_warps * target.lanes, _cluster(module, function, target)
-    for found in (function, *reached(module, function)):
+    whole = [function, *reached(module, function)]
+    calls = expanded_size(whole) > limits.current().operations
+    for found in whole:
         thread = _thread(unit, found, threads, scope)
         thread.cluster = cluster
         thread.f8_conversion, thread.table = target.f8_conversion, table
@@ -102,7 +106,8 @@ def written(unit: Unit, target: Target, index: int) -> Written:
         lowering = Lowering(
             module, found, target, thread, contiguity, offsets, rules(), unit.num_warps
         )
-        definitions.append(_function(lowering, _FIRST + index))
+        inline = not (calls and found.inline is Inline.NEVER)
+        definitions.append(_function(lowering, _FIRST + index, inline))
         declarations.update(thread.declarations)
     bounds = f'"nvvm.reqntid"="{threads}"'
     if unit.registers is not None:
@@ -154,7 +159,21 @@ def assembled(parts: Sequence[Written]) -> str:
     return "\n".join((triple, *declarations, *definitions, _ATTRIBUTES, *places, ""))
 
 
-def _function(lowering: Lowering, attributes: int) -> str:
+def expanded_size(functions: Sequence[Function]) -> int:
+    """Operations of the first of `functions` with all calls of others replaced by what they call:
+    LLVM replaces them, unless those marked `noinline` stay functions there."""
+    by_name = {function.name: function for function in functions}
+    sizes: dict[str, int] = {}
+
+    def size(function: Function) -> int:
+        return sum(sizes.get(getattr(op, "callee", ""), 1) for op in function.ops)
+
+    for name in callees_first(by_name):
+        sizes[name] = size(by_name[name])
+    return sizes[functions[0].name]
+
+
+def _function(lowering: Lowering, attributes: int, inline: bool) -> str:
     function, thread = lowering.function, lowering.thread
     header = [_parameter(lowering, i, p) for i, p in enumerate(function.parameters)]
     header += _maps(function)
@@ -169,7 +188,7 @@ def _function(lowering: Lowering, attributes: int) -> str:
         head = f"define ptx_kernel void @{name}({names}) #{attributes}{home} {{"
     else:
         name = symbol(f"{thread.scope}f.{function.name}")
-        head = f"define internal {result} {name}({names}) #3{home} {{"
+        head = f"define internal {result} {name}({names}) #{3 if inline else 6}{home} {{"
     entry = ["entry:", *thread.at_entry, "  br label %bb0"]
     return "\n".join((head, *entry, *(x for x in thread.lines if x), "}"))
 

@@ -4,6 +4,7 @@ import re
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tileir
@@ -108,3 +109,29 @@ def test_chains_of_calls_are_limited_in_all():
     text += "  %r = call i32 @f199, %n\n  store %x, %r\n  ret\n}\n"
     with pytest.raises(PassError, match="of all functions: the limit operations"):
         compile_kernel(parse(text))
+
+
+def doubling(levels, word):
+    text = f"tir 1.0\ndefine private {word} i32 @f0(i32 %x) {{\nentry:\n  ret %x\n}}\n"
+    for i in range(1, levels + 1):
+        text += (
+            f"define private {word} i32 @f{i}(i32 %x) {{\nentry:\n  %a = call i32 @f{i - 1}, %x\n"
+        )
+        text += f"  %b = call i32 @f{i - 1}, %a\n  %m = mul i32 %a, %x\n  %c = xor i32 %m, %b\n"
+        text += "  ret %c\n}\n"
+    text += "define kernel void @k(i32* %x, i32 %n) {\nentry:\n"
+    return parse(f"{text}  %r = call i32 @f{levels}, %n\n  store %x, %r\n  ret\n}}\n")
+
+
+def test_functions_that_stay_are_functions_in_the_code():
+    """LLVM would replace 2^24 calls."""
+    compiled = compile_kernel(doubling(24, "noinline"))
+    assert compiled.cubin and len(compiled.ptx) < 100_000
+    from tileir.executor import executor
+
+    results = []
+    for levels, name in ((15, "interpreter"), (15, "cpu"), (24, "cpu")):
+        x = np.zeros(1, np.int32)
+        executor(name).launch(doubling(levels, "noinline"), "k", 1, [x, 3])
+        results.append(x[0])
+    assert results[0] == results[1]

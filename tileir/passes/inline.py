@@ -49,7 +49,7 @@ def inline(module: Module) -> Module:
           ret
         }
     """
-    order = list(_callees_first(module))
+    order = list(callees_first(module.functions))
     _check_size(module, order)
     done: dict[str, Function] = {}
     for name in order:
@@ -58,21 +58,21 @@ def inline(module: Module) -> Module:
     return module.with_functions(_named_ones(module.with_functions(functions)))
 
 
-def _callees_first(module: Module) -> Iterator[str]:
-    """The functions of `module`, each after those it calls."""
+def callees_first(functions: Mapping[str, Function]) -> Iterator[str]:
+    """The names of `functions`, each after those it calls."""
     seen: set[str] = set()
-    for root in module.functions:
-        stack = [] if root in seen else [(root, _calls(module, root))]
+    for root in functions:
+        stack = [] if root in seen else [(root, _calls(functions, root))]
         seen.add(root)
         while stack:
             name, rest = stack[-1]
-            following = next((n for n in rest if n not in seen and n in module.functions), None)
+            following = next((n for n in rest if n not in seen and n in functions), None)
             if following is None:
                 stack.pop()
                 yield name
             else:
                 seen.add(following)
-                stack.append((following, _calls(module, following)))
+                stack.append((following, _calls(functions, following)))
 
 
 _FUNCTIONS = 8
@@ -99,8 +99,8 @@ def _check_size(module: Module, order: Iterable[str]) -> None:
         total += size if any(isinstance(op, Call) for op in module.functions[name].ops) else 0
 
 
-def _calls(module: Module, name: str) -> Iterator[str]:
-    return (op.callee for op in module.functions[name].ops if isinstance(op, Call))
+def _calls(functions: Mapping[str, Function], name: str) -> Iterator[str]:
+    return (op.callee for op in functions[name].ops if isinstance(op, Call))
 
 
 def _inlined(function: Function, done: Mapping[str, Function]) -> Function:

@@ -1,0 +1,86 @@
+"""What a program or the options ask for is followed, or a remark says what is used and why."""
+
+from pathlib import Path
+
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.textual import parse
+from tileir.tools.opt import main as opt
+
+LOOP = """tir 1.0
+define kernel void @k(f32* %x, i32 %n) {{{attributes}}} {{
+entry:
+  %r = make_range i32<256>
+  %xs = splat f32*<256> %x
+  %p = getelementptr f32*<256> %xs, %r
+  br loop
+loop:
+  %i = phi i32 [0, entry], [%i1, loop]
+  %f = sitofp f32 %i
+  %v = splat f32<256> %f
+  store %p, %v
+  %i1 = add i32 %i, 1
+  %more, _ = icmp (i1, i1) %i1, %n {{predicate = slt}}
+  cond_br %more, loop, done{latch}
+done:
+  ret
+}}
+"""
+MATMUL = Path(__file__).with_name("matmul.tir").read_text()
+
+
+def unfollowed(text, target="sm_90a", **options):
+    found = compile_kernel(parse(text), target, options).remarks
+    return [r for r in found if r.code == "TIR0760"]
+
+
+def loop(attributes="", latch=""):
+    return LOOP.format(attributes=attributes, latch=latch)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "latch", "options", "words", "line"),
+    [("", "", {"stages": 5}, "stages = 5 is not followed: 1 is used", 2),
+     ("", " {stages = 3}", {}, "stages = 3 of the loop is not followed: 1 is used", 15),
+     ("", " {unroll = 4}", {}, "unroll = 4 of the loop is not followed: 1 is used", 15),
+     ("", "", {"prefetch": True}, "prefetch = True is not followed", 2),
+     ("", "", {"roles": True}, "roles = True is not followed: the kernel has no dots", 2),
+     ("", "", {"persistent": True}, "persistent = True is not followed", 2),
+     ("", "", {"split": 2}, "split = 2 is not followed", 2),
+     ("multicast = 2", "", {}, "multicast = 2 is not followed", 2),
+     ("num_ctas = 2", "", {}, "num_ctas = 2 is not followed: `cluster`", 2),
+     ("max_registers = 64", "", {}, "max_registers = 64 is not followed", 2)],
+)  # fmt: skip
+def test_a_request_that_is_not_followed_is_remarked_upon(attributes, latch, options, words, line):
+    (remark,) = unfollowed(loop(attributes, latch), **options)
+    assert words in remark.message and remark.location.line == line
+
+
+def test_nothing_is_said_of_what_is_followed():
+    assert not unfollowed(loop(), num_warps=2, stages=1, registers=64, optimize=1)
+    assert not unfollowed(MATMUL)
+    assert not unfollowed(MATMUL, stages=3)
+    assert not unfollowed(MATMUL, "sm_80", stages=3)
+
+
+def test_stages_that_do_not_fit():
+    (remark,) = unfollowed(MATMUL, stages=1_000_000)
+    assert "stages = 1000000 is not followed: 6 are used" in remark.message
+
+
+def test_roles_need_a_target_that_has_them():
+    (remark,) = unfollowed(MATMUL, "sm_80", roles=True)
+    assert "sm_80 has no products by warpgroups" in remark.message
+    (remark,) = unfollowed(MATMUL, "sm_90a", roles=False, persistent=True)
+    assert remark.message == "persistent = True is not followed: roles = False"
+
+
+def test_what_spills_says_how_much(tmp_path, capsys):
+    path = Path(__file__).parent / "spills.tir"
+    compiled = compile_kernel(parse(path.read_text()), "sm_80")
+    (remark,) = [r for r in compiled.remarks if r.code == "TIR0759"]
+    assert remark.message.startswith(f"{compiled.metadata.spills} bytes of registers are spilled")
+    arguments = [str(path), "--target", "sm_80", "--emit", "cubin", "--remarks"]
+    assert opt([*arguments, "-o", str(tmp_path / "k.cubin"), "--no-isolate"]) == 0
+    assert "TIR0759" in capsys.readouterr().err
