@@ -8,7 +8,7 @@ from typing import Any
 from tileir import Location, Module
 from tileir.builder import Builder, Expr, arg
 from tileir.errors import TileirError
-from tileir.frontends.ttir import arithmetic, control, memory, shaping
+from tileir.frontends.ttir import arithmetic, control, elements, memory, shaping
 from tileir.frontends.ttir.errors import CompilationError, wrong
 from tileir.frontends.ttir.frame import Frame
 from tileir.frontends.ttir.lexer import tokens
@@ -19,16 +19,24 @@ from tileir.types import Pointer, Type
 
 __all__ = ["read"]
 
-_FAMILIES = (arithmetic, control, memory, shaping)
+_FAMILIES = (arithmetic, control, elements, memory, shaping)
 """Modules whose rules are registered by loading them."""
 
 
-def read(text: str, file: str = "<ttir>", *, masked_off: str = "zero", **options: int) -> Module:
+def read(
+    text: str,
+    file: str = "<ttir>",
+    *,
+    masked_off: str = "zero",
+    overlapped: bool = False,
+    **options: int,
+) -> Module:
     """The module of a TTIR text, verified: its public functions as kernels, with their names.
     `options` are settings of the kernels (`num_warps`), which TTIR does not state.
 
     `masked_off` is what a load gives where its mask is false and the program names no value:
-    `zero`, as Triton's compiler has it, or `undefined`, as its language has it.
+    `zero`, as Triton's compiler has it, or `undefined`, as its language has it. `overlapped`: the
+    kernel may begin before the one before it has ended (`launch_pdl`).
 
     Raises CompilationError at the line and column of `file`.
     """
@@ -41,8 +49,9 @@ def read(text: str, file: str = "<ttir>", *, masked_off: str = "zero", **options
         _check_parameters(function)
         if known.setdefault(function.name, function) is not function:
             raise wrong(f"@{function.name} is defined twice", function.place)
+    settings: dict[str, Any] = {"masked_off": masked_off, "overlapped": overlapped}
     for function in _callees_first(functions, known):
-        _define(b, function, options, masked_off)
+        _define(b, function, options, settings)
     try:
         return b.module()
     except TileirError as error:
@@ -90,7 +99,9 @@ def _called(region: Region) -> list[str]:
     return found
 
 
-def _define(b: Builder, function: Function, options: dict[str, int], masked_off: str) -> None:
+def _define(
+    b: Builder, function: Function, options: dict[str, int], settings: dict[str, Any]
+) -> None:
     names = [_plain(name) for name, _, _ in function.parameters]
     parameters = {
         name: _parameter(kind, promises)
@@ -106,7 +117,7 @@ def _define(b: Builder, function: Function, options: dict[str, int], masked_off:
             with opened as values:
                 if function.public and options:
                     b.configure(**options)  # type: ignore[arg-type]
-                _body(b, function, values, masked_off)
+                _body(b, function, values, settings)
         except CompilationError:
             raise
         except TileirError as error:
@@ -126,11 +137,13 @@ def _parameter(kind: Type, promises: dict[str, Any]) -> Any:
     )
 
 
-def _body(b: Builder, function: Function, values: tuple[Expr, ...], masked_off: str) -> None:
+def _body(
+    b: Builder, function: Function, values: tuple[Expr, ...], settings: dict[str, Any]
+) -> None:
     given = {name: x for (name, _, _), x in zip(function.parameters, values, strict=True)}
     first, *rest = function.region.sections
     blocks = {s.label: b.block(s.label[1:], *(t for _, t in s.parameters)) for s in rest}
-    frame = Frame(b, ChainMap(given), blocks, masked_off)
+    frame = Frame(b, ChainMap(given), blocks, **settings)
     frame.run(first.statements)
     for section in rest:
         block = blocks[section.label]
