@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
@@ -42,8 +41,6 @@ CPU = Target(
 
 _HOST = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 _ANYWHERE = (1 << 64) - 1
-_ALONE = 50_000
-"""Nanoseconds of work that other threads are not woken for."""
 
 
 class OneByOne(Contiguity):
@@ -69,8 +66,6 @@ class CpuKernel:
     """Bytes that the lanes of an instance have to themselves."""
     _alone: Any = records.field(factory=threading.Lock, init=False)
     """Held by a launch: its code asks one host."""
-    _pace: list[float] = records.field(factory=lambda: [float(_ALONE)], init=False)
-    """Nanoseconds that an instance took in the last launch."""
 
     @cached_property
     def code(self) -> Code:
@@ -94,40 +89,23 @@ class CpuKernel:
         Raises `LaunchError`: TIR0710 where grid or arguments do not fit, TIR0713 where an assertion
         failed, TIR0501 where an access would be outside of its array.
         """
+        extents = extents_of(grid)
         given = [*self._encoded(arguments), *self._limits(ends or {})]
-        return self.run(extents_of(grid), given, threads)
-
-    def run(
-        self, extents: tuple[int, int, int], words: Sequence[int], threads: int | None = None
-    ) -> list[str]:
-        """Run for every instance, given the bits of all arguments and, of a kernel that is checked,
-        behind them of each argument its first byte and the one behind its last: (0, 2^64 - 1) for
-        anywhere, as for numbers. Otherwise as a call."""
-        total, calls, spent = prod(extents), Calls(), [0]
+        calls, total, workers = Calls(), prod(extents), threads or processors()
+        host = _HOST(lambda site, address: self.sites[site].serve(calls, address))
 
         def part(first: int, last: int) -> None:
-            room, begin = Room(self.private), time.perf_counter_ns()
-            packed = (ctypes.c_uint64 * (len(words) + 1))(*words, room.address)
+            room = Room(self.private)
+            packed = (ctypes.c_uint64 * (len(given) + 1))(*given, room.address)
             self.code.run(packed, first, last, *extents)
-            spent[0] += time.perf_counter_ns() - begin
 
         with self._alone:
-            self._host[0][0] = calls
-            alone = total == 1 or total * self._pace[0] < _ALONE
-            share_out(part, total, 1 if alone else threads or processors())
-            self._pace[0] = spent[0] / max(total, 1)
-        failure = calls.first_failure() if calls.failures else None
+            self.code.set_host(ctypes.cast(host, ctypes.c_void_p))
+            share_out(part, total, workers)
+        failure = calls.first_failure()
         if failure is not None:
             raise LaunchError(failure)
-        return calls.in_order() if calls.printed else []
-
-    @cached_property
-    def _host(self) -> tuple[list[Calls], Any]:
-        """Where the launch that runs notes what its code says, and the function that code calls."""
-        current = [Calls()]
-        host = _HOST(lambda site, address: self.sites[site].serve(current[0], address))
-        self.code.set_host(ctypes.cast(host, ctypes.c_void_p))
-        return current, host
+        return calls.in_order()
 
     def _limits(self, ends: Mapping[int, tuple[int, int]]) -> list[int]:
         if not self.checked:
