@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -31,7 +31,8 @@ from tileir.backend.prepare import prepare
 from tileir.backend.target import Target
 from tileir.backend.vectorize import vectorize
 from tileir.errors import CompileError, Diagnostic, LaunchError
-from tileir.ir import Function, Module, Parameter
+from tileir.forks import Level, hold_at_fork
+from tileir.ir import Function, Module
 from tileir.op import Op
 
 CPU = Target(
@@ -41,6 +42,9 @@ CPU = Target(
 )  # fmt: skip
 """One warp in lockstep, whose shared memory is on the stack of its thread."""
 
+COMPILING = threading.RLock()
+"""Held while code is made, so that nobody forks meanwhile."""
+hold_at_fork(COMPILING, Level.COMPILE)
 _HOST = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
 
 
@@ -66,10 +70,16 @@ class CpuKernel:
     private: int = 0
     """Bytes that the lanes of an instance have to themselves."""
 
-    @cached_property
+    _loaded: list[Code] = records.field(init=False, factory=list)
+
+    @property
     def code(self) -> Code:
         """The code, loaded. Raises `CompileError`."""
-        return load(self.llvm, self.optimize)
+        if not self._loaded:
+            with COMPILING:
+                if not self._loaded:
+                    self._loaded.append(load(self.llvm, self.optimize))
+        return self._loaded[0]
 
     @property
     def optimized(self) -> str:
@@ -93,7 +103,8 @@ class CpuKernel:
         limit was reached. Raises what the handlers of signals do.
         """
         extents = extents_of(grid)
-        given = [pass_argument(p, v) for p, v in zip(self._parameters, arguments, strict=True)]
+        parameters = self.module.functions[self.kernel].parameters
+        given = [pass_argument(p, v) for p, v in zip(parameters, arguments, strict=True)]
         values = [x.value for x in given]
         calls = Calls(Launch(limit=time_limit), self._bounds(given, memory), extents)
         words, host = calls.launch.words, _HOST(lambda i, at: self._serve(calls, i, at))
@@ -116,14 +127,11 @@ class CpuKernel:
             raise LaunchError(failure)
         return calls.in_order()
 
-    @cached_property
-    def _parameters(self) -> tuple[Parameter, ...]:
-        return tuple(self.module.functions[self.kernel].parameters)
-
-    @cached_property
     def _globals(self) -> list[Region]:
         """The memory of the globals."""
         known = self.module.globals.values()
+        if not known:
+            return []
         at = (ctypes.c_uint64 * len(known))()
         self.code.list_globals(at)
         return [
@@ -136,7 +144,7 @@ class CpuKernel:
             return Bounds.of([])
         more = [r for x in given for r in x.more]
         more += [Region.of(f"memory[{i}]", array) for i, array in enumerate(memory)]
-        return Bounds.of([*(x.region for x in given), *self._globals], more)
+        return Bounds.of([*(x.region for x in given), *self._globals()], more)
 
     def _serve(self, calls: Calls, site: int, address: int) -> int:
         self.sites[site].serve(calls, address)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tileir import records
 from tileir.analysis.cache import cached
-from tileir.backend.cpu.compile import CpuKernel, compile as compile_kernel
+from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
 from tileir.backend.cpu.waiting import may_wait
 from tileir.backend.driver.spans import Span
 from tileir.backend.executor import expanded, ordered
@@ -87,7 +87,9 @@ def _compiled(module: Module, kernel: str | None, **options: Any) -> CpuKernel:
     """`compile` of `tileir.backend.cpu`, once for a module and options."""
     known, key = _kernels(module), (kernel, *sorted(options.items()))
     if key not in known:
-        known[key] = compile_kernel(module, kernel, **options)
+        with COMPILING:
+            if key not in known:
+                known[key] = compile_kernel(module, kernel, **options)
     return known[key]
 
 
