@@ -20,6 +20,7 @@ from tileir.backend.cpu.lanes import scalar_type
 from tileir.backend.cpu.launch import HELPERS
 from tileir.backend.cpu.lowering import (
     PLACES,
+    RULES,
     CpuLowering,
     caller,
     own_symbol,
@@ -61,7 +62,7 @@ _ATTRIBUTES = (
 def emit(module: Module, kernel: str, plan: Plan, target: Target, checked: bool = True) -> Written:
     """The kernel as text; `checked`: accesses are checked first. Raises `CompileError` (TIR0706;
     TIR0708 for globals of more than `GLOBAL_BYTES`)."""
-    function, table = module.functions[kernel], ChainMap(OWN, cast(Any, rules()))
+    function, table = module.functions[kernel], ChainMap({**OWN, **RULES}, cast(Any, rules()))
     sites: list[Site] = []
     declarations: dict[str, None] = {}
     _check_globals(module)

@@ -16,7 +16,7 @@ from tileir.backend.cpu.matrices import Matrix, Place, placed
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.text import symbol
-from tileir.backend.lower.lowering import Fragment, Lowering, registers, scalar_of
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.memory.roots import roots
 from tileir.effects import Effects
 from tileir.field import Successor
@@ -266,6 +266,23 @@ class CpuLowering(Lowering):
             sources = ", ".join(f"[ {handles[index]}, %{label} ]" for label, handles in edges)
             lines.append(f"  {name} = phi {kind} {sources}")
         return lines
+
+
+def _return(lowering: Lowering, op: Any) -> list[Fragment]:
+    """`ret`, of values as functions are declared to give them."""
+    kinds = [scalar_type(v.type) for v in op.values]
+    handles = [lowering.scalar(v) for v in op.values]
+    if len(handles) <= 1:
+        lowering.thread.line(f"ret {kinds[0]} {handles[0]}" if handles else "ret void")
+        return []
+    whole, kind = "poison", f"{{{', '.join(kinds)}}}"
+    for i, (k, x) in enumerate(zip(kinds, handles, strict=True)):
+        whole = lowering.thread.emit(f"insertvalue {kind} {whole}, {k} {x}, {i}")
+    lowering.thread.line(f"ret {kind} {whole}")
+    return []
+
+
+RULES: dict[str, Rule] = {"ret": _return}
 
 
 def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
