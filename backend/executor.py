@@ -147,6 +147,7 @@ class SimtExecutor:
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
         seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
+        extents: tuple[int, int, int] = extents_of(grid)
         done = _staged(module, machine, kernel, options)
         function = module.functions[done.kernel]
         given = ordered(module, done.kernel, arguments)
@@ -154,7 +155,6 @@ class SimtExecutor:
             if not isinstance(value, np.ndarray):
                 encoded(parameter, value)
         values = expanded(function, given)
-        extents: tuple[int, ...] = extents_of(grid)
         host = None if module.stage else host_plan(done)
         if host is not None:
             spans = Span.each(values)

@@ -21,9 +21,6 @@ from tileir.backend.lower.thread import Access, Order
 from tileir.errors import Location
 from tileir.types import I1, I8, I64, AddressSpace, Element, Pointer
 
-_BYTES = Pointer(I8, AddressSpace.GLOBAL)
-
-
 @records.frozen
 class Guard:
     """What an op may access: the number of the record of a parameter or global, None for any; and
@@ -88,18 +85,18 @@ class Bounded(Atomics, Hosted):
         guard = self.guard
         if guard is None or space == AddressSpace.SHARED or mask == "false":
             return
-        after = self.fresh_label("inside")
-        near = self._near(guard, size, pointer, writes)
+        after, kind = self.fresh_label("inside"), Pointer(I8, AddressSpace(space))
+        near = self._near(guard, size, pointer, kind, writes)
         if near:
             apart = self.fresh_label("apart")
             self.line(f"br i1 {near}, label %{after}, label %{apart}")
             self.start(apart)
         if isinstance(pointer, Wide) or (isinstance(pointer, Linear) and pointer.given):
-            places = self._number(vector_type(_BYTES), self.wide(_BYTES, pointer), vector_type(I64))
+            places = self._number(vector_type(kind), self.wide(kind, pointer), vector_type(I64))
             name, at = "each", f"{vector_type(I64)} {places}"
         else:
             base, step = (pointer, 0) if isinstance(pointer, str) else (pointer.base, pointer.step)
-            low = self._number(scalar_type(_BYTES), base, "i64")
+            low = self._number(scalar_type(kind), base, "i64")
             name, at = "row", f"i64 {low}, i64 {step}"
         beyond = self._beyond(name, at, guard, size, self.held(mask), writes)
         report = self.fresh_label("outside")
@@ -111,13 +108,15 @@ class Bounded(Atomics, Hosted):
     def _number(self, kind: str, pointer: str, number: str) -> str:
         return self.emit(f"ptrtoint {kind} {pointer} to {number}")
 
-    def _near(self, guard: Guard, size: int, pointer: Lanes, writes: bool) -> str:
+    def _near(
+        self, guard: Guard, size: int, pointer: Lanes, kind: Pointer, writes: bool
+    ) -> str:  # fmt: skip
         """Whether all lanes surely access what they may; '' where that takes checking each."""
         if guard.record is None or isinstance(pointer, Wide):
             return ""
         base, step, given = (pointer, 0, "") if isinstance(pointer, str) else (
             pointer.base, pointer.step, pointer.given)  # fmt: skip
-        low, reach = self._number(scalar_type(_BYTES), base, "i64"), abs(step) * (WIDTH - 1)
+        low, reach = self._number(scalar_type(kind), base, "i64"), abs(step) * (WIDTH - 1)
         if step < 0:
             low = self.emit(f"sub i64 {low}, {reach}")
         first = self._bound(guard.record, 0)

@@ -15,6 +15,7 @@ from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_
 from tileir.backend.cpu.waiting import may_wait
 from tileir.backend.driver.spans import Span
 from tileir.backend.executor import expanded, ordered
+from tileir.backend.grids import extents_of
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.measuring import Candidate
@@ -55,12 +56,13 @@ class CpuExecutor:
         """
         threads, output = options.pop("threads", None), options.pop("output", None)
         launching = {n: options.pop(n) for n in ("memory", "time_limit") if n in options}
+        extents = extents_of(grid)
         compiled = _compiled(module, kernel, **options)
         function = module.functions[compiled.kernel]
         values = expanded(function, ordered(module, compiled.kernel, arguments))
         spans = Span.each(v for v in values if _is_copied(v, compiled.checked))
         given = [spans[id(v)].elements if id(v) in spans else v for v in values]
-        printed = compiled(grid, given, threads, **launching)
+        printed = compiled(extents, given, threads, **launching)
         for span in spans.values():
             span.write_back()
         if output is None:

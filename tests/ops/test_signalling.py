@@ -18,7 +18,7 @@ MADE = {
     "scalar": "  %a = bitcast {e} %i0\n  %b = bitcast {e} %i1\n  %r = {op} {e} %a, %b\n",
     "tile": "  %a = bitcast {e} %i0\n  %s = splat {e}<64> %a\n  %b = bitcast {e} %i1\n"
             "  %t = splat {e}<64> %b\n  %m = {op} {e}<64> %s, %t\n"
-            "  %n = extract_slice {e}<1> %m {{offsets = [0]}}\n  %r = unsplat {e} %n\n",
+            "  %k = splat {e}*<64> %y\n  store %k, %m\n  %r = load {e} %y\n",
     "reduction": "  %xs = splat {i}*<2> %x\n  %l = make_range i32<2>\n"
                  "  %q = getelementptr {i}*<2> %xs, %l\n  %v = load {i}<2> %q\n"
                  "  %f = bitcast {e}<2> %v\n  %r = reduce {e} %f {{combiner = {op}}}\n",

@@ -12,6 +12,7 @@ import numpy as np
 from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.errors import Diagnostic, InterpretError
+from tileir.calls import check_call_depth
 from tileir.grids import extents_of
 from tileir.interp.arguments import Binder, named_arguments
 from tileir.interp.failures import place
@@ -65,6 +66,7 @@ def interpret(
     if any(True for _ in undefined(module)):
         module = link(module)
     function = _kernel(module, kernel)
+    check_call_depth(module, function, InterpretError)
     extents = _grid(grid)
     launch = _Launch(module, function, extents, allow_races)
     launch.bind(arguments, globals or {}, uninitialised, numbers, allow_undef)
