@@ -6,6 +6,7 @@ import ctypes
 from typing import Any
 
 from tileir import records
+from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.llvm.optimise import loaded
 from tileir.errors import CompileError, Diagnostic
 
@@ -45,7 +46,9 @@ def load(text: str, optimize: int = 3) -> Code:
     tuning.slp_vectorization = tuning.loop_vectorization = False
     builder = binding.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    optimized = str(module)
+    optimized = without_partial_masks(made := str(module))
+    if optimized != made:
+        module = binding.parse_assembly(optimized)
     engine = binding.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     run = _RUN(engine.get_function_address("run"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from tileir.interp.schedule import DeadlockError, Steps, run_coroutines
 from tileir.ir import Function, Module
 from tileir.linker import link, undefined
 
+_SHUFFLED = 1 << 22
+"""Instances that are put into an order of their own; more are gone through in even steps."""
 MAX_RACES = 100
 """Races kept in a report."""
 
@@ -94,6 +97,20 @@ class Interpreter:
         return interpret(module, kernel, grid, arguments, **options)
 
 
+def _in_order(count: int, seed: int) -> Sequence[int] | Iterator[int]:
+    """The numbers below `count` in the order of `seed`, 0 for ascending."""
+    if not seed:
+        return range(count)
+    chance = random.Random(seed)
+    if count <= _SHUFFLED:
+        numbers = list(range(count))
+        chance.shuffle(numbers)
+        return numbers
+    step = next(n for n in iter(lambda: chance.randrange(count), -1) if gcd(n, count) == 1)
+    start = chance.randrange(count)
+    return ((start + step * i) % count for i in range(count))
+
+
 def _kernel(module: Module, name: str | None) -> Function:
     try:
         return module.kernel(name)
@@ -157,9 +174,7 @@ class _Launch:
         with np.errstate(all="ignore"):
             code = self.machine.prepare(self.function, self.values)
         arguments = tuple(self.values)
-        numbers = list(range(self.report.instances * self.machine.ranks))
-        if seed:
-            random.Random(seed).shuffle(numbers)
+        numbers = _in_order(self.report.instances * self.machine.ranks, seed)
         with np.errstate(all="ignore"):
             if code.pauses or self.machine.ranks > 1:
                 self._interleave(code, arguments, iter(numbers), seed)
