@@ -133,7 +133,7 @@ class SimtExecutor:
         it prints are added to `output`, a list; what its ops do to memory to `counts`
         (`tileir.backend.simt.counts.Counts`).
         `seed` draws the order of roles of warps and of copies beside them; `blocks` is how many
-        run at once, of kernels that work for many instances. Arguments that a host plan refuses
+        run at once, of kernels that work for many instances; `time_limit` is in seconds. Arguments that a host plan refuses
         are for the kernel without tensor maps, as on a GPU.
 
         Raises `CompileError`, `LaunchError` at the op of the program that is wrong (TIR0501: an
@@ -147,6 +147,7 @@ class SimtExecutor:
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
         seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
+        time_limit = options.pop("time_limit", None)
         extents: tuple[int, int, int] = extents_of(grid)
         done = _staged(module, machine, kernel, options)
         function = module.functions[done.kernel]
@@ -179,7 +180,7 @@ class SimtExecutor:
         try:
             return simt.run(
                 lowered, done.kernel, extents, values, machine, done.memory, done.num_warps,
-                output, make, seed=seed,
+                output, make, seed=seed, time_limit=time_limit,
             )  # fmt: skip
         except FaultError as error:
             raise LaunchError(error.diagnostic) from error

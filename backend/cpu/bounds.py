@@ -171,6 +171,7 @@ class Bounded(Atomics, Hosted):
 def _site(guard: Guard, size: int, writes: bool) -> Site:
     def answer(calls: Calls, given: list[Array], held: Array) -> None:
         at = int(given[0][held[0]]) & (1 << 64) - 1
+        assert calls.bounds is not None
         code, where = calls.bounds.fault(guard.record, at, size, writes)
         calls.fail(
             f"{instance_of(given[1:])} {guard.op} of {size} bytes at {where}", code, guard.location

@@ -178,14 +178,7 @@ entry:
   %ny = zext i32 %gy to i64
   br label %loop
 loop:
-  %index = phi i64 [ %first, %entry ], [ %next, %go ]
-  %word = load volatile i64, ptr %launch
-  %due = icmp sle i64 %word, %index
-  br i1 %due, label %look, label %go
-look:
-  %leaves = call i1 @attend(ptr %launch, i64 %index)
-  br i1 %leaves, label %done, label %go
-go:
+  %index = phi i64 [ %first, %entry ], [ %next, %on ], [ %next, %look ]
   %x = urem i64 %index, %nx
   %row = udiv i64 %index, %nx
   %y = urem i64 %row, %ny
@@ -196,7 +189,14 @@ go:
   call void {own_symbol(kernel)}({given})
   %next = add i64 %index, 1
   %again = icmp ult i64 %next, %last
-  br i1 %again, label %loop, label %done
+  br i1 %again, label %on, label %done
+on:
+  %word = load volatile i64, ptr %launch
+  %due = icmp sle i64 %word, %next
+  br i1 %due, label %look, label %loop
+look:
+  %leaves = call i1 @attend(ptr %launch, i64 %next)
+  br i1 %leaves, label %done, label %loop
 done:
   ret void
 }}"""

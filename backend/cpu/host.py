@@ -37,7 +37,7 @@ class Calls:
     """What was said and what failed during a launch on a grid of `extents`."""
 
     launch: Launch = records.field(factory=Launch)
-    bounds: Bounds = records.field(factory=lambda: Bounds.of([]))
+    bounds: Bounds | None = None
     extents: tuple[int, int, int] = (1, 1, 1)
     printed: list[str] = records.field(factory=list)
     failures: list[Diagnostic] = records.field(factory=list)

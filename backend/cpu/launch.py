@@ -114,8 +114,7 @@ class Launch:
     def __post_init__(self) -> None:
         end = float("inf") if self.limit is None else time.monotonic() + self.limit
         object.__setattr__(self, "deadline", end)
-        for name, function in _PYTHON.items():
-            self.words[WORDS[name]] = function
+        self.words[_FIRST : _FIRST + len(_PYTHON)] = _PYTHON
 
     def stop_at(self, index: int) -> None:
         """Instances from number `index` on are to end."""
@@ -160,10 +159,13 @@ def _address(name: str) -> int:
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
-_PYTHON = {
-    "ensure": _address("PyGILState_Ensure"), "check": _address("PyErr_CheckSignals"),
-    "fetch": _address("PyErr_Fetch"), "release": _address("PyGILState_Release"),
-}  # fmt: skip
+_FIRST = WORDS["ensure"]
+_PYTHON = [
+    _address(name)
+    for name in (
+        "PyGILState_Ensure", "PyErr_CheckSignals", "PyErr_Fetch", "PyGILState_Release"
+    )  # fmt: skip
+]
 
 
 class _Watch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,12 @@ class Region:
     @staticmethod
     def of(name: str, array: np.ndarray[Any, Any]) -> Region:
         """The memory of an array."""
-        if not array.size:
-            return Region(name, array.ctypes.data, 0)
+        start, flags = address(array), array.flags
+        if flags.c_contiguous or flags.f_contiguous or not array.size:
+            return Region(name, start, array.nbytes, flags.writeable)
         first, end = byte_bounds(array)
         dims, run = _rows(array)
-        return Region(name, first, end - first, array.flags.writeable, dims, run)
+        return Region(name, first, end - first, flags.writeable, dims, run)
 
     @staticmethod
     def anywhere(name: str) -> Region:
@@ -47,6 +49,11 @@ class Region:
     def end(self) -> int:
         """The address behind its last byte."""
         return self.first + self.size
+
+
+def address(array: np.ndarray[Any, Any]) -> int:
+    """Where the first element of `array` is."""
+    return array.__array_interface__["data"][0]
 
 
 def _rows(array: np.ndarray[Any, Any]) -> tuple[tuple[tuple[int, int], ...], int]:
@@ -71,10 +78,6 @@ class Record:
 
     own: Region
     regions: tuple[Region, ...]
-
-    def near(self, *, writes: bool) -> int:
-        """Bytes of `own` that whole rows may be accessed in without a further look."""
-        return 0 if self.own.dims or (writes and not self.own.writable) else self.own.size
 
 
 @records.frozen(eq=False)
@@ -123,9 +126,11 @@ def _signed(distance: int) -> int:
 
 def _overlapping(regions: Sequence[Region]) -> list[list[Region]]:
     """`regions` grouped by shared memory, where something is known of it."""
+    if len(regions) == 1:
+        return [[regions[0]]]
     groups = [[x] for x in regions if not x.size or x.size == _ALL]
     reach = 0
-    for region in sorted((x for x in regions if 0 < x.size < _ALL), key=lambda x: x.first):
+    for region in sorted((x for x in regions if 0 < x.size < _ALL), key=attrgetter("first")):
         if region.first < reach:
             groups[-1].append(region)
         else:
@@ -147,27 +152,30 @@ def _written(found: Sequence[Record | None], everything: Record) -> tuple[Any, t
     """Records, their regions and dimensions as words, one behind the other; where they begin."""
     listed = [*found, everything]
     regions = [r for x in listed if x is not None for r in x.regions]
-    dims = [[n for d in r.dims for n in d] + [r.run or r.size] for r in regions]
     start = RECORD * len(listed)
     rows = start + REGION * (len(regions) + 1)
-    words: Any = (ctypes.c_uint64 * (rows + sum(map(len, dims)) + 1))()
+    dims = sum(2 * len(r.dims) + 1 for r in regions)
+    words: Any = (ctypes.c_uint64 * (rows + dims + 1))()
     base = ctypes.addressof(words)
-    head, place = list[int](), start
+    head, table, tail = list[int](), list[int](), list[int]()
     for x in listed:
         if x is None:
-            head += [0] * RECORD
+            head += _NOTHING
             continue
-        count = len(x.regions)
-        own = x is everything or x.own.writable
-        near = x.near(writes=False), x.near(writes=True)
-        head += [x.own.first, *near, own, base + 8 * place, count]
-        place += REGION * count
-    table, tail = list[int](), list[int]()
-    for r, d in zip(regions, dims, strict=True):
-        at = base + 8 * (rows + len(tail))
-        table += [r.first, r.size, r.writable, len(r.dims), at]
-        tail += d
+        own, place = x.own, base + 8 * (start + len(table))
+        dense, free = not own.dims, own.writable
+        head += (
+            own.first, dense * own.size, (dense and free) * own.size, free or x is everything,
+            place, len(x.regions),
+        )  # fmt: skip
+        for r in x.regions:
+            table += r.first, r.size, r.writable, len(r.dims), base + 8 * (rows + len(tail))
+            tail += [n for d in r.dims for n in d]
+            tail.append(r.run or r.size)
     words[: len(head)] = head
     words[start : start + len(table)] = table
     words[rows : rows + len(tail)] = tail
     return words, (base, base + 8 * RECORD * len(found))
+
+
+_NOTHING = (0,) * RECORD

@@ -306,12 +306,14 @@ class _Execution(Lowering):
         block, thread = block or self.function.entry, cast(SimtThread, self.thread)
         while True:
             for op in block.ops[:-1]:
+                thread.memory.check_time(op)
                 while (found := self._tried(op)) is None:
                     yield self.waiting
                 for value, fragment in zip(op.results, found, strict=True):
                     self.values[value] = fragment
                 yield None
             self.last = last = block.terminator
+            thread.memory.check_time(last)
             if not last.successors:
                 return
             edge = last.successors[self._taken(last)]
@@ -357,17 +359,19 @@ class _Execution(Lowering):
 def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
     plan: Plan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
-    only: Sequence[int] | None = None, seed: int = 0,
+    only: Sequence[int] | None = None, seed: int = 0, time_limit: float | None = None,
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, one after the
     other, or for the block `only`; arrays in `arguments` are read and written in place. Counts
     what was done; what is printed is added to `output`, a line per text. `make` makes the threads
-    of a block (`tileir.backend.simt.watch`); `seed` draws the order of roles and copies."""
+    of a block (`tileir.backend.simt.watch`); `seed` draws the order of roles and copies;
+    `time_limit` is in seconds (LaunchError, TIR0725)."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     done = {"barriers": 0}
     contiguity, table = Contiguity(function), _rules()
     memory = Memory(plan.size)
+    memory.set_time_limit(time_limit)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
     spans = Span.each(arguments)
     handles = [memory.hold(spans[id(a)]) if id(a) in spans else a for a in arguments]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import gcd
 from typing import Any
 
@@ -48,6 +50,7 @@ def interpret(
     globals: Mapping[str, Any] | None = None,
     numbers: str = "ieee",
     limit: int | None = None,
+    time_limit: float | None = None,
 ) -> Report:
     """Run `kernel` (None: the only one) once per program instance of `grid`, 1 to 3 extents.
 
@@ -60,7 +63,7 @@ def interpret(
     `allow_races` puts races into the report instead of raising. `allow_undef` lets plain stores
     write undefined values, which the report then marks. `numbers` is the machine: `ieee`, or
     `ring` for residues in place of floats (`tileir.machine.ring`), which arrays hold in their
-    bits. `limit` bounds the number of ops executed.
+    bits. `limit` bounds the number of ops executed, `time_limit` the seconds that they take.
 
     Raises InterpretError for a program that has no meaning on these arguments, with the op's
     place: out of bounds, misaligned, undefined where it is seen, a broken promise, division by
@@ -75,7 +78,8 @@ def interpret(
     launch.bind(arguments, globals or {}, uninitialised, numbers, allow_undef)
     if limit is not None:
         launch.machine.budget = limit
-    launch.run(seed)
+    with _timed(launch.machine, time_limit):
+        launch.run(seed)
     return launch.finish(allow_undef)
 
 
@@ -95,6 +99,27 @@ class Interpreter:
     ) -> Report:
         """`interpret`."""
         return interpret(module, kernel, grid, arguments, **options)
+
+
+@contextmanager
+def _timed(machine: Any, seconds: float | None) -> Iterator[None]:
+    """No op begins on `machine` once the body has run for so long (TIR0725)."""
+    if seconds is None:
+        yield
+        return
+    done = threading.Event()
+
+    def expire() -> None:
+        wait = seconds
+        while not done.wait(wait):
+            machine.time_limit, machine.budget, wait = seconds, -1, 0.05
+
+    watch = threading.Thread(target=expire, name="tileir-limit", daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 def _in_order(count: int, seed: int) -> Sequence[int] | Iterator[int]:
