@@ -286,22 +286,33 @@ RULES: dict[str, Rule] = {"ret": _return}
 
 
 def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
-    """How functions of scalars are called: one of a single block on the values of all lanes, others
-    lane by lane where lanes differ."""
+    """How functions of scalars are called: one of a single block on the values of all lanes, as
+    long as that does not make too much code, others lane by lane where lanes differ. One that calls
+    others stays a call where lanes share the operands."""
     machine: Any = outer.thread
 
     def call(
         name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Lanes]]
     ) -> list[Lanes]:
         function = outer.module.functions[name.removeprefix("f.")]
-        if len(function.blocks) == 1:
+        shared = all(isinstance(x, str) for _, x in operands)
+        calls = any(op.mnemonic == "call" for op in function.ops)
+        size = sum(1 for _ in function.ops)
+        fits = machine.inlined_ops + size <= _INLINED_OPS
+        if len(function.blocks) == 1 and fits and not (shared and calls):
+            machine.inlined_ops += size
             return _inlined(outer, function, [x for _, x in operands])
-        if all(isinstance(x, str) for _, x in operands):
+        if shared:
             given: Any = [(t, x) for t, x in operands]
             return list(_called(machine, function, results, given))
         return _lane_by_lane(machine, function, results, operands)
 
     return call
+
+
+_INLINED_OPS = 20_000
+"""Ops of functions of scalars that the code of a function has in place of calls: functions that
+each call the next twice would double it otherwise, level by level."""
 
 
 def _inlined(outer: CpuLowering, function: Function, operands: Sequence[Lanes]) -> list[Lanes]:
