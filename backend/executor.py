@@ -133,8 +133,8 @@ class SimtExecutor:
         it prints are added to `output`, a list; what its ops do to memory to `counts`
         (`tileir.backend.simt.counts.Counts`).
         `seed` draws the order of roles of warps and of copies beside them; `blocks` is how many
-        run at once, of kernels that work for many instances; `time_limit` is in seconds. Arguments that a host plan refuses
-        are for the kernel without tensor maps, as on a GPU.
+        run at once, of kernels that work for many instances; `time_limit` is in seconds. Arguments
+        that a host plan refuses are for the kernel without tensor maps, as on a GPU.
 
         Raises `CompileError`, `LaunchError` at the op of the program that is wrong (TIR0501: an
         access outside of every array, TIR0502: one not aligned, TIR0713: an assertion that does

@@ -32,7 +32,11 @@ def encoded(parameter: Parameter, value: Any) -> int:
     try:
         return _address(value) if pointer else encode(kind, value)
     except (TypeError, ValueError, OverflowError) as error:
-        found = f"an array or an address is needed, an integer from 0 to 2^64 - 1, not {value!r:.60}" if pointer else str(error)
+        found = (
+            f"an array or an address is needed, an integer from 0 to 2^64 - 1, not {value!r:.60}"
+            if pointer
+            else str(error)
+        )
         raise refused(f"{parameter.name} is {kind}: {found}") from None
 
 

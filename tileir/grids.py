@@ -7,7 +7,6 @@ from typing import Any
 
 from tileir.errors import Diagnostic, LaunchError
 
-
 LIMITS = ((1 << 31) - 1, 65535, 65535)
 """The largest extents: those of GPUs (CUDA C++ Programming Guide, "Technical Specifications per
 Compute Capability"), for every executor."""

@@ -21,6 +21,7 @@ from tileir.backend.lower.thread import Access, Order
 from tileir.errors import Location
 from tileir.types import I1, I8, I64, AddressSpace, Element, Pointer
 
+
 @records.frozen
 class Guard:
     """What an op may access: the number of the record of a parameter or global, None for any; and

@@ -59,7 +59,7 @@ class Calls:
     def fail(
         self, message: str, code: str = "TIR0713", location: Location | None = None
     ) -> None:  # fmt: skip
-        """Note a failure, of the instance that `message` begins with. It and those behind it end."""
+        """Note a failure, of the instance that `message` begins with. It and later ones end."""
         with self._lock:
             self.failures.append(Diagnostic(code, message, location))
         x, y, _ = self.extents

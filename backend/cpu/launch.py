@@ -163,8 +163,11 @@ _FIRST = WORDS["ensure"]
 _PYTHON = [
     _address(name)
     for name in (
-        "PyGILState_Ensure", "PyErr_CheckSignals", "PyErr_Fetch", "PyGILState_Release"
-    )  # fmt: skip
+        "PyGILState_Ensure",
+        "PyErr_CheckSignals",
+        "PyErr_Fetch",
+        "PyGILState_Release",
+    )
 ]
 
 

@@ -36,7 +36,7 @@ def test_grids_have_one_limit(name, grid):
     b = Builder()
     with b.kernel("nothing", x=pointer(F32)):
         pass
-    with pytest.raises(LaunchError, match="TIR0710.* at most .* instances along .*, not"):
+    with pytest.raises(LaunchError, match=r"TIR0710.* at most .* instances along .*, not"):
         executor(name).launch(b.module(), "nothing", grid, [np.zeros(1, np.float32)])
 
 

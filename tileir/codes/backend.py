@@ -85,9 +85,9 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0725": (
         "time limit of a launch",
-        "The kernel was still running when the time that its launch may take was over: a loop of it "
-        "may never end. `time_limit = SECONDS`, of the executor `cpu`, and `--time-limit` of the "
-        "commands set another; without it there is none.",
+        "The kernel was still running when the time that its launch may take was over: a loop of "
+        "it may never end. `time_limit = SECONDS`, of executors on this machine, and "
+        "`--time-limit` of `tileir run` set another; without it there is none.",
     ),
     "TIR0751": (
         "tile cut into pieces",

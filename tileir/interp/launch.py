@@ -14,8 +14,8 @@ import numpy as np
 
 from tileir import records
 from tileir.analysis.clusters import ranks
-from tileir.errors import Diagnostic, InterpretError
 from tileir.calls import check_call_depth
+from tileir.errors import Diagnostic, InterpretError
 from tileir.grids import extents_of
 from tileir.interp.arguments import Binder, named_arguments
 from tileir.interp.failures import place

@@ -74,7 +74,7 @@ def test_what_lies_outside_is_an_error(name: str) -> None:
 def test_constants_are_not_written() -> None:
     body = "  %p = global_address f32 addrspace(4)* @c\n"
     body += "  %q = addrspacecast f32 addrspace(0)* %p\n  store %q, 1.0\n"
-    with pytest.raises(LaunchError, match="TIR0508.* of @c, which is read-only"):
+    with pytest.raises(LaunchError, match=r"TIR0508.* of @c, which is read-only"):
         launch(body, np.zeros(16, np.float32), more=GLOBALS)
 
 
@@ -120,7 +120,7 @@ def test_what_is_no_address_is_named(value: Any) -> None:
         lambda: compile_kernel(parse(
             "tir 1.0\ndefine kernel void @k(f32* %x) {\nentry:\n  ret\n}\n"))(1, [value]),
     ):  # fmt: skip
-        with pytest.raises(LaunchError, match="TIR0710.* x is f32"):
+        with pytest.raises(LaunchError, match=r"TIR0710.* x is f32"):
             run()
 
 
@@ -131,7 +131,7 @@ def test_kernels_that_are_called_themselves_check() -> None:
     kernel(1, [x])
     kernel(1, [x.ctypes.data])
     assert x.tolist() == [0, 0, 0, 0, 1, 0, 0, 0]
-    with pytest.raises(LaunchError, match="TIR0501.*byte 16 of x, which has 16"):
+    with pytest.raises(LaunchError, match=r"TIR0501.*byte 16 of x, which has 16"):
         kernel(1, [x[:4]])
 
 
@@ -148,12 +148,12 @@ def test_bytes_between_elements_are_not_accessed() -> None:
     whole = np.zeros((64, 4), np.float32)
     launch(SETS, whole[:, 1], 4, given="f32* %x, i32 %n")
     assert whole[:, 1].all() and whole.sum() == 64
-    with pytest.raises(LaunchError, match="TIR0501.* between its elements"):
+    with pytest.raises(LaunchError, match=r"TIR0501.* between its elements"):
         launch(SETS, whole[:, 1], 3, given="f32* %x, i32 %n")
     wide = np.zeros((4, 128), np.float32)
     launch(SETS, wide[:, :64], 1, given="f32* %x, i32 %n")
     assert wide[0, :64].all() and wide.sum() == 64
-    with pytest.raises(LaunchError, match="TIR0501.* between its elements"):
+    with pytest.raises(LaunchError, match=r"TIR0501.* between its elements"):
         launch(SETS, wide[:, :32], 1, given="f32* %x, i32 %n")
 
 
@@ -216,11 +216,14 @@ def test_threads_that_launch_on_parts_of_an_array_lose_nothing(on: str, cut: str
 def test_globals_are_not_larger_than_code_reaches(size: int) -> None:
     more = f"global f32<{size}> @g\n"
     with pytest.raises(CompileError, match=r"<string>:2:1: .*TIR0708.*@g .*at most"):
-        launch("  %p = global_address f32* @g\n  store %p, 1.0\n", np.zeros(4, np.float32), more=more)
+        launch(
+            "  %p = global_address f32* @g\n  store %p, 1.0\n", np.zeros(4, np.float32), more=more
+        )
 
 
 def test_functions_return_16_bits() -> None:
-    more = "define noinline (f16, bf16) @two(f16 %a) {\nentry:\n  %b = fptrunc bf16 f32 2.0\n  ret %a, %b\n}\n"
+    more = "define noinline (f16, bf16) @two(f16 %a) {\nentry:\n"
+    more += "  %b = fptrunc bf16 f32 2.0\n  ret %a, %b\n}\n"
     body = "  %v = load f16 %x\n  %a, %b = call (f16, bf16) @two, %v\n"
     body += "  %c = fpext f32 %a\n  %d = fpext f32 %b\n  %e = fadd f32 %c, %d\n"
     body += "  %f = fptrunc f16 %e\n  store %x, %f\n"
