@@ -48,7 +48,9 @@ def _word(base: str, index: int, name: str, kind: str = "i64") -> str:
     )
 
 
-_WITHIN = f"""define internal i1 @within(i64 %offset, i64 %size, ptr %dims, i64 %count) noinline cold #0 {{
+_WITHIN = f"""define internal i1 @within(
+  i64 %offset, i64 %size, ptr %dims, i64 %count
+) noinline cold #0 {{
 entry:
   br label %loop
 loop:
@@ -74,7 +76,9 @@ no:
 }}"""
 """Whether bytes from `offset` of a region with bytes between elements are all of elements."""
 
-_BETWEEN = """define internal i32 @outside.elements(<32 x i64> %at, i64 %size, ptr %dims, i64 %count, i32 %held) noinline cold #0 {
+_BETWEEN = """define internal i32 @outside.elements(
+  <32 x i64> %at, i64 %size, ptr %dims, i64 %count, i32 %held
+) noinline cold #0 {
 entry:
   br label %loop
 loop:
