@@ -133,8 +133,8 @@ class SimtExecutor:
         it prints are added to `output`, a list; what its ops do to memory to `counts`
         (`tileir.backend.simt.counts.Counts`).
         `seed` draws the order of roles of warps and of copies beside them; `blocks` is how many
-        run at once, of kernels that work for many instances. Arguments that a host plan refuses
-        are for the kernel without tensor maps, as on a GPU.
+        run at once, of kernels that work for many instances; `time_limit` is in seconds. Arguments
+        that a host plan refuses are for the kernel without tensor maps, as on a GPU.
 
         Raises `CompileError`, `LaunchError` at the op of the program that is wrong (TIR0501: an
         access outside of every array, TIR0502: one not aligned, TIR0713: an assertion that does
@@ -147,6 +147,8 @@ class SimtExecutor:
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
         seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
+        time_limit = options.pop("time_limit", None)
+        extents: tuple[int, int, int] = extents_of(grid)
         done = _staged(module, machine, kernel, options)
         function = module.functions[done.kernel]
         given = ordered(module, done.kernel, arguments)
@@ -154,7 +156,6 @@ class SimtExecutor:
             if not isinstance(value, np.ndarray):
                 encoded(parameter, value)
         values = expanded(function, given)
-        extents: tuple[int, ...] = extents_of(grid)
         host = None if module.stage else host_plan(done)
         if host is not None:
             spans = Span.each(values)
@@ -179,7 +180,7 @@ class SimtExecutor:
         try:
             return simt.run(
                 lowered, done.kernel, extents, values, machine, done.memory, done.num_warps,
-                output, make, seed=seed,
+                output, make, seed=seed, time_limit=time_limit,
             )  # fmt: skip
         except FaultError as error:
             raise LaunchError(error.diagnostic) from error

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from tileir import records
 from tileir.backend.concerned import strip_mine, uniform_steps
+from tileir.backend.cpu.arguments import Array, Passed, pass_argument
 from tileir.backend.cpu.dots import direct_slices, free_dots, held
-from tileir.backend.cpu.emit import emit
+from tileir.backend.cpu.emit import emit, global_bytes
 from tileir.backend.cpu.exact import exact_sums
 from tileir.backend.cpu.host import Calls, Site
 from tileir.backend.cpu.jit import Code, load
+from tileir.backend.cpu.launch import WORDS, Launch
 from tileir.backend.cpu.pool import processors, share_out
 from tileir.backend.cpu.private import Room
-from tileir.backend.grids import encoded, extents_of
+from tileir.backend.cpu.regions import Bounds, Region
+from tileir.backend.grids import extents_of
 from tileir.backend.layouts.anchors import Anchors
 from tileir.backend.layouts.assignment import assign_layouts
 from tileir.backend.layouts.contiguity import Contiguity
@@ -29,6 +31,7 @@ from tileir.backend.prepare import prepare
 from tileir.backend.target import Target
 from tileir.backend.vectorize import vectorize
 from tileir.errors import CompileError, Diagnostic, LaunchError
+from tileir.forks import Level, hold_at_fork
 from tileir.ir import Function, Module
 from tileir.op import Op
 
@@ -39,8 +42,13 @@ CPU = Target(
 )  # fmt: skip
 """One warp in lockstep, whose shared memory is on the stack of its thread."""
 
-_HOST = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
-_ANYWHERE = (1 << 64) - 1
+COMPILING = threading.RLock()
+"""Held while code is made, so that nobody forks meanwhile."""
+hold_at_fork(COMPILING, Level.COMPILE)
+_HOST = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
+
+
+_NO_BOUNDS = Bounds.of([])
 
 
 class OneByOne(Contiguity):
@@ -60,17 +68,23 @@ class CpuKernel:
     llvm: str
     sites: tuple[Site, ...]
     optimize: int
-    checked: bool = False
-    """Whether accesses are looked at before they are made."""
+    checked: bool = True
+    """Whether accesses are checked before they are made."""
     private: int = 0
     """Bytes that the lanes of an instance have to themselves."""
-    _alone: Any = records.field(factory=threading.Lock, init=False)
-    """Held by a launch: its code asks one host."""
 
-    @cached_property
+    _known: list[tuple[Any, Bounds]] = records.field(init=False, factory=list)
+    """The bounds of the last launch, by what they depend on."""
+    _loaded: list[Code] = records.field(init=False, factory=list)
+
+    @property
     def code(self) -> Code:
         """The code, loaded. Raises `CompileError`."""
-        return load(self.llvm, self.optimize)
+        if not self._loaded:
+            with COMPILING:
+                if not self._loaded:
+                    self._loaded.append(load(self.llvm, self.optimize))
+        return self._loaded[0]
 
     @property
     def optimized(self) -> str:
@@ -79,51 +93,83 @@ class CpuKernel:
 
     def __call__(
         self, grid: int | Sequence[int], arguments: Sequence[Any], threads: int | None = None,
-        ends: Mapping[int, tuple[int, int]] | None = None,
+        *, memory: Sequence[Array] = (), time_limit: float | None = None,
     ) -> list[str]:  # fmt: skip
         """Run for every instance of `grid` on `threads` threads (None: one for each processor that
-        this thread may run on), given addresses and numbers; what was printed, a line each. `ends`,
-        of a kernel that is checked, are the first byte of the arrays of arguments and the one
-        behind the last; what is not there may be anywhere.
+        this thread may run on), given numbers and, for pointers, arrays or addresses; what was
+        printed, a line each. Arrays are read and written where they are. Nothing is known of the
+        memory behind an address: accesses through it are not checked. `memory` are arrays that
+        pointers which the kernel loads or computes may point into, besides `arguments`.
+        `time_limit` is in seconds; None: none.
 
         Raises `LaunchError`: TIR0710 where grid or arguments do not fit, TIR0713 where an assertion
-        failed, TIR0501 where an access would be outside of its array.
+        failed, TIR0501 where an access would be outside of its array and TIR0508 where it would
+        write to one that is read-only, unless accesses are not checked; TIR0725 where the time
+        limit was reached. Raises what the handlers of signals do.
         """
         extents = extents_of(grid)
-        given = [*self._encoded(arguments), *self._limits(ends or {})]
-        calls, total, workers = Calls(), prod(extents), threads or processors()
-        host = _HOST(lambda site, address: self.sites[site].serve(calls, address))
+        parameters = self.module.functions[self.kernel].parameters
+        given = [pass_argument(p, v) for p, v in zip(parameters, arguments, strict=True)]
+        values = [x.value for x in given]
+        bounds = self._bounds(given, memory)
+        calls = Calls(Launch(limit=time_limit), bounds, extents)
+        words, host = calls.launch.words, _HOST(lambda i, at: self._serve(calls, i, at))
+        words[WORDS["host"]] = ctypes.cast(host, ctypes.c_void_p).value
+        words[WORDS["records"]], words[WORDS["all"]] = bounds.addresses
+        run = self.code.run
 
         def part(first: int, last: int) -> None:
-            room = Room(self.private)
-            packed = (ctypes.c_uint64 * (len(given) + 1))(*given, room.address)
-            self.code.run(packed, first, last, *extents)
+            if not calls.launch.stops(first):
+                room = Room(self.private)
+                packed = (ctypes.c_uint64 * (len(values) + 1))(*values, room.address)
+                run(words, packed, first, last, *extents)
 
-        with self._alone:
-            self.code.set_host(ctypes.cast(host, ctypes.c_void_p))
-            share_out(part, total, workers)
+        with calls.launch.watched():
+            workers = threads or processors()
+            share_out(part, prod(extents), workers, lambda: calls.launch.stop_at(-1))
+        calls.launch.check()
         failure = calls.first_failure()
         if failure is not None:
             raise LaunchError(failure)
         return calls.in_order()
 
-    def _limits(self, ends: Mapping[int, tuple[int, int]]) -> list[int]:
-        if not self.checked:
+    def _globals(self) -> list[Region]:
+        """The memory of the globals."""
+        known = self.module.globals.values()
+        if not known:
             return []
-        count = len(self.module.functions[self.kernel].parameters)
-        return [limit for i in range(count) for limit in ends.get(i, (0, _ANYWHERE))]
+        at = (ctypes.c_uint64 * len(known))()
+        self.code.list_globals(at)
+        return [
+            Region(f"@{g.name}", first, global_bytes(g), not g.constant)
+            for g, first in zip(known, at, strict=True)
+        ]
 
-    def _encoded(self, arguments: Sequence[Any]) -> list[int]:
-        parameters = self.module.functions[self.kernel].parameters
-        return [encoded(p, value) for p, value in zip(parameters, arguments, strict=True)]
+    def _bounds(self, given: Sequence[Passed], memory: Sequence[Array]) -> Bounds:
+        if not self.checked:
+            return _NO_BOUNDS
+        key = tuple([x.key for x in given])
+        for known, found in [] if memory else tuple(self._known):
+            if known == key:
+                return found
+        more = [r for x in given for r in x.more()]
+        more += [Region.of(f"memory[{i}]", array) for i, array in enumerate(memory)]
+        found = Bounds.of([*(x.region() for x in given), *self._globals()], more)
+        if not memory:
+            self._known[:] = [(key, found)]
+        return found
+
+    def _serve(self, calls: Calls, site: int, address: int) -> int:
+        self.sites[site].serve(calls, address)
+        return 1
 
 
 def compile(
     module: Module, kernel: str | None = None, *, optimize: int = 3,
-    permit: tuple[str, ...] = (), checked: bool = False,
+    permit: tuple[str, ...] = (), checked: bool = True,
 ) -> CpuKernel:  # fmt: skip
     """Compile `kernel`, or the only kernel of `module`, for this machine's CPU; `checked`: accesses
-    are looked at before they are made.
+    are checked before they are made (False: they are not, which is faster).
 
     Raises `CompileError`: TIR0706 for an op that no CPU runs, TIR0707 for a kernel that is not
     there.

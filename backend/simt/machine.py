@@ -8,7 +8,6 @@ the program are uniform, and `when` computes under a mask. Shared memory is one 
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -38,7 +37,8 @@ from tileir.backend.simt.roles import beside, join_roles, run_beside, start_role
 from tileir.backend.simt.yard import WaitingError
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, LaunchError
-from tileir.ir import Global, Module
+from tileir.field import Successor
+from tileir.ir import Block, Global, Module
 from tileir.op import Op
 from tileir.types import I32, I64, Element, Pointer, Type
 from tileir.values import encode
@@ -241,6 +241,15 @@ def _shown(part: str | Number, thread: int) -> str:
     return str(int(number)) if number.dtype.kind in "iub" else f"{number:.9g}"
 
 
+class _PartedError(AssertionError):
+    """A branch on which threads differ, by what they take for its condition: functions of scalars
+    may have one, kernels may not."""
+
+    def __init__(self, taken: Array) -> None:
+        super().__init__("a branch on which threads differ")
+        self.taken = taken
+
+
 @records.define
 class _Execution(Lowering):
     """A lowering whose blocks are walked as control flow goes."""
@@ -259,20 +268,52 @@ class _Execution(Lowering):
         """The function's results, for one that waits for nobody."""
         for parameter, argument in zip(self.function.parameters, arguments, strict=True):
             self.values[parameter.value] = [argument]
-        deque(self.steps(), maxlen=0)
-        return [self.scalar(v) for v in self.last.inputs]
+        thread = cast(SimtThread, self.thread)
+        outer, results = thread.active, list[Any]()
+        parts = [(self.function.entry, self.values, outer)]
+        while parts:
+            block, self.values, thread.active = parts.pop()
+            try:
+                deque(self.steps(block), maxlen=0)
+            except _PartedError as parted:
+                parts += self._parts(parted.taken)
+                continue
+            found = [self.scalar(v) for v in self.last.inputs]
+            results = [
+                Lanes(np.where(thread.active, new.array, old.array))  # type: ignore[attr-defined]
+                for new, old in zip(found, results or found, strict=True)
+            ]
+        thread.active = outer
+        return results
 
-    def steps(self) -> Iterator[WaitingError | None]:
-        """Run op by op; what an op waits for comes before it."""
-        block, thread = self.function.entry, cast(SimtThread, self.thread)
+    def _parts(self, taken: Array) -> list[tuple[Block, dict[Any, Any], Array]]:
+        """Where the threads go on that a branch parts: the block, with its own values, and whose
+        threads they are."""
+        thread, found = cast(SimtThread, self.thread), list[Any]()
+        for edge, those in zip(self.last.successors, (taken, ~taken), strict=True):
+            block, values = self._entered(edge)
+            found.append((block, values, thread.active & those))
+        return found
+
+    def _entered(self, edge: Successor) -> tuple[Block, dict[Any, Any]]:
+        """The block that `edge` leads to, and the values there."""
+        incoming = [self.fragment(a) for a in edge.arguments]
+        block = self.function.blocks[edge.label]
+        return block, self.values | dict(zip(block.parameters, incoming, strict=True))
+
+    def steps(self, block: Block | None = None) -> Iterator[WaitingError | None]:
+        """Run op by op, from `block` or the beginning; what an op waits for comes before it."""
+        block, thread = block or self.function.entry, cast(SimtThread, self.thread)
         while True:
             for op in block.ops[:-1]:
+                thread.memory.check_time(op)
                 while (found := self._tried(op)) is None:
                     yield self.waiting
                 for value, fragment in zip(op.results, found, strict=True):
                     self.values[value] = fragment
                 yield None
             self.last = last = block.terminator
+            thread.memory.check_time(last)
             if not last.successors:
                 return
             edge = last.successors[self._taken(last)]
@@ -308,30 +349,34 @@ class _Execution(Lowering):
         if last.mnemonic == "br":
             return 0
         condition: Any = self.scalar(last.condition)
-        taken = condition.array
-        if taken.min() != taken.max():
-            raise AssertionError("a branch on which threads differ")
-        return 0 if taken[0] else 1
+        taken, active = condition.array, cast(SimtThread, self.thread).active
+        chosen = taken[active] if active.any() else taken[:1]
+        if chosen.min() != chosen.max():
+            raise _PartedError(taken)
+        return 0 if chosen[0] else 1
 
 
 def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
     plan: Plan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
-    only: Sequence[int] | None = None, seed: int = 0,
+    only: Sequence[int] | None = None, seed: int = 0, time_limit: float | None = None,
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, one after the
     other, or for the block `only`; arrays in `arguments` are read and written in place. Counts
     what was done; what is printed is added to `output`, a line per text. `make` makes the threads
-    of a block (`tileir.backend.simt.watch`); `seed` draws the order of roles and copies."""
+    of a block (`tileir.backend.simt.watch`); `seed` draws the order of roles and copies;
+    `time_limit` is in seconds (LaunchError, TIR0725)."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     done = {"barriers": 0}
     contiguity, table = Contiguity(function), _rules()
     memory = Memory(plan.size)
+    memory.set_time_limit(time_limit)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
     spans = Span.each(arguments)
     handles = [memory.hold(spans[id(a)]) if id(a) in spans else a for a in arguments]
-    every = itertools.product(*(range(n) for n in reversed(extents)))
+    x, y, z = extents
+    every = ((k, j, i) for k in range(z) for j in range(y) for i in range(x))
     count = ranks(module, function)
     for program in every if only is None else [(*only, 0, 0)[2::-1]]:
         memory.clear_shared()
