@@ -148,9 +148,9 @@ class SimtExecutor:
         it prints are added to `output`, a list; what its ops do to memory to `counts`
         (`tileir.backend.simt.counts.Counts`).
         `seed` draws the order of roles of warps and of copies beside them; `blocks` is how many
-        run at once, of kernels that work for many instances. `allow_races` says nothing of accesses
-        by two instances that nothing orders. Arguments that a host plan refuses
-        are for the kernel without tensor maps, as on a GPU.
+        run at once, of kernels that work for many instances; `time_limit` is in seconds.
+        `allow_races` says nothing of accesses by two instances that nothing orders. Arguments
+        that a host plan refuses are for the kernel without tensor maps, as on a GPU.
 
         Raises `CompileError`, `LaunchError` at the op of the program that is wrong (TIR0501: an
         access outside of every array, TIR0502: one not aligned, TIR0713: an assertion that does
@@ -165,6 +165,8 @@ class SimtExecutor:
         options.pop("isolate", None)  # no code is generated
         seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
         allow_races = options.pop("allow_races", False)
+        time_limit = options.pop("time_limit", None)
+        extents: tuple[int, int, int] = extents_of(grid)
         done = _staged(module, machine, kernel, options)
         function = module.functions[done.kernel]
         given = ordered(module, done.kernel, arguments)
@@ -172,7 +174,6 @@ class SimtExecutor:
             if not isinstance(value, np.ndarray):
                 encoded(parameter, value)
         values = expanded(function, given)
-        extents: tuple[int, ...] = extents_of(grid)
         host = None if module.stage else host_plan(done)
         if host is not None:
             spans = Span.each(values)
@@ -197,7 +198,7 @@ class SimtExecutor:
         try:
             return simt.run(
                 lowered, done.kernel, extents, values, machine, done.memory, done.num_warps,
-                output, make, seed=seed, allow_races=allow_races,
+                output, make, seed=seed, allow_races=allow_races, time_limit=time_limit,
             )  # fmt: skip
         except FaultError as error:
             raise LaunchError(error.diagnostic) from error

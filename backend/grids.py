@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tileir import grids
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Parameter
@@ -28,10 +30,23 @@ def encoded(parameter: Parameter, value: Any) -> int:
     kind: Any = parameter.type
     pointer = isinstance(kind, (Pointer, Descriptor))
     try:
-        return int(value) if pointer else encode(kind, value)
+        return _address(value) if pointer else encode(kind, value)
     except (TypeError, ValueError, OverflowError) as error:
-        found = f"an array or an address is needed, not {value!r:.60}" if pointer else str(error)
+        found = (
+            f"an array or an address is needed, an integer from 0 to 2^64 - 1, not {value!r:.60}"
+            if pointer
+            else str(error)
+        )
         raise refused(f"{parameter.name} is {kind}: {found}") from None
+
+
+def _address(value: Any) -> int:
+    """`value`, an integer that is an address. Raises TypeError, ValueError."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"no address: {value!r:.60}")
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"no address: {value!r:.60}")
+    return int(value)
 
 
 def refused(message: str) -> LaunchError:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from tileir.backend.expand.ops import expand, expand_role
+from tileir.calls import check_call_depth
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -16,8 +17,9 @@ def prepare(module: Module, kernel: str) -> Module:
     """`module` with nothing in `kernel` that lowering rules do not know, library functions that
     it declares linked in.
 
-    Raises LinkError, PassError and `CompileError`.
+    Raises LinkError, PassError and `CompileError` (TIR0513: calls that nest too deeply).
     """
+    check_call_depth(module, module.functions[kernel], CompileError)
     expanded = expand(whole(module), kernel)
     for name in roles_of(expanded.functions[kernel]):
         expanded = expand_role(expanded, name)

@@ -46,10 +46,9 @@ class Task:
 
 def _launch(module: Module, grid: tuple[int, ...], *arguments: Any) -> Callable[[], Array]:
     kernel = compile_kernel(module)
-    given = [v.ctypes.data if isinstance(v, np.ndarray) else v for v in arguments]
 
     def run() -> Array:
-        kernel(grid, given)
+        kernel(grid, arguments)
         return arguments[0]
 
     return run

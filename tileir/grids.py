@@ -5,10 +5,16 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
+from tileir.errors import Diagnostic, LaunchError
+
+LIMITS = ((1 << 31) - 1, 65535, 65535)
+"""The largest extents: those of GPUs (CUDA C++ Programming Guide, "Technical Specifications per
+Compute Capability"), for every executor."""
+
 
 def extents_of(grid: Any) -> tuple[int, int, int]:
     """The three extents of `grid`: a number, or one to three of them in order, the others 1.
-    Raises ValueError for what is no grid."""
+    Raises ValueError for what is no grid, and LaunchError (TIR0710) for one beyond `LIMITS`."""
     try:
         given: tuple[Any, ...] = tuple(grid)
     except TypeError:  # a number
@@ -16,6 +22,10 @@ def extents_of(grid: Any) -> tuple[int, int, int]:
     if not 1 <= len(given) <= 3 or not all(map(_extent, given)):
         raise ValueError(f"a grid is 1 to 3 numbers that are not negative, not {grid!r}")
     x, y, z = (*map(index, given), 1, 1)[:3]
+    for axis, extent, limit in zip("xyz", (x, y, z), LIMITS, strict=True):
+        if extent > limit:
+            message = f"a grid has at most {limit} instances along {axis}, not {extent}"
+            raise LaunchError(Diagnostic("TIR0710", message))
     return x, y, z
 
 

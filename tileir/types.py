@@ -15,6 +15,8 @@ from enum import Enum, IntEnum
 from typing import Any, ClassVar, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
+from tileir.forks import Level, hold_at_fork
+
 
 class Kind(Enum):
     """What the bits of a scalar mean. Integers are signless: sign is the op's."""
@@ -34,6 +36,7 @@ class AddressSpace(IntEnum):
 
 
 _lock = threading.Lock()
+hold_at_fork(_lock, Level.TYPES)
 _T = TypeVar("_T", bound="_Interned")
 
 

@@ -20,7 +20,7 @@ COMMANDS = {
     "check-triton": "say what kernels of a program that uses Triton do wrong",
     "reduce": "make a program small on which something still happens",
 }
-"""Sub-command to its line of help; each is the module of that name in `tileir.tools`, `_` for `-`."""
+"""Sub-command to its line of help; each is the module of its name in `tileir.tools`, - as _."""
 
 
 class Command(Protocol):

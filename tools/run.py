@@ -17,7 +17,7 @@ from tileir.tools.check import Verdict, verdicts
 from tileir.tools.executors import choose
 from tileir.tools.files import read_module, write_file
 from tileir.tools.inputs import Recipe, draw, recipe
-from tileir.tools.numbers import natural
+from tileir.tools.numbers import amount, natural
 from tileir.tools.ptx import compiled_for, usual_path
 from tileir.tools.remarks import rendered
 from tileir.tools.report import HEADS, rows
@@ -38,6 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report", action="store_true", help="with --on simt: what each line does to memory"
     )
+    parser.add_argument(
+        "--time-limit", type=amount, metavar="SECONDS",
+        help="how long the kernel may run, where it runs here (default: as long as it takes)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
     parser.add_argument("--target", help="GPU architecture of the PTX (default: the GPU's, sm_80)")
     parser.add_argument("--ptx", metavar="PATH", help="where to write the PTX")
@@ -55,7 +59,10 @@ def execute(options: argparse.Namespace) -> int:
     before = draw(plan, options.seed)
     counts = _counts(options)
     start = perf_counter()
-    name, after = _launched(module, plan, before, options.on, counts)
+    extra = {} if counts is None else {"counts": counts}
+    if options.time_limit is not None:
+        extra["time_limit"] = options.time_limit
+    name, after = _launched(module, plan, before, options.on, extra)
     seconds = perf_counter() - start
     judged = verdicts(plan, before, after)
     grid = "x".join(map(str, plan.grid))
@@ -91,12 +98,11 @@ def _counts(options: argparse.Namespace) -> Any:
 
 
 def _launched(
-    module: Module, plan: Recipe, before: Mapping[str, Any], wanted: str, counts: Any
+    module: Module, plan: Recipe, before: Mapping[str, Any], wanted: str, extra: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Where the kernel ran and what it left. What no GPU code can be made for yet runs in the
     interpreter, unless a GPU was asked for by name."""
     name, after = choose(wanted, module, plan.kernel.name), _copies(before)
-    extra = {} if counts is None else {"counts": counts}
     try:
         executor(name).launch(module, plan.kernel.name, plan.grid, after, **extra)
     except CompileError as error:
@@ -104,7 +110,7 @@ def _launched(
             raise
         sys.stderr.write(f"not on a GPU: {error}\n")
         name, after = "interpreter", _copies(before)
-        executor(name).launch(module, plan.kernel.name, plan.grid, after)
+        executor(name).launch(module, plan.kernel.name, plan.grid, after, **extra)
     return name, after
 
 

@@ -1,8 +1,9 @@
 """A module of LLVM IR for one kernel on a CPU, and the functions it calls.
 
-`run(arguments, first, last, gx, gy, gz)` runs program instances `first` to `last` of the grid, x
-the fastest; each argument lies in 8 bytes of its own, behind them the address of memory for what
-lanes keep (`Written.private`).
+`run(launch, arguments, first, last, gx, gy, gz)` runs program instances `first` to `last` of the
+grid, x the fastest; each argument lies in 8 bytes of its own, behind them the address of memory for
+what lanes keep (`Written.private`). `launch` is where the words of `launch.py` are.
+`list_globals(found)` writes the addresses of globals, in order.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from tileir import limits, records
-from tileir.backend.cpu.bounds import FUNCTIONS as BEYOND
+from tileir.backend.cpu.checks import FUNCTIONS as CHECKS
 from tileir.backend.cpu.dots import RULES as OWN
 from tileir.backend.cpu.host import Site
 from tileir.backend.cpu.lanes import scalar_type
+from tileir.backend.cpu.launch import HELPERS
 from tileir.backend.cpu.lowering import (
     PLACES,
+    RULES,
     CpuLowering,
     caller,
-    ends_of,
     own_symbol,
     parameters_of,
 )
@@ -28,12 +30,13 @@ from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.legal import within
 from tileir.backend.llvm.emit import expanded_size, global_text, reached
+from tileir.backend.llvm.text import global_name
 from tileir.backend.lower.lowering import Rule
 from tileir.backend.memory.scratch import Plan
 from tileir.backend.rules import rules
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
-from tileir.ir import Function, Module
+from tileir.ir import Function, Global, Module
 from tileir.ops.memory import GlobalAddress
 from tileir.types import Pointer, Scalar
 
@@ -57,12 +60,13 @@ _ATTRIBUTES = (
 """Of kernels and what they call; #1: of what stays a function; #2: of what does not."""
 
 
-def emit(module: Module, kernel: str, plan: Plan, target: Target, checked: bool = False) -> Written:
-    """The kernel as text; `checked`: accesses are looked at first, given the ends of the arrays
-    behind the arguments. Raises `CompileError` (TIR0706)."""
-    function, table = module.functions[kernel], ChainMap(OWN, cast(Any, rules()))
+def emit(module: Module, kernel: str, plan: Plan, target: Target, checked: bool = True) -> Written:
+    """The kernel as text; `checked`: accesses are checked first. Raises `CompileError` (TIR0706;
+    TIR0708 for globals of more than `GLOBAL_BYTES`)."""
+    function, table = module.functions[kernel], ChainMap({**OWN, **RULES}, cast(Any, rules()))
     sites: list[Site] = []
     declarations: dict[str, None] = {}
+    _check_globals(module)
     definitions = [*(global_text(g, "") for g in within(module, kernel).globals.values())]
     private = 0
     whole = [function, *reached(module, function)]
@@ -71,40 +75,67 @@ def emit(module: Module, kernel: str, plan: Plan, target: Target, checked: bool 
         thread = CpuThread()
         thread.calls = calls
         thread.sites = sites
-        guarded = checked and found is function
-        definitions.append(_function(module, found, plan, target, thread, table, guarded))
+        definitions.append(_function(module, found, plan, target, thread, table, kernel, checked))
         declarations.update(thread.declarations)
         private += thread.private_bytes
-    host, run = "@host = internal global ptr null", _run(function, checked)
     parts = (
-        host,
         *declarations,
         *definitions,
-        *[BEYOND] * checked,
-        run,
-        _SET_HOST,
+        HELPERS,
+        *[CHECKS] * checked,
+        _run(function),
+        _list_globals(module),
         _ATTRIBUTES,
         "",
     )
     return Written("\n".join(parts), tuple(sites), private)
 
 
-_SET_HOST = """define void @set_host(ptr %function) #0 {
-  store ptr %function, ptr @host
-  ret void
-}"""
+GLOBAL_BYTES = 1 << 28
+"""Bytes that the globals of a module may have together: code reaches them by offsets of 32 bits."""
+
+
+def _check_globals(module: Module) -> None:
+    total = 0
+    for found in module.globals.values():
+        total += global_bytes(found)
+        if total > GLOBAL_BYTES or found.alignment > GLOBAL_BYTES:
+            message = (
+                f"@{found.name} brings the globals of the module to {total} bytes; on a CPU they "
+                f"have at most {GLOBAL_BYTES}: pass an array as an argument instead"
+            )
+            raise CompileError(Diagnostic("TIR0708", message, found.location))
+
+
+def global_bytes(found: Global) -> int:
+    """Bytes of a global."""
+    element: Any = found.element
+    return found.count * element.bytes
+
+
+def _list_globals(module: Module) -> str:
+    lines: list[str] = []
+    for i, found in enumerate(module.globals.values()):
+        space = int(found.space)
+        kind = f"ptr addrspace({space})" if space else "ptr"
+        lines.append(f"  %at{i} = getelementptr i64, ptr %found, i64 {i}")
+        name = f"@{global_name(found.name)}"
+        lines.append(f"  store i64 ptrtoint ({kind} {name} to i64), ptr %at{i}")
+    body = "\n".join((*lines, "  ret void"))
+    return f"define void @list_globals(ptr %found) #0 {{\n{body}\n}}"
 
 
 def _function(
     module: Module, function: Function, plan: Plan, target: Target, thread: CpuThread,
-    table: Mapping[str, Rule], checked: bool,
+    table: Mapping[str, Rule], kernel: str, checked: bool,
 ) -> str:  # fmt: skip
     machine: Any = thread
     offsets = plan.offsets if function.kernel else {}
     contiguity = Contiguity(function)
     lowering = CpuLowering(
-        module, function, target, machine, contiguity, offsets, table, checked=checked
-    )
+        module, function, target, machine, contiguity, offsets, table, checked=checked,
+        kernel=kernel,
+    )  # fmt: skip
     thread.inline = caller(lowering)
     _check(module, function)
     for parameter, name in zip(function.parameters, parameters_of(function), strict=True):
@@ -113,7 +144,7 @@ def _function(
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
     thread.leave = "ret void" if result == "void" else f"ret {result} zeroinitializer"
     lowering.body()
-    names = ", ".join(_given(function, checked))
+    names = ", ".join(_given(function))
     entry = list(thread.at_entry)
     if plan.size and function.kernel:
         entry.insert(0, f"  %shared = alloca [{plan.size} x i8], align 64")
@@ -133,48 +164,49 @@ def _check(module: Module, function: Function) -> None:
             raise CompileError(Diagnostic("TIR0706", message, op.location))
 
 
-def _given(function: Function, checked: bool) -> list[str]:
+def _given(function: Function) -> list[str]:
     """What a function is called with."""
-    ends = _ends(function) if checked else []
     private = ["ptr %private"] if function.kernel else []
-    return [*(f"{k} {n}" for n, k in parameters_of(function).items()),
-            *(f"i64 {n}" for n in ends), *private, *PLACES]  # fmt: skip
+    return [*(f"{k} {n}" for n, k in parameters_of(function).items()), *private, *PLACES]
 
 
-def _ends(function: Function) -> list[str]:
-    return [n for i in range(len(function.parameters)) for n in ends_of(i)]
-
-
-def _run(kernel: Function, checked: bool) -> str:
+def _run(kernel: Function) -> str:
     """The loop over program instances."""
-    loaded = "\n".join(_arguments(kernel, checked))
-    given = ", ".join(_given(kernel, checked))
+    loaded = "\n".join(_arguments(kernel))
+    given = ", ".join(_given(kernel))
     counts = "i32 %gx, i32 %gy, i32 %gz"
-    return f"""define void @run(ptr %arguments, i64 %first, i64 %last, {counts}) #0 {{
+    return f"""define void @run(ptr %launch, ptr %arguments, i64 %first, i64 %last, {counts}) #0 {{
 entry:
 {loaded}
   %nx = zext i32 %gx to i64
   %ny = zext i32 %gy to i64
   br label %loop
 loop:
-  %i = phi i64 [ %first, %entry ], [ %next, %loop ]
-  %x = urem i64 %i, %nx
-  %row = udiv i64 %i, %nx
+  %index = phi i64 [ %first, %entry ], [ %next, %on ], [ %next, %look ]
+  %x = urem i64 %index, %nx
+  %row = udiv i64 %index, %nx
   %y = urem i64 %row, %ny
   %z = udiv i64 %row, %ny
   %px = trunc i64 %x to i32
   %py = trunc i64 %y to i32
   %pz = trunc i64 %z to i32
   call void {own_symbol(kernel)}({given})
-  %next = add i64 %i, 1
+  %next = add i64 %index, 1
   %again = icmp ult i64 %next, %last
-  br i1 %again, label %loop, label %done
+  br i1 %again, label %on, label %done
+on:
+  %word = load volatile i64, ptr %launch
+  %due = icmp sle i64 %word, %next
+  br i1 %due, label %look, label %loop
+look:
+  %leaves = call i1 @attend(ptr %launch, i64 %next)
+  br i1 %leaves, label %done, label %loop
 done:
   ret void
 }}"""
 
 
-def _arguments(kernel: Function, checked: bool) -> Iterator[str]:
+def _arguments(kernel: Function) -> Iterator[str]:
     for i, (name, kind) in enumerate(parameters_of(kernel).items()):
         yield f"  %s{i} = getelementptr i64, ptr %arguments, i64 {i}"
         if kind == "i1":
@@ -182,9 +214,6 @@ def _arguments(kernel: Function, checked: bool) -> Iterator[str]:
             yield f"  {name} = trunc i8 %b{i} to i1"
         else:
             yield f"  {name} = load {kind}, ptr %s{i}"
-    for i, name in enumerate(_ends(kernel) if checked else (), len(kernel.parameters)):
-        yield f"  %s{i} = getelementptr i64, ptr %arguments, i64 {i}"
-        yield f"  {name} = load i64, ptr %s{i}"
-    last = len(kernel.parameters) + (len(_ends(kernel)) if checked else 0)
+    last = len(kernel.parameters)
     yield f"  %s{last} = getelementptr i64, ptr %arguments, i64 {last}"
     yield f"  %private = load ptr, ptr %s{last}"

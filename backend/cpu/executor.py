@@ -7,12 +7,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tileir import records
 from tileir.analysis.cache import cached
-from tileir.backend.cpu.compile import CpuKernel, compile as compile_kernel
+from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
 from tileir.backend.cpu.waiting import may_wait
 from tileir.backend.driver.spans import Span
 from tileir.backend.executor import expanded, ordered
+from tileir.backend.grids import extents_of
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.measuring import Candidate
@@ -30,7 +33,7 @@ class CpuExecutor:
         if importlib.util.find_spec("llvmlite") is None or may_wait(module):
             return False
         try:
-            return bool(_compiled(module, kernel, checked=True).code)
+            return bool(_compiled(module, kernel).code)
         except TileirError:
             return False
 
@@ -43,22 +46,23 @@ class CpuExecutor:
         **options: Any,
     ) -> CpuKernel:
         """Compile `kernel` and run it on all processors. Options are those of
-        `tileir.backend.cpu.compile`, `threads`, and `output`, a list that printed lines are added
-        to.
+        `tileir.backend.cpu.compile`, those of `CpuKernel`: `threads`, `memory`, `time_limit`; and
+        `output`, a list that printed lines are added to. Arrays are read and written where they
+        are, but for those that are not aligned to their elements: of these the elements that the
+        kernel changed are copied back.
 
-        Accesses are looked at before they are made (`checked = False`: not, which is faster).
-        Raises `CompileError` and `LaunchError`: TIR0713 where an assertion failed, TIR0501 where an
-        access would be outside of the array of the parameter that its pointer comes from.
+        Accesses are checked before they are made (`checked = False`: they are not, which is
+        faster). Raises `CompileError`, and `LaunchError` as `CpuKernel` does.
         """
-        options.setdefault("checked", True)
         threads, output = options.pop("threads", None), options.pop("output", None)
+        launching = {n: options.pop(n) for n in ("memory", "time_limit") if n in options}
+        extents = extents_of(grid)
         compiled = _compiled(module, kernel, **options)
         function = module.functions[compiled.kernel]
         values = expanded(function, ordered(module, compiled.kernel, arguments))
-        spans = Span.each(values)
-        given = [_passed(spans.get(id(v)), v) for v in values]
-        ends = {i: _ends(spans[id(v)]) for i, v in enumerate(values) if id(v) in spans}
-        printed = compiled(grid, given, threads, ends)
+        spans = Span.each(v for v in values if _is_copied(v, compiled.checked))
+        given = [spans[id(v)].elements if id(v) in spans else v for v in values]
+        printed = compiled(extents, given, threads, **launching)
         for span in spans.values():
             span.write_back()
         if output is None:
@@ -85,7 +89,9 @@ def _compiled(module: Module, kernel: str | None, **options: Any) -> CpuKernel:
     """`compile` of `tileir.backend.cpu`, once for a module and options."""
     known, key = _kernels(module), (kernel, *sorted(options.items()))
     if key not in known:
-        known[key] = compile_kernel(module, kernel, **options)
+        with COMPILING:
+            if key not in known:
+                known[key] = compile_kernel(module, kernel, **options)
     return known[key]
 
 
@@ -95,10 +101,9 @@ def _kernels(module: Module) -> dict[Any, CpuKernel]:
     return {}
 
 
-def _ends(span: Span) -> tuple[int, int]:
-    first = span.data.ctypes.data
-    return first, first + span.data.nbytes
-
-
-def _passed(span: Span | None, value: Any) -> Any:
-    return value if span is None else span.data.ctypes.data + span.offset
+def _is_copied(value: Any, checked: bool) -> bool:
+    """Whether a launch works on a copy of `value`: an array whose elements no instruction may
+    access where they are, or one that must not be written where nobody checks that."""
+    if not isinstance(value, np.ndarray):
+        return False
+    return not value.flags.aligned or not (checked or value.flags.writeable)

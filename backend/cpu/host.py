@@ -1,7 +1,8 @@
 """What a kernel on a CPU asks of Python: instructions that it has no code for, printing, failing.
 
 A place in the code that asks is a site. It puts its values into a buffer, a slot of 256 bytes for
-each, calls the function at `@host` with its number, and reads the result from the first slot.
+each, has the function `host` of the launch called with its number, and reads the result from the
+first slot.
 """
 
 from __future__ import annotations
@@ -17,23 +18,27 @@ import numpy as np
 
 from tileir import records
 from tileir.backend.cpu.approximate import FORMULAS
+from tileir.backend.cpu.checks import SLOT
 from tileir.backend.cpu.lanes import WIDTH, Lanes, Wide, vector_type
+from tileir.backend.cpu.launch import Launch
 from tileir.backend.cpu.numbers import Numbers
+from tileir.backend.cpu.regions import Bounds
 from tileir.backend.functions.formula import Term
 from tileir.backend.lower.thread import Number
 from tileir.backend.simt.numbers import DTYPES, ptx
 from tileir.errors import CompileError, Diagnostic, Location
 from tileir.types import F32, I1, I8, I32, I64, Element, Pointer
 
-SLOT = 256
-"""Bytes for the values that all lanes give."""
 Array = np.ndarray[Any, Any]
 
 
 @records.define(eq=False)
 class Calls:
-    """What was said and what failed during a launch."""
+    """What was said and what failed during a launch on a grid of `extents`."""
 
+    launch: Launch = records.field(factory=Launch)
+    bounds: Bounds | None = None
+    extents: tuple[int, int, int] = (1, 1, 1)
     printed: list[str] = records.field(factory=list)
     failures: list[Diagnostic] = records.field(factory=list)
     _lock: Any = records.field(factory=threading.Lock)
@@ -54,9 +59,12 @@ class Calls:
     def fail(
         self, message: str, code: str = "TIR0713", location: Location | None = None
     ) -> None:  # fmt: skip
-        """Note a failure."""
+        """Note a failure, of the instance that `message` begins with. It and later ones end."""
         with self._lock:
             self.failures.append(Diagnostic(code, message, location))
+        x, y, _ = self.extents
+        pz, py, px = _instance(message)
+        self.launch.stop_at(px + x * (py + y * pz))
 
 
 @records.frozen(eq=False)
@@ -107,8 +115,7 @@ class Hosted(Numbers):
                                                              element, Wide(value)))  # fmt: skip
             at = self.emit(f"getelementptr i8, ptr {place}, i64 {SLOT * i}")
             self.line(f"store {kind} {value}, ptr {at}, align 1")
-        host = self.emit("load ptr, ptr @host, align 8")
-        self.line(f"call void {host}(i64 {len(self.sites)}, ptr {place})")
+        self.line(f"call void @ask(ptr %launch, i64 {len(self.sites)}, ptr {place})")
         self.sites.append(site)
         if result is None:
             return "0"
@@ -194,6 +201,19 @@ class Hosted(Numbers):
     def trap(self) -> None:
         self.line(self.leave)
         self.start(self.fresh_label("dead"))
+
+    def poll(self) -> None:
+        """Leave where the launch is to end."""
+        look, leave, on = (self.fresh_label(x) for x in ("look", "leave", "on"))
+        now = self.emit("load volatile i64, ptr %launch")
+        due = self.emit(f"icmp sle i64 {now}, %index")
+        self.line(f"br i1 {due}, label %{look}, label %{on}")
+        self.start(look)
+        leaves = self.emit("call i1 @attend(ptr %launch, i64 %index)")
+        self.line(f"br i1 {leaves}, label %{leave}, label %{on}")
+        self.start(leave)
+        self.line(self.leave)
+        self.start(on)
 
     def assembly(
         self, text: str, constraints: str, results: Sequence[Element], operands: Any, *,

@@ -7,24 +7,25 @@ from typing import Any
 
 from tileir import records
 from tileir.backend import isolation
+from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.isolation import Task
 from tileir.backend.llvm.optimise import loaded
 from tileir.errors import CompileError, Diagnostic
 
 _RUN = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32,
-    ctypes.c_int32,
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32,
+    ctypes.c_int32, ctypes.c_int32,
 )  # fmt: skip
-_SET_HOST = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_LIST_GLOBALS = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 @records.frozen(eq=False)
 class Code:
-    """Machine code, loaded: `run` and `set_host` of `tileir.backend.cpu.emit`, and the optimised
-    LLVM IR it was made of."""
+    """Machine code, loaded: `run` and `list_globals` of `tileir.backend.cpu.emit`, and the
+    optimised LLVM IR it was made of."""
 
     run: Any
-    set_host: Any
+    list_globals: Any
     optimized: str
     engine: Any
     """What owns the memory of the code."""
@@ -66,8 +67,8 @@ def _linked(data: bytes, optimized: str) -> Code:
 def _code(engine: Any, optimized: str) -> Code:
     engine.finalize_object()
     run = _RUN(engine.get_function_address("run"))
-    set_host = _SET_HOST(engine.get_function_address("set_host"))
-    return Code(run, set_host, optimized, engine)
+    list_globals = _LIST_GLOBALS(engine.get_function_address("list_globals"))
+    return Code(run, list_globals, optimized, engine)
 
 
 def _optimised(binding: Any, machine: Any, text: str, optimize: int) -> Any:
@@ -83,7 +84,8 @@ def _optimised(binding: Any, machine: Any, text: str, optimize: int) -> Any:
     tuning.slp_vectorization = tuning.loop_vectorization = False
     builder = binding.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    return module
+    optimized = without_partial_masks(made := str(module))
+    return module if optimized == made else binding.parse_assembly(optimized)
 
 
 def _machine(binding: Any, optimize: int) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tileir import records
@@ -15,22 +16,25 @@ from tileir.backend.cpu.matrices import Matrix, Place, placed
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.contiguity import Contiguity
 from tileir.backend.llvm.text import symbol
-from tileir.backend.lower.lowering import Fragment, Lowering, registers, scalar_of
+from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.memory.roots import roots
 from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Block, Function, Inline
 from tileir.op import Op
-from tileir.types import I1, Tile, Type
+from tileir.ops.memory import GlobalAddress
+from tileir.types import I1, Pointer, Tile, Type, element_of
 from tileir.values import Operand, Value, is_zero
 
 
 @records.define
 class CpuLowering(Lowering):
     """A lowering whose tiles are vectors, and whose scalars all lanes share. `checked`: accesses
-    through parameters are looked at before they are made."""
+    are checked before they are made."""
 
     checked: bool = records.field(default=False, kw_only=True)
+    kernel: str = records.field(default="", kw_only=True)
+    """The kernel that is compiled, which the function is or is called by."""
     _sums: dict[int, Matrix] = records.field(init=False, factory=dict)
     _factors: dict[tuple[Value, Factor], Place] = records.field(init=False, factory=dict)
     _waiting: list[tuple[str, Successor]] = records.field(init=False, factory=list)
@@ -39,29 +43,60 @@ class CpuLowering(Lowering):
     def lower(self, op: Op) -> list[Fragment]:
         if op in homes(self.function).unread:
             return [[]]
-        machine: Any = self.thread
-        machine.guard = self._guard(op) if self.checked else None
-        found = super().lower(op)
-        machine.guard = None
+        with self._guarded(op):
+            found = super().lower(op)
         self._write_edges()
         if op.mnemonic not in STORING:
             for value, fragment in zip(op.results, found, strict=True):
                 self._settle_all(value, fragment)
+        machine: Any = self.thread
         return [
             fragment if isinstance(value.type, Tile)
             else [machine.shared_by_all(scalar_of(value.type), x) for x in fragment]
             for value, fragment in zip(op.results, found, strict=True)
         ]  # fmt: skip
 
+    def lower_inlined(self, op: Op) -> list[Fragment]:
+        """The fragments of the results of an op of a function of scalars, on all lanes' values."""
+        with self._guarded(op):
+            return super().lower(op)
+
+    @contextmanager
+    def _guarded(self, op: Op) -> Iterator[None]:
+        machine: Any = self.thread
+        outer = machine.guard
+        machine.guard = self._guard(op) if self.checked else None
+        yield
+        machine.guard = outer
+
     def _guard(self, op: Op) -> Guard | None:
-        """The array of the parameter through which `op` accesses memory."""
+        """What `op` may access: the memory that the pointer it is given comes from."""
         if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
             return None
-        root = roots(self.function).get(op.inputs[0])  # type: ignore[arg-type]
-        for i, parameter in enumerate(self.function.parameters):
+        return Guard(self._record_of(op.inputs[0]), op.mnemonic, op.location)
+
+    def _record_of(self, pointer: Operand) -> int | None:
+        """The number of the record of the parameter or global that `pointer` comes from; None where
+        that is not known, as in functions, which several pointers may be given to."""
+        parameters = self.function.parameters
+        if not self.function.kernel:
+            return self._global_of(pointer)
+        root = roots(self.function).get(pointer)  # type: ignore[arg-type]
+        for i, parameter in enumerate(parameters):
             if parameter.value is root:
-                return Guard(*ends_of(i), op.mnemonic, parameter.name or str(i), op.location)
-        return None
+                return i
+        return self._global_of(pointer)
+
+    def _global_of(self, pointer: Operand) -> int | None:
+        op = self.origin(pointer)
+        while op is not None and not isinstance(op, GlobalAddress):
+            through = [x for x in op.inputs if isinstance(element_of(x.type), Pointer)]
+            moves = len(through) == 1 and not op.effects & (Effects.READ | Effects.WRITE)
+            op = self.origin(through[0]) if moves and through else None
+        if op is None:
+            return None
+        kernel = self.module.kernel(self.kernel)
+        return len(kernel.parameters) + list(self.module.globals).index(op.name)
 
     # Tiles in buffers ---------------------------------------------------------------------------
 
@@ -160,9 +195,17 @@ class CpuLowering(Lowering):
             self.settle_whole(parameter)
         for op in block.ops:
             self.thread.come_from(op.location)
+            if op is block.terminator and self._goes_back(block):
+                self.thread.poll()  # type: ignore[attr-defined]
             for value, fragment in zip(op.results, self.lower(op), strict=True):
                 self.values[value] = fragment
         return place
+
+    def _goes_back(self, block: Block) -> bool:
+        """Whether an edge leads from `block` to one that comes before it, or to itself."""
+        order = list(self._labels)
+        here = order.index(block.label)
+        return any(order.index(edge.label) <= here for edge in block.successors)
 
     def edge(self, successor: Successor) -> str:
         if self._moving(successor):
@@ -225,9 +268,27 @@ class CpuLowering(Lowering):
         return lines
 
 
+def _return(lowering: Lowering, op: Any) -> list[Fragment]:
+    """`ret`, of values as functions are declared to give them."""
+    kinds = [scalar_type(v.type) for v in op.values]
+    handles = [lowering.scalar(v) for v in op.values]
+    if len(handles) <= 1:
+        lowering.thread.line(f"ret {kinds[0]} {handles[0]}" if handles else "ret void")
+        return []
+    whole, kind = "poison", f"{{{', '.join(kinds)}}}"
+    for i, (k, x) in enumerate(zip(kinds, handles, strict=True)):
+        whole = lowering.thread.emit(f"insertvalue {kind} {whole}, {k} {x}, {i}")
+    lowering.thread.line(f"ret {kind} {whole}")
+    return []
+
+
+RULES: dict[str, Rule] = {"ret": _return}
+
+
 def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
-    """How functions of scalars are called: one of a single block on the values of all lanes, others
-    lane by lane where lanes differ."""
+    """How functions of scalars are called: one of a single block on the values of all lanes, as
+    long as that does not make too much code, others lane by lane where lanes differ. One that calls
+    others stays a call where lanes share the operands."""
     machine: Any = outer.thread
 
     def call(
@@ -235,9 +296,14 @@ def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
     ) -> list[Lanes]:
         function = outer.module.functions[name.removeprefix("f.")]
         stays = machine.calls and function.inline is Inline.NEVER
-        if len(function.blocks) == 1 and not stays:
+        shared = all(isinstance(x, str) for _, x in operands)
+        calls = any(op.mnemonic == "call" for op in function.ops)
+        size = sum(1 for _ in function.ops)
+        fits = machine.inlined_ops + size <= _INLINED_OPS and not stays
+        if len(function.blocks) == 1 and fits and not (shared and calls):
+            machine.inlined_ops += size
             return _inlined(outer, function, [x for _, x in operands])
-        if all(isinstance(x, str) for _, x in operands):
+        if shared:
             given: Any = [(t, x) for t, x in operands]
             return list(_called(machine, function, results, given))
         return _lane_by_lane(machine, function, results, operands)
@@ -245,16 +311,22 @@ def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
     return call
 
 
+_INLINED_OPS = 20_000
+"""Ops of functions of scalars that the code of a function has in place of calls: functions that
+each call the next twice would double it otherwise, level by level."""
+
+
 def _inlined(outer: CpuLowering, function: Function, operands: Sequence[Lanes]) -> list[Lanes]:
     machine: Any = outer.thread
     inner = CpuLowering(
-        outer.module, function, outer.target, machine, Contiguity(function), {}, outer.rules
-    )
+        outer.module, function, outer.target, machine, Contiguity(function), {}, outer.rules,
+        checked=outer.checked, kernel=outer.kernel,
+    )  # fmt: skip
     for parameter, x in zip(function.parameters, operands, strict=True):
         inner.values[parameter.value] = [x]  # type: ignore[list-item]
     block = function.entry
     for op in block.ops[:-1]:
-        for value, fragment in zip(op.results, Lowering.lower(inner, op), strict=True):
+        for value, fragment in zip(op.results, inner.lower_inlined(op), strict=True):
             inner.values[value] = fragment
     return [inner.scalar(v) for v in block.terminator.inputs]
 
@@ -269,8 +341,10 @@ def _called(
     text = f"call {kind} {own_symbol(function)}({arguments})"
     if not kinds:
         machine.line(text)
+        machine.poll()
         return []
     whole = machine.emit(text)
+    machine.poll()
     if len(kinds) == 1:
         return [whole]
     return [machine.emit(f"extractvalue {kind} {whole}, {i}") for i in range(len(kinds))]
@@ -282,8 +356,10 @@ def own_symbol(function: Function) -> str:
     return symbol(f"f.{function.name}")
 
 
-PLACES = ("i32 %px", "i32 %py", "i32 %pz", "i32 %gx", "i32 %gy", "i32 %gz")
-"""What every function is told of the grid."""
+PLACES = (
+    "i32 %px", "i32 %py", "i32 %pz", "i32 %gx", "i32 %gy", "i32 %gz", "ptr %launch", "i64 %index",
+)  # fmt: skip
+"""What every function is told: of the grid, the launch, and which instance runs."""
 
 
 def _lane_by_lane(
@@ -312,11 +388,6 @@ def _lane_by_lane(
         ]  # fmt: skip
 
     return machine.loop(WIDTH, elements, [x for _, x in found], step)
-
-
-def ends_of(index: int) -> tuple[str, str]:
-    """Names of the first byte of the array of a parameter, and of the one behind its last."""
-    return f"%first{index}", f"%end{index}"
 
 
 def parameters_of(function: Function) -> Mapping[str, str]:

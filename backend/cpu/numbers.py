@@ -81,7 +81,17 @@ class Numbers(Integers):
             wide = [self.convert("fpext", element, F64, x) for x in operands]
             return self.convert("fptrunc", F64, element, self._odd_fma(*wide))
         wide = [self.convert("fpext", element, F32, x) for x in operands]
-        return self.convert("fptrunc", F32, element, self.intrinsic(name, F32, *wide))
+        found = self.intrinsic(name, F32, *wide)
+        if name in ("minimumnum", "maximumnum"):
+            found = self._number_of(wide[0], wide[1], found)
+        return self.convert("fptrunc", F32, element, found)
+
+    def _number_of(self, a: Lanes, b: Lanes, both: Lanes) -> Lanes:
+        """`both`, or the one that is a number where the other is NaN: LLVM narrows the intrinsic to
+        16 bits and takes a signalling NaN for the result there."""
+        first = self.compare("uno", F32, a, a)
+        second = self.compare("uno", F32, b, b)
+        return self.select(F32, first, b, self.select(F32, second, a, both))
 
     def _odd_fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         """`a * b + c` of f64, whose product is exact, rounded to odd: rounding the result again

@@ -26,9 +26,13 @@ def processors() -> int:
     return len(_allowed()) or os.cpu_count() or 1
 
 
-def share_out(part: Callable[[int, int], None], total: int, workers: int) -> None:
+def share_out(
+    part: Callable[[int, int], None], total: int, workers: int,
+    abandon: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
     """`part` of consecutive ranges of `total`, in order of their beginning, by this thread and
-    `workers - 1` others. Raises what a `part` does, once all that began have ended."""
+    `workers - 1` others. Raises what a `part` does, or a signal handler that runs meanwhile, once
+    all that began have ended; `abandon` is called first, to make them end soon."""
     if total == 0:
         return
     if workers == 1 or total == 1:
@@ -51,9 +55,11 @@ def share_out(part: Callable[[int, int], None], total: int, workers: int) -> Non
     others = [pool.threads.submit(work) for _ in range(workers - 1)]
     try:
         work()
-    finally:
-        started = [other for other in others if not other.cancel()]
-        wait(started)
+        wait(started := [other for other in others if not other.cancel()])
+    except BaseException:
+        abandon()
+        wait([other for other in others if not other.cancel()])
+        raise
     for done in started:
         done.result()
 

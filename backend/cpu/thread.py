@@ -27,6 +27,8 @@ class CpuThread(Bounded, Private):
 
     f8_conversion = False
     slow_conversions = False
+    inlined_ops = 0
+    """Ops of functions of scalars that stand in place of calls."""
     inline: Called | None = None
     """Calls a scalar function of the module."""
     calls = False

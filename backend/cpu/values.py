@@ -29,6 +29,8 @@ class Values(Body):
         super().__init__(prefix, scope)
         self.active: Lanes | None = None
         """The lanes that run, None for all."""
+        self.known_at_entry: dict[str, str] = {}
+        """What has been computed where the function begins."""
 
     def constant(self, element: Element, bits: int) -> str:
         return constant(element, bits)

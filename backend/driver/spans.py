@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
+from numpy.lib.stride_tricks import as_strided
 
 from tileir import records
 from tileir.backend.grids import refused
@@ -20,18 +21,20 @@ class Span:
     array: np.ndarray[Any, Any]
     data: np.ndarray[Any, Any]
     offset: int
+    before: np.ndarray[Any, Any]
+    """`data` as it was when it was made."""
 
     @staticmethod
     def of(array: np.ndarray[Any, Any]) -> Span:
         """The memory of `array` as it is now."""
         reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
         if array.size == 0:
-            return Span(array, np.zeros(0, np.uint8), 0)
+            return Span(array, np.zeros(0, np.uint8), 0, np.zeros(0, np.uint8))
         offset = -sum(step for step in reach if step < 0)
         length = offset + sum(step for step in reach if step > 0) + array.itemsize
-        made = Span(array, np.zeros(length, np.uint8), offset)
-        made.elements[...] = array
-        return made
+        data = np.zeros(length, np.uint8)
+        _elements(array, data, offset)[...] = array
+        return Span(array, data, offset, data.copy())
 
     @staticmethod
     def each(arrays: Iterable[Any]) -> dict[int, Span]:
@@ -46,25 +49,45 @@ class Span:
             low = byte_bounds(group[0])[0] // _ALIGNED * _ALIGNED
             data = np.zeros(max(byte_bounds(a)[1] for a in group) - low, np.uint8)
             for array in group:
-                found[id(array)] = span = Span(array, data, array.ctypes.data - low)
-                span.elements[...] = array
+                _elements(array, data, array.ctypes.data - low)[...] = array
+            before = data.copy()
+            for array in group:
+                found[id(array)] = Span(array, data, array.ctypes.data - low, before)
         return found
 
     @property
     def elements(self) -> np.ndarray[Any, Any]:
         """The elements in `data`, as an array like `array`."""
-        shape, dtype, strides = self.array.shape, self.array.dtype, self.array.strides
-        if self.array.size == 0:
-            return np.empty(shape, dtype)
-        return np.ndarray(shape, dtype, self.data.data, self.offset, strides)
+        return _elements(self.array, self.data, self.offset)
 
     def write_back(self) -> None:
-        """Copy every element into `array`. Raises LaunchError (TIR0710) for one that is read-only
-        and was written."""
-        if self.array.flags.writeable:
-            self.array[...] = self.elements
-        elif self.array.tobytes() != self.elements.tobytes():
+        """Copy every element that has changed since the copy was made into `array`. Raises
+        LaunchError (TIR0710) where that is read-only."""
+        if not self.array.size:
+            return
+        new, old = (_bytes(_elements(self.array, data, self.offset)) for data in
+                    (self.data, self.before))  # fmt: skip
+        changed = (new != old).any(axis=-1)
+        if not changed.any():
+            return
+        if not self.array.flags.writeable:
             raise refused("the kernel writes to an array that is read-only")
+        np.copyto(_bytes(self.array), new, where=changed[..., None])
+
+
+def _elements(array: Any, data: np.ndarray[Any, Any], offset: int) -> np.ndarray[Any, Any]:
+    """The elements in `data` from byte `offset`, as an array like `array`."""
+    if array.size == 0:
+        return np.empty(array.shape, array.dtype)
+    return np.ndarray(array.shape, array.dtype, data.data, offset, array.strides)
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bytes of every element, in a last dimension of their own: a view."""
+    whole = array.view(np.ndarray)[..., np.newaxis]
+    if array.itemsize == 1:
+        return whole.view(np.uint8)
+    return as_strided(whole, (*array.shape, 1), (*array.strides, array.itemsize)).view(np.uint8)
 
 
 _ALIGNED = 16

@@ -1,7 +1,8 @@
 """Scaled products as products of bf16 or f32: factors are widened and multiplied by their scales.
 
 Every factor of 4 or 8 bits times a power of two, or times an f8e4m3, is a bf16 but for range, and
-products of bf16 run on tensor cores; f16 factors and scaled bf16 ones need f32.
+products of bf16 run on tensor cores; f16 factors need f32, and scaled bf16 ones, whose exponents
+may be twice as large, f64.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from tileir.backend.expand.making import Maker
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import And, LShr, Or, Shl
-from tileir.ops.cast import Bitcast, FPCast, ZExt
+from tileir.ops.cast import Bitcast, FPCast, FPExt, FPTrunc, ZExt
 from tileir.ops.dot import Dot, Format
 from tileir.ops.floats import FMul
 from tileir.ops.shape import ExpandDims, Join, Trans
 from tileir.rewrite import Replace, Walk, rewrite
 from tileir.types import (
     BF16,
-    F8E4M3,
     F8E8M0,
     F16,
     F32,
+    F64,
     I8,
     I16,
     Scalar,
@@ -42,18 +43,28 @@ def _product(op: Any, _: Walk) -> Replace | Op:
     make = Maker(op)
     sides = ((op.lhs, op.a_scale), (op.rhs, op.b_scale))
     narrow = all(_fits_bf16(format, scale) for format, scale in sides)
-    work = BF16 if narrow else F32
+    work = BF16 if narrow else F64 if any(_is_vast(*side) for side in sides) else F32
     a = _factor(make, op.a, op.a_scale, op.lhs_k_pack, -1, work)
     b = _factor(make, op.b, op.b_scale, op.rhs_k_pack, -2, work)
-    make.last(Dot(a, b, op.c))
+    if work is F64:
+        total = make.add(FPExt(op.c, with_element(op.c.type, F64)))
+        wide = make.add(Dot(a, b, total))
+        make.last(FPTrunc(wide, op.c.type))
+    else:
+        make.last(Dot(a, b, op.c))
     return Replace(make.ops[-1].results, tuple(make.ops))
 
 
 def _fits_bf16(format: Format, scale: Operand | None) -> bool:
-    """Whether a factor times its scale has at most 8 bits."""
+    """Whether a factor times its scale has at most 8 bits, and few enough for the exponent."""
     if format is Format.F16:
         return False
-    return format is not Format.BF16 or scale is None or element_of(scale.type) is not F8E4M3
+    return format is not Format.BF16 or scale is None
+
+
+def _is_vast(format: Format, scale: Operand | None) -> bool:
+    """Whether a factor times its scale may be beyond the range of f32 although a product is not."""
+    return format is Format.BF16 and scale is not None
 
 
 def _factor(
@@ -66,8 +77,9 @@ def _factor(
         return x
     if scale is None:
         return _cast(make, x, work)
-    wide = _cast(make, x, F32)
-    spread = _spread(make, scale, shape_of(wide.type), k_axis)
+    exact = F64 if work is F64 else F32
+    wide = _cast(make, x, exact)
+    spread = _spread(make, scale, shape_of(wide.type), k_axis, exact)
     return _cast(make, make.add(FMul(wide, spread)), work)
 
 
@@ -99,11 +111,13 @@ def _nibble(make: Maker, x: Operand) -> Operand:
     return make.add(FMul(half, constant(kind, 2.0**14)))
 
 
-def _spread(make: Maker, scale: Operand, shape: tuple[int, ...], k_axis: int) -> Operand:
+def _spread(
+    make: Maker, scale: Operand, shape: tuple[int, ...], k_axis: int, exact: Scalar
+) -> Operand:
     """[.., rows, K / group] over [.., rows, K], or transposed where K is the last but one."""
     if element_of(scale.type) is I8:
         scale = make.add(Bitcast(scale, with_element(scale.type, F8E8M0)))
-    scale = _cast(make, scale, F32)
+    scale = _cast(make, scale, exact)
     k, groups = shape[k_axis], shape_of(scale.type)
     rank = len(groups)
     apart = make.add(ExpandDims(scale, axis=rank))

@@ -10,6 +10,7 @@ from tileir.backend.allocator import keep_freed_memory
 from tileir.backend.llvm.workarounds import negations_kept
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
+from tileir.forks import Level, hold_at_fork
 
 _LARGE = 1 << 20
 """Characters of text above which passes that take more than linear time are left out, and those
@@ -193,5 +194,15 @@ def loaded() -> Any:
             binding.initialize_all_targets()
             binding.initialize_all_asmprinters()
             binding.set_option("tileir", "-nvptx-short-ptr")
+            _hold_at_forks(binding)
             _initialised.append(True)
     return binding
+
+
+def _hold_at_forks(binding: Any) -> None:
+    """Let nobody fork while another thread is in LLVM: the child could not call it any more.
+    llvmlite has no public name for its lock."""
+    lock = getattr(getattr(binding.ffi.lib, "_lock", None), "_lock", None)
+    if lock is not None:
+        hold_at_fork(lock, Level.LLVM)
+    hold_at_fork(_ready, Level.LOAD)

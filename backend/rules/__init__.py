@@ -8,6 +8,7 @@ from importlib import import_module
 from threading import RLock
 
 from tileir.backend.lower.lowering import Rule
+from tileir.forks import Level, hold_at_fork
 from tileir.op import OPS
 
 FAMILIES = (
@@ -30,6 +31,7 @@ class _Rules(Mapping[str, Rule]):
         self._found: dict[str, Rule] = {}
         self._unread = list(FAMILIES)
         self._lock = RLock()
+        hold_at_fork(self._lock, Level.LOAD)
 
     def __getitem__(self, mnemonic: str) -> Rule:
         found = self._found.get(mnemonic)

@@ -6,14 +6,27 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from tileir import records
 from tileir.analysis.loops import loops
 from tileir.backend.lower.lowering import Lowering
 from tileir.backend.simt.faults import at_op
 from tileir.backend.simt.yard import WaitingError
+from tileir.field import Successor
+from tileir.ir import Block
 from tileir.op import Op
 from tileir.types import I64, Pointer, Type
 from tileir.values import encode
+
+
+class _PartedError(AssertionError):
+    """A branch on which threads differ, by what they take for its condition: functions of scalars
+    may have one, kernels may not."""
+
+    def __init__(self, taken: Any) -> None:
+        super().__init__("a branch on which threads differ")
+        self.taken = taken
 
 
 @records.define
@@ -34,20 +47,52 @@ class Execution(Lowering):
         """The function's results, for one that waits for nobody."""
         for parameter, argument in zip(self.function.parameters, arguments, strict=True):
             self.values[parameter.value] = [argument]
-        deque(self.steps(), maxlen=0)
-        return [self.scalar(v) for v in self.last.inputs]
+        thread = cast(Any, self.thread)
+        outer, results = thread.active, list[Any]()
+        parts = [(self.function.entry, self.values, outer)]
+        while parts:
+            block, self.values, thread.active = parts.pop()
+            try:
+                deque(self.steps(block), maxlen=0)
+            except _PartedError as parted:
+                parts += self._parts(parted.taken)
+                continue
+            found = [self.scalar(v) for v in self.last.inputs]
+            results = [
+                thread.handle(np.where(thread.active, new.array, old.array))
+                for new, old in zip(found, results or found, strict=True)
+            ]
+        thread.active = outer
+        return results
 
-    def steps(self) -> Iterator[WaitingError | None]:
-        """Run op by op; what an op waits for comes before it."""
-        block, thread = self.function.entry, cast(Any, self.thread)
+    def _parts(self, taken: Any) -> list[tuple[Block, dict[Any, Any], Any]]:
+        """Where the threads go on that a branch parts: the block, with its own values, and whose
+        threads they are."""
+        thread, found = cast(Any, self.thread), list[Any]()
+        for edge, those in zip(self.last.successors, (taken, ~taken), strict=True):
+            block, values = self._entered(edge)
+            found.append((block, values, thread.active & those))
+        return found
+
+    def _entered(self, edge: Successor) -> tuple[Block, dict[Any, Any]]:
+        """The block that `edge` leads to, and the values there."""
+        incoming = [self.fragment(a) for a in edge.arguments]
+        block = self.function.blocks[edge.label]
+        return block, self.values | dict(zip(block.parameters, incoming, strict=True))
+
+    def steps(self, block: Block | None = None) -> Iterator[WaitingError | None]:
+        """Run op by op, from `block` or the beginning; what an op waits for comes before it."""
+        block, thread = block or self.function.entry, cast(Any, self.thread)
         while True:
             for op in block.ops[:-1]:
+                thread.memory.check_time(op)
                 while (found := self._tried(op)) is None:
                     yield self.waiting
                 for value, fragment in zip(op.results, found, strict=True):
                     self.values[value] = fragment
                 yield None
             self.last = last = block.terminator
+            thread.memory.check_time(last)
             if not last.successors:
                 return
             edge = last.successors[self._taken(last)]
@@ -83,10 +128,11 @@ class Execution(Lowering):
         if last.mnemonic == "br":
             return 0
         condition: Any = self.scalar(last.condition)
-        taken = condition.array
-        if taken.min() != taken.max():
-            raise AssertionError("a branch on which threads differ")
-        return 0 if taken[0] else 1
+        taken, active = condition.array, cast(Any, self.thread).active
+        chosen = taken[active] if active.any() else taken[:1]
+        if chosen.min() != chosen.max():
+            raise _PartedError(taken)
+        return 0 if chosen[0] else 1
 
 
 def _argument(thread: Any, kind: Type, value: Any) -> Any:

@@ -8,7 +8,6 @@ the program are uniform, and `when` computes under a mask. Shared memory is one 
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -247,17 +246,19 @@ def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
     plan: Plan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
     only: Sequence[int] | None = None, seed: int = 0, allow_races: bool = False,
+    time_limit: float | None = None,
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, or for the block
     `only`; arrays in `arguments` are read and written in place. Blocks run one after the other, by
     turns where they may wait for each other. Counts what was done; what is printed is added to
     `output`, a line per text. `make` makes the threads of a block (`tileir.backend.simt.watch`);
     `seed` draws the order of roles, copies and blocks. With `allow_races`, nothing is said of
-    accesses by two instances that nothing orders. Raises RaceError, LaunchError and, for a defect
-    of the lowering, AssertionError."""
+    accesses by two instances that nothing orders. `time_limit` is in seconds. Raises RaceError,
+    LaunchError (TIR0725 past the time limit) and, for a defect of the lowering, AssertionError."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     memory = Memory(plan.size)
+    memory.set_time_limit(time_limit)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
     spans = Span.each(arguments)
     names = {id(a): p.name or "" for a, p in zip(arguments, function.parameters, strict=False)}
@@ -265,7 +266,8 @@ def run(
         memory.hold(spans[id(a)], names.get(id(a), "")) if id(a) in spans else a for a in arguments
     ]
     launch = _Launch(module, function, extents, handles, memory, target, plan, num_warps, make)
-    every = itertools.product(*(range(n) for n in reversed(extents)))
+    x, y, z = extents
+    every = ((k, j, i) for k in range(z) for j in range(y) for i in range(x))
     programs = every if only is None else iter([(*only, 0, 0)[2::-1]])
     done = {"barriers": launch.run((p[::-1] for p in programs), seed, allow_races)}
     memory.write_back()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from time import monotonic
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from tileir.backend.simt.instances import Agent
 from tileir.backend.simt.order import View
 from tileir.backend.simt.shadow import Clock, RaceError, Shadow
 from tileir.backend.simt.traffic import Seen, Traffic
+from tileir.errors import Diagnostic, LaunchError
 from tileir.op import Op
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -68,8 +70,22 @@ class Memory:
     acquired: Array = records.field(init=False, factory=lambda: np.zeros(1024, bool))
     """Threads that acquired by earlier ops, and have not met the others since."""
 
+    time_limit: float | None = records.field(init=False, default=None)
+    deadline: float = records.field(init=False, default=float("inf"))
+
     def __post_init__(self) -> None:
         self.clear_shared()
+
+    def set_time_limit(self, seconds: float | None) -> None:
+        """No op begins once so many seconds have passed; None: no limit."""
+        if seconds is not None:
+            self.time_limit, self.deadline = seconds, monotonic() + seconds
+
+    def check_time(self, op: Op) -> None:
+        """Raises LaunchError (TIR0725) at `op` where time is up."""
+        if self.time_limit is not None and monotonic() >= self.deadline:
+            message = f"the launch has taken longer than its time limit, {self.time_limit:g} s"
+            raise LaunchError(Diagnostic("TIR0725", message, op.location))
 
     def place(self, array: Array) -> int:
         """An address for `array`, aligned to 256 bytes."""

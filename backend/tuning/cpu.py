@@ -94,7 +94,7 @@ class CpuSession:
         return time.perf_counter() - start
 
     def _started(self, artifact: Artifact) -> tuple[CpuKernel, list[Any], dict[str, Span]]:
-        """The kernel, its arguments as addresses and numbers, and the memory behind them."""
+        """The kernel, its arguments as arrays and numbers, and the memory behind them."""
         module, name, options = artifact.code
         kernel = self._kernel(artifact.digest, module, name, options)
         by_array = Span.each(self.inputs.values())
@@ -102,7 +102,7 @@ class CpuSession:
         function = module.functions[name]
         mine = {str(p.name): self.inputs[str(p.name)] for p in function.parameters}
         given = expanded(function, ordered(module, name, mine))
-        values = [_address(by_array[id(v)]) if id(v) in by_array else v for v in given]
+        values = [by_array[id(v)].elements if id(v) in by_array else v for v in given]
         return kernel, values, spans
 
     def _kernel(self, digest: str, module: Module, name: str, options: Any) -> CpuKernel:
@@ -110,10 +110,6 @@ class CpuSession:
             self._ready.clear()
             self._ready[digest] = compile(module, name, **options)
         return self._ready[digest]
-
-
-def _address(span: Span) -> int:
-    return span.data.ctypes.data + span.offset
 
 
 def _processor() -> str:

@@ -102,7 +102,8 @@ def _refused(options: Any, instrumented: bool) -> str:
 
 def _through_tileir(text: str, name: str, options: Any, capability: int) -> Compiled:
     """The kernel with its machine code, unless only Triton has an assembler. Raises TileirError."""
-    module = ttir.read(text, f"{name}.ttir", num_warps=options.num_warps)
+    overlapped = bool(getattr(options, "launch_pdl", False))
+    module = ttir.read(text, f"{name}.ttir", overlapped=overlapped, num_warps=options.num_warps)
     kernel = compile_module(
         module, _target(capability),
         {

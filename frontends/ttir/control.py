@@ -83,6 +83,10 @@ def _br(f: Frame, s: Statement) -> None:
 def _cond_br(f: Frame, s: Statement) -> None:
     (then, first), (otherwise, second) = _successors(f, s)
     condition = f.value(s.operands[0])
+    if then is otherwise:
+        pairs = zip(first, second, strict=True)
+        f.b.br(then(*(x if x is y else f.b.select(condition, x, y) for x, y in pairs)))
+        return
     f.b.cond_br(condition, then(*first), otherwise(*second))
 
 

@@ -51,6 +51,8 @@ class Frame:
     """Of a function whose body is several blocks, by label."""
     masked_off: str = "zero"
     """What loads give where their mask is false and they name no value: `zero` or `undefined`."""
+    overlapped: bool = False
+    """Whether the kernel may begin before the one before it has ended."""
 
     def value(self, name: str) -> Expr:
         """The value of that name. Raises Refused."""
@@ -68,7 +70,10 @@ class Frame:
         if len(names) != len(values):
             raise Refused(f"a region of {len(names)} parameters is given {len(values)}")
         found: dict[str, Expr] = dict(zip(names, values, strict=True))
-        return Frame(self.b, self.values.new_child(found), masked_off=self.masked_off)
+        return Frame(
+            self.b, self.values.new_child(found), masked_off=self.masked_off,
+            overlapped=self.overlapped,
+        )  # fmt: skip
 
     def alone(self, names: Sequence[str], values: Sequence[Expr]) -> Frame:
         """The frame of a function of its own, to which of values around it only literals are

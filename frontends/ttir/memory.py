@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -11,7 +12,21 @@ from tileir.frontends.ttir.errors import Refused
 from tileir.frontends.ttir.frame import Frame, rule
 from tileir.frontends.ttir.nodes import Statement
 from tileir.frontends.ttir.types import described
-from tileir.types import Descriptor, Pointer, Scalar, Tile, element_of, shape_of, tile
+from tileir.types import (
+    I1,
+    I16,
+    I32,
+    I64,
+    Descriptor,
+    Element,
+    Pointer,
+    Scalar,
+    Tile,
+    element_of,
+    pointer as make_pointer,
+    shape_of,
+    tile,
+)
 
 _EVICTIONS = {"evict_first": "first", "evict_last": "last"}
 _POLICY = re.compile(r"(cache_modifier|eviction_policy) = (\w+)")
@@ -30,9 +45,7 @@ def _load(f: Frame, s: Statement) -> Expr:
         if not isinstance(kind, Pointer):
             raise Refused(f"a load is from pointers, not from {pointer.type}")
         rest.append(f.b.constant(tile(kind.pointee, shape_of(pointer.type)), 0))
-    options = _policy(s)
-    if s.options.get("isVolatile"):
-        options["volatile"] = True
+    options = {"volatile": True} if s.options.get("isVolatile") else _policy(s)
     return f.b.load(pointer, *rest, **options)
 
 
@@ -43,14 +56,15 @@ def _store(f: Frame, s: Statement) -> None:
 
 def _policy(s: Statement) -> dict[str, Any]:
     """Where a load or store wants its lines kept; Triton 3.9 writes one attribute, older ones
-    two."""
+    two. These are hints, of which an access that is volatile takes none, and one with a cache
+    modifier no other."""
     stated = dict(_POLICY.findall(str(s.options.get("cachePolicy", ""))))
     cache = stated.get("cache_modifier") or s.options.get("cacheModifier", "none")
     eviction = stated.get("eviction_policy") or s.options.get("evictionPolicy")
     found: dict[str, Any] = {}
     if cache != "none":
         found["cache"] = cache
-    if eviction in _EVICTIONS:
+    elif eviction in _EVICTIONS:
         found["eviction"] = _EVICTIONS[eviction]
     return found
 
@@ -71,6 +85,86 @@ def _atomic_rmw(f: Frame, s: Statement) -> Expr:
 def _atomic_cas(f: Frame, s: Statement) -> Expr:
     sem, scope = s.words[:2]
     return f.b.atomic_cas(*f.operands(s), sem=sem, scope=_SCOPES[scope])
+
+
+@rule("tt.atomic_load")
+def _atomic_load(f: Frame, s: Statement) -> Expr:
+    """As an operation that changes nothing."""
+    pointer, *mask = f.operands(s)
+    bits = _integers(f, pointer)
+    zero = f.b.constant(tile(_pointee(bits), shape_of(bits.type)), 0)
+    sem, scope = s.words[:2]
+    found = f.b.atomic_rmw(bits, zero, *mask, op="or", sem=sem, scope=_SCOPES[scope])
+    return found if found.type is s.result else f.b.bitcast(found, s.result)
+
+
+@rule("tt.atomic_store")
+def _atomic_store(f: Frame, s: Statement) -> None:
+    """As an exchange whose result nobody uses."""
+    pointer, value, *mask = f.operands(s)
+    bits = _integers(f, pointer)
+    kind = tile(_pointee(bits), shape_of(bits.type))
+    whole = value if value.type is kind else f.b.bitcast(value, kind)
+    sem, scope = s.words[:2]
+    f.b.atomic_rmw(bits, whole, *mask, op="xchg", sem=sem, scope=_SCOPES[scope])
+
+
+@rule("tt.atomic_poll")
+def _atomic_poll(f: Frame, s: Statement) -> Expr:
+    """Loads until each element was seen to be what is expected."""
+    pointer, expected, *limit = f.operands(s)
+    if limit or any("timeout" in name for name in s.options):
+        raise Refused("a poll that ends after a time is not read here")
+    sem, scope = s.words[:2]
+    b, shape = f.b, shape_of(pointer.type)
+    zero = b.constant(tile(_pointee(pointer), shape), 0)
+    kind = tile(I1, shape)
+    again, done = b.block("poll", kind), b.block("polled")
+    b.br(again(b.constant(kind, False)))
+    b.enter(again)
+    value = b.atomic_rmw(pointer, zero, op="or", sem=sem, scope=_SCOPES[scope])
+    seen = b.or_(again.parameters[0], b.icmp(value, expected, predicate="eq")[0])
+    whole = seen.reshape(math.prod(shape)) if len(shape) > 1 else seen
+    b.cond_br(b.reduce([whole], axis=0, combiner="and")[0] if shape else seen, done, again(seen))
+    b.enter(done)
+    return seen
+
+
+def _pointee(pointer: Expr) -> Element:
+    kind = element_of(pointer.type)
+    if not isinstance(kind, Pointer) or not isinstance(kind.pointee, Scalar):
+        raise Refused(f"an atomic access is to numbers, not to {pointer.type}")
+    return kind.pointee
+
+
+def _integers(f: Frame, pointer: Expr) -> Expr:
+    """`pointer` as one to integers of the size of what it points to."""
+    element = _pointee(pointer)
+    if isinstance(element, Scalar) and not element.is_float:
+        return pointer
+    kind = _INTEGERS[element.bits]
+    return f.b.bitcast(pointer, tile(make_pointer(kind), shape_of(pointer.type)))
+
+
+_INTEGERS = {16: I16, 32: I32, 64: I64}
+
+
+# Programmatic dependent launch ----------------------------------------------------------------
+
+
+@rule("tt.grid_dependency_wait")
+def _dependency_wait(f: Frame, s: Statement) -> None:
+    """Needed where the kernel may begin before the one before it has ended, which its launcher
+    says; otherwise all of that is there."""
+    if f.overlapped:
+        f.b.inline_asm(
+            [I32], [], text="griddepcontrol.wait; mov.u32 $0, 0;", constraints="=r", pure=False
+        )
+
+
+@rule("tt.grid_dependency_launch_dependents")
+def _dependency_launch(f: Frame, s: Statement) -> None:
+    """A hint: the next kernel begins at the latest when this one ends."""
 
 
 # Tensor descriptors ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from tileir.builder import Builder, Expr, arg
 from tileir.errors import TileirError
 from tileir.frontends.numerals import TOO_LONG, long_number
 from tileir.frontends.triton.building import KernelBuilder, KernelOptions
-from tileir.frontends.ttir import arithmetic, control, memory, shaping
+from tileir.frontends.ttir import arithmetic, control, elements, memory, shaping
 from tileir.frontends.ttir.errors import CompilationError, wrong
 from tileir.frontends.ttir.frame import Frame
 from tileir.frontends.ttir.lexer import tokens
@@ -21,20 +21,26 @@ from tileir.types import Pointer, Type
 
 __all__ = ["read"]
 
-_FAMILIES = (arithmetic, control, memory, shaping)
+_FAMILIES = (arithmetic, control, elements, memory, shaping)
 """Modules whose rules are registered by loading them."""
 
 
 def read(
-    text: str, file: str = "<ttir>", *, masked_off: str = "zero", enable_fp_fusion: bool = True,
+    text: str,
+    file: str = "<ttir>",
+    *,
+    masked_off: str = "zero",
+    overlapped: bool = False,
+    enable_fp_fusion: bool = True,
     **options: int,
-) -> Module:  # fmt: skip
+) -> Module:
     """The module of a TTIR text, verified: its public functions as kernels, with their names.
     `options` are settings of the kernels (`num_warps`), which TTIR does not state;
     `enable_fp_fusion` lets products and sums become one operation with one rounding.
 
     `masked_off` is what a load gives where its mask is false and the program names no value:
-    `zero`, as Triton's compiler has it, or `undefined`, as its language has it.
+    `zero`, as Triton's compiler has it, or `undefined`, as its language has it. `overlapped`: the
+    kernel may begin before the one before it has ended (`launch_pdl`).
 
     Raises CompilationError at the line and column of `file`.
     """
@@ -43,13 +49,14 @@ def read(
         raise wrong(TOO_LONG, Location(file, *number))
     try:
         own = KernelOptions(enable_fp_fusion=enable_fp_fusion)
-        return _module(text, file, own, options, masked_off)
+        settings: dict[str, Any] = {"masked_off": masked_off, "overlapped": overlapped}
+        return _module(text, file, own, options, settings)
     except RecursionError:
         raise wrong("the text is nested too deeply", Location(file, 1, 1)) from None
 
 
 def _module(
-    text: str, file: str, own: KernelOptions, options: dict[str, int], masked_off: str
+    text: str, file: str, own: KernelOptions, options: dict[str, int], settings: dict[str, Any]
 ) -> Module:
     functions = Reader(tokens(text, file), file, Locations(text)).module()
     if not functions:
@@ -61,7 +68,7 @@ def _module(
         if known.setdefault(function.name, function) is not function:
             raise wrong(f"@{function.name} is defined twice", function.place)
     for function in _callees_first(functions, known):
-        _define(b, function, options, masked_off)
+        _define(b, function, options, settings)
     try:
         return b.module()
     except TileirError as error:
@@ -109,7 +116,9 @@ def _called(region: Region) -> list[str]:
     return found
 
 
-def _define(b: Builder, function: Function, options: dict[str, int], masked_off: str) -> None:
+def _define(
+    b: Builder, function: Function, options: dict[str, int], settings: dict[str, Any]
+) -> None:
     names = [_plain(name) for name, _, _ in function.parameters]
     parameters = {
         name: _parameter(kind, promises)
@@ -125,7 +134,7 @@ def _define(b: Builder, function: Function, options: dict[str, int], masked_off:
             with opened as values:
                 if function.public and options:
                     b.configure(**options)  # type: ignore[arg-type]
-                _body(b, function, values, masked_off)
+                _body(b, function, values, settings)
         except CompilationError:
             raise
         except TileirError as error:
@@ -145,11 +154,13 @@ def _parameter(kind: Type, promises: dict[str, Any]) -> Any:
     )
 
 
-def _body(b: Builder, function: Function, values: tuple[Expr, ...], masked_off: str) -> None:
+def _body(
+    b: Builder, function: Function, values: tuple[Expr, ...], settings: dict[str, Any]
+) -> None:
     given = {name: x for (name, _, _), x in zip(function.parameters, values, strict=True)}
     first, *rest = function.region.sections
     blocks = {s.label: b.block(s.label[1:], *(t for _, t in s.parameters)) for s in rest}
-    frame = Frame(b, ChainMap(given), blocks, masked_off)
+    frame = Frame(b, ChainMap(given), blocks, **settings)
     frame.run(first.statements)
     for section in rest:
         block = blocks[section.label]

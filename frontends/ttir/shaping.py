@@ -7,7 +7,7 @@ from typing import Any
 from tileir.builder import Expr
 from tileir.frontends.ttir.arithmetic import hinted
 from tileir.frontends.ttir.errors import Refused
-from tileir.frontends.ttir.frame import Frame, rule
+from tileir.frontends.ttir.frame import RULES, Frame, rule
 from tileir.frontends.ttir.nodes import Statement
 from tileir.types import F8E8M0, F32, I8, element_of, shape_of, tile
 
@@ -176,7 +176,19 @@ def _inline_asm(f: Frame, s: Statement) -> Any:
     text = next((t.text[1:-1] for t in s.head if t.kind == "string"), None)
     if text is None:
         raise Refused("inline assembly without a text")
+    if text.startswith("griddepcontrol.") and not s.operands:
+        return _dependency(f, s, text)
     return f.b.inline_asm(
         s.given, f.operands(s), text=text, constraints=str(s.options["constraints"]),
         pure=bool(s.options.get("pure", False)), pack=s.integer("packed_element", 1),
     )  # fmt: skip
+
+
+def _dependency(f: Frame, s: Statement, text: str) -> Expr:
+    """`griddepcontrol`, as releases before 3.9 write `tt.grid_dependency_wait` and
+    `tt.grid_dependency_launch_dependents`; the result means nothing."""
+    RULES["tt.grid_dependency_wait" if ".wait" in text else _LAUNCH](f, s)
+    return f.b.constant(s.result, 0)
+
+
+_LAUNCH = "tt.grid_dependency_launch_dependents"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tileir.builder import F32, Builder, pointer
-from tileir.errors import TileirError
+from tileir.errors import LaunchError, TileirError
 from tileir.executor import executor
 from tileir.grids import extents_of
 
@@ -25,6 +25,23 @@ WRONG = [(), (1, 1, 1, 1), -1, (1, -1), 2.5, (1.0,), True, np.True_, "3", None, 
 def test_what_is_no_grid(grid):
     with pytest.raises(ValueError, match="a grid is 1 to 3 numbers that are not negative, not"):
         extents_of(grid)
+
+
+LARGE = [10**30, 2**64 + 5, 2**31, (1, 65536), (1, 1, 65536)]
+
+
+@pytest.mark.parametrize("grid", LARGE, ids=str)
+@pytest.mark.parametrize("name", ["interpreter", "simt", "cpu"])
+def test_grids_have_one_limit(name, grid):
+    b = Builder()
+    with b.kernel("nothing", x=pointer(F32)):
+        pass
+    with pytest.raises(LaunchError, match=r"TIR0710.* at most .* instances along .*, not"):
+        executor(name).launch(b.module(), "nothing", grid, [np.zeros(1, np.float32)])
+
+
+def test_the_limit_itself_is_a_grid():
+    assert extents_of((2**31 - 1, 65535, 65535)) == (2**31 - 1, 65535, 65535)
 
 
 @pytest.mark.parametrize("name", ["interpreter", "simt", "cpu"])

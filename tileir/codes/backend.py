@@ -111,6 +111,12 @@ CODES: dict[str, tuple[str, str]] = {
         "let no two lanes write different values to one address. What the interpreter takes for "
         "no race is a defect of the lowering.",
     ),
+    "TIR0725": (
+        "time limit of a launch",
+        "The kernel was still running when the time that its launch may take was over: a loop of "
+        "it may never end. `time_limit = SECONDS`, of executors on this machine, and "
+        "`--time-limit` of `tileir run` set another; without it there is none.",
+    ),
     "TIR0751": (
         "tile cut into pieces",
         "The tile is larger than the registers of a block, so that the op became a loop over "

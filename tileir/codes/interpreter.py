@@ -62,7 +62,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0513": (
         "calls nest too deeply",
-        "Device functions do not recurse.",
+        "Device functions do not recurse, and 100 of them may be under way at once, whatever runs "
+        "them: inline some.",
     ),
     "TIR0514": (
         "assertion failed",

@@ -51,7 +51,7 @@ class LaunchMixin(AtomicMixin, ClusterMixin, PrivateMixin, InstanceMixin):
         self.ranks, self.meetings, self.arrived = ranks, {}, {}
         self.homes, self.allotted = {}, {}
         self.clock_of_instance = None
-        self.active = None
+        self.active = self.time_limit = None
         self.budget, self.ticks, self.version, self.depth, self.instance = UNLIMITED, 0, 0, 0, 0
         self.ids = (0, 0, 0)
 

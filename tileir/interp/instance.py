@@ -39,6 +39,8 @@ class InstanceMixin(Faults):
     """None where no instance runs."""
     ticks: int
     budget: int
+    time_limit: float | None
+    """Seconds that the launch was to take, once it has taken longer."""
     printed: list[str]
     depth: int
 
@@ -206,6 +208,9 @@ class InstanceMixin(Faults):
         return type(error)(located, *rest)
 
     def spent(self, op: Op) -> InterpretError:
+        if self.time_limit is not None:
+            message = f"the launch has taken longer than its time limit, {self.time_limit:g} s"
+            return fail("TIR0725", op, message, self)
         return fail("TIR0516", op, "the limit of executed ops is reached", self)
 
     def unreachable(self) -> None:

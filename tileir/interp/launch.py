@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import gcd
 from typing import Any
 
 import numpy as np
 
 from tileir import records
 from tileir.analysis.clusters import ranks
+from tileir.calls import check_call_depth
 from tileir.errors import Diagnostic, InterpretError
 from tileir.grids import extents_of
 from tileir.interp.arguments import Binder, named_arguments
@@ -28,6 +32,8 @@ from tileir.ir import Function, Module
 from tileir.limits import check_globals, check_tiles, used_globals
 from tileir.linker import link, undefined
 
+_SHUFFLED = 1 << 22
+"""Instances that are put into an order of their own; more are gone through in even steps."""
 MAX_RACES = 100
 """Races kept in a report."""
 
@@ -45,6 +51,7 @@ def interpret(
     globals: Mapping[str, Any] | None = None,
     numbers: str = "ieee",
     limit: int | None = None,
+    time_limit: float | None = None,
 ) -> Report:
     """Run `kernel` (None: the only one) once per program instance of `grid`, 1 to 3 extents.
 
@@ -57,7 +64,7 @@ def interpret(
     `allow_races` puts races into the report instead of raising. `allow_undef` lets plain stores
     write undefined values, which the report then marks. `numbers` is the machine: `ieee`, or
     `ring` for residues in place of floats (`tileir.machine.ring`), which arrays hold in their
-    bits. `limit` bounds the number of ops executed.
+    bits. `limit` bounds the number of ops executed, `time_limit` the seconds that they take.
 
     Raises InterpretError for a program that has no meaning on these arguments, with the op's
     place: out of bounds, misaligned, undefined where it is seen, a broken promise, division by
@@ -68,12 +75,14 @@ def interpret(
     check_tiles(module, InterpretError)
     check_globals(used_globals(module), InterpretError)
     function = _kernel(module, kernel)
+    check_call_depth(module, function, InterpretError)
     extents = _grid(grid)
     launch = _Launch(module, function, extents, allow_races)
     launch.bind(arguments, globals or {}, uninitialised, numbers, allow_undef)
     if limit is not None:
         launch.machine.budget = limit
-    launch.run(seed)
+    with _timed(launch.machine, time_limit):
+        launch.run(seed)
     return launch.finish(allow_undef)
 
 
@@ -93,6 +102,41 @@ class Interpreter:
     ) -> Report:
         """`interpret`."""
         return interpret(module, kernel, grid, arguments, **options)
+
+
+@contextmanager
+def _timed(machine: Any, seconds: float | None) -> Iterator[None]:
+    """No op begins on `machine` once the body has run for so long (TIR0725)."""
+    if seconds is None:
+        yield
+        return
+    done = threading.Event()
+
+    def expire() -> None:
+        wait = seconds
+        while not done.wait(wait):
+            machine.time_limit, machine.budget, wait = seconds, -1, 0.05
+
+    watch = threading.Thread(target=expire, name="tileir-limit", daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _in_order(count: int, seed: int) -> Sequence[int] | Iterator[int]:
+    """The numbers below `count` in the order of `seed`, 0 for ascending."""
+    if not seed:
+        return range(count)
+    chance = random.Random(seed)
+    if count <= _SHUFFLED:
+        numbers = list(range(count))
+        chance.shuffle(numbers)
+        return numbers
+    step = next(n for n in iter(lambda: chance.randrange(count), -1) if gcd(n, count) == 1)
+    start = chance.randrange(count)
+    return ((start + step * i) % count for i in range(count))
 
 
 def _kernel(module: Module, name: str | None) -> Function:
@@ -158,9 +202,7 @@ class _Launch:
         with np.errstate(all="ignore"):
             code = self.machine.prepare(self.function, self.values)
         arguments = tuple(self.values)
-        numbers = list(range(self.report.instances * self.machine.ranks))
-        if seed:
-            random.Random(seed).shuffle(numbers)
+        numbers = _in_order(self.report.instances * self.machine.ranks, seed)
         with np.errstate(all="ignore"):
             if code.pauses or self.machine.ranks > 1:
                 self._interleave(code, arguments, iter(numbers), seed)

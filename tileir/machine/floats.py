@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tileir.machine import exact
-from tileir.machine.formats import BF16, F16, F32, F64, canonical, round_to, widen
+from tileir.machine.formats import BF16, F16, F32, F64, canonical, quieted, round_to, widen
 from tileir.machine.tensor import Array, from_raw, raw
 
 Kernel = Callable[..., Array]
@@ -178,8 +178,8 @@ def _extreme(compare: Kernel, zeros: Kernel) -> Kernel:
     return kernel
 
 
-fminnum = _extreme(np.fmin, np.bitwise_or)
-fmaxnum = _extreme(np.fmax, np.bitwise_and)
+fminnum = _extreme(lambda a, b: np.fmin(quieted(a), quieted(b)), np.bitwise_or)
+fmaxnum = _extreme(lambda a, b: np.fmax(quieted(a), quieted(b)), np.bitwise_and)
 
 
 def clampf(value: Array, low: Array, high: Array, *, nan: str = "all") -> Array:

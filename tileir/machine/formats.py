@@ -68,6 +68,13 @@ def widen(data: Array) -> Array:
     return data if data.dtype == F64 else data.astype(F64)
 
 
+def quieted(a: Array) -> Array:
+    """`a` with every NaN a quiet one: numpy's `fmin` and `fmax` make NaN of a signalling NaN and a
+    number, as IEEE 754-2008 had it."""
+    wrong = np.isnan(a)
+    return np.where(wrong, np.asarray(np.nan, a.dtype), a) if wrong.any() else a
+
+
 def canonical(data: Array) -> Array:
     """`data` with every NaN replaced by the format's quiet NaN, so that no result depends on
     which operand's payload a CPU keeps."""

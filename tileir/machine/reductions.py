@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tileir.machine.formats import BF16, F16, F32, canonical
+from tileir.machine.formats import BF16, F16, F32, canonical, quieted
 from tileir.machine.integers import unsigned
 from tileir.machine.tensor import Array
 
@@ -39,7 +39,8 @@ def _extreme(ufunc: np.ufunc) -> Reduction:
 
     def reduce(data: Array, axis: int) -> Array | None:
         narrow = data.dtype in (F16, BF16)
-        found = np.asarray(ufunc.reduce(data.astype(F32) if narrow else data, axis=axis))
+        wide = data.astype(F32) if narrow else data
+        found = np.asarray(ufunc.reduce(quieted(wide), axis=axis))
         if np.count_nonzero(found) < found.size:
             return None
         return _held(found, data.dtype)

@@ -5,6 +5,7 @@ import ctypes
 import numpy as np
 
 from tileir.backend.cpu.jit import load
+from tileir.backend.cpu.launch import HELPERS, Launch
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.simt.machine import Lanes, SimtThread
 from tileir.backend.simt.memory import Memory
@@ -25,12 +26,12 @@ def native(body, room):
     thread.start("bb0")
     body(thread, "%base")
     lines = "\n".join([*thread.at_entry, "  br label %bb0", *thread.lines])
-    text = f"""@host = internal global ptr null
-{chr(10).join(thread.declarations)}
-define void @set_host(ptr %function) {{
+    text = f"""{chr(10).join(thread.declarations)}
+{HELPERS.replace(" #0", "")}
+define void @list_globals(ptr %found) {{
   ret void
 }}
-define void @run(ptr %arguments, i64 %first, i64 %last, i32 %gx, i32 %gy, i32 %gz) {{
+define void @run(ptr %launch, ptr %arguments, i64 %index, i64 %last, i32 %gx, i32 %gy, i32 %gz) {{
 entry:
   %base = load ptr addrspace(1), ptr %arguments
 {lines}
@@ -39,7 +40,7 @@ entry:
 """
     packed = (ctypes.c_uint64 * 1)(room.ctypes.data)
     code = load(text, 1)
-    code.run(packed, 0, 1, 1, 1, 1)
+    code.run(Launch().words, packed, 0, 1, 1, 1, 1)
     return text
 
 

@@ -1,0 +1,64 @@
+"""What a launch on the CPU is given: numbers as their bits, arrays as where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tileir import records
+from tileir.backend.cpu.regions import Region, address
+from tileir.backend.grids import encoded
+from tileir.ir import Parameter
+from tileir.types import Descriptor, Pointer
+
+Array = np.ndarray[Any, Any]
+
+
+@records.frozen(eq=False)
+class Passed:
+    """The word that an argument is for the code, and the arrays that it may access by it: the one
+    that was given, and those that pointers in that point into. None for an address, of which
+    nothing is known, and for a number."""
+
+    value: int
+    name: str = ""
+    arrays: tuple[Array, ...] | None = None
+    points: bool = False
+
+    @property
+    def key(self) -> Any:
+        """What its bounds depend on."""
+        if self.arrays is None:
+            return self.value if self.points else None
+        return tuple((address(a), a.shape, a.strides, a.flags.writeable) for a in self.arrays)
+
+    def region(self) -> Region | None:
+        """Its memory; None for a number."""
+        if self.arrays is None:
+            return Region.anywhere(self.name) if self.points else None
+        return Region.of(self.name, self.arrays[0])
+
+    def more(self) -> list[Region]:
+        """Memory that pointers in its memory may point into."""
+        inner = () if self.arrays is None else self.arrays[1:]
+        return [Region.of(f"{self.name}[{i}]", array) for i, array in enumerate(inner)]
+
+
+def pass_argument(parameter: Parameter, value: Any) -> Passed:
+    """`value` for `parameter`; a pointer to pointers takes a sequence of arrays, too. Raises
+    `LaunchError` (TIR0710)."""
+    kind, name = parameter.type, parameter.name or "an argument"
+    if not isinstance(kind, (Pointer, Descriptor)):
+        return Passed(encoded(parameter, value))
+    if isinstance(value, np.ndarray):
+        return Passed(address(value), name, (value,), True)
+    if isinstance(kind, Pointer) and isinstance(kind.pointee, Pointer) and _are_arrays(value):
+        table = np.array([address(array) for array in value], np.uint64)
+        return Passed(address(table), name, (table, *value), True)
+    return Passed(encoded(parameter, value), name, None, True)
+
+
+def _are_arrays(value: Any) -> bool:
+    return isinstance(value, Sequence) and all(isinstance(x, np.ndarray) for x in value)

@@ -1,0 +1,211 @@
+"""What the code of a launch and Python share: words that the code polls, and what it calls.
+
+Code polls `WORD` after every iteration of a loop and every call, and leaves where `attend` says so
+(`HELPERS`). A watching thread makes long launches attend every `_TICK` seconds, so that the
+processor's main thread runs Python's signal handlers, Ctrl-C among them, and a time limit holds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tileir import records
+from tileir.errors import Diagnostic, LaunchError
+
+_FIELDS = (
+    "word", "stop", "host", "records", "all", "type", "value", "trace", "lost", "ensure", "check",
+    "fetch", "release",
+)  # fmt: skip
+WORDS = {name: index for index, name in enumerate(_FIELDS)}
+"""The words of 64 bits at `%launch`.
+
+`word`: instances of this number and later ones must attend. `stop`: they must end. `host`: the
+function that answers sites. `records`: bounds of parameters and globals (`regions`), `all`: of
+everything. `type`, `value`, `trace`: an exception that a signal handler raised. `lost`: whether
+one kept a site from being answered. The rest are functions of Python's.
+"""
+_NEVER = (1 << 63) - 1
+_TICK = 0.1
+"""Seconds between two looks at a launch that lasts."""
+
+
+def word(name: str, result: str, kind: str = "i64") -> str:
+    """LLVM IR that loads a word into `result`."""
+    place = f"{result}.at = getelementptr i64, ptr %launch, i64 {WORDS[name]}"
+    return f"  {place}\n  {result} = load volatile {kind}, ptr {result}.at"
+
+
+def _at(name: str, place: str) -> str:
+    return f"  {place} = getelementptr i64, ptr %launch, i64 {WORDS[name]}"
+
+
+HELPERS = f"""define internal i1 @attend(ptr %launch, i64 %index) noinline cold #0 {{
+entry:
+{word("stop", "%before")}
+  %ends = icmp sle i64 %before, %index
+  br i1 %ends, label %done, label %look
+look:
+  store volatile i64 %before, ptr %launch
+{word("ensure", "%ensure", "ptr")}
+{word("check", "%check", "ptr")}
+{word("release", "%release", "ptr")}
+  %some = icmp ne ptr %ensure, null
+  br i1 %some, label %signals, label %done
+signals:
+  %state = call i32 %ensure()
+  %raised = call i32 %check()
+  %bad = icmp ne i32 %raised, 0
+  br i1 %bad, label %keep, label %on
+keep:
+{word("fetch", "%fetch", "ptr")}
+{_at("type", "%type")}
+{_at("value", "%value")}
+{_at("trace", "%trace")}
+  call void %fetch(ptr %type, ptr %value, ptr %trace)
+  store volatile i64 -1, ptr %before.at
+  store volatile i64 -1, ptr %launch
+  br label %on
+on:
+  call void %release(i32 %state)
+  %now = load volatile i64, ptr %before.at
+  %leaves = icmp sle i64 %now, %index
+  br label %done
+done:
+  %found = phi i1 [ true, %entry ], [ false, %look ], [ %leaves, %on ]
+  ret i1 %found
+}}
+define internal void @ask(ptr %launch, i64 %site, ptr %buffer) noinline #0 {{
+entry:
+{word("host", "%host", "ptr")}
+  %answered = call i32 %host(i64 %site, ptr %buffer)
+  %lost = icmp eq i32 %answered, 0
+  br i1 %lost, label %note, label %done
+note:
+{_at("lost", "%lost.at")}
+{_at("stop", "%stop.at")}
+  store volatile i64 1, ptr %lost.at
+  store volatile i64 -1, ptr %stop.at
+  store volatile i64 -1, ptr %launch
+  br label %done
+done:
+  ret void
+}}"""
+"""`attend` says whether an instance is to leave, having run the handlers of signals that have
+arrived, on the main thread; `ask` has Python answer a site."""
+
+
+@records.frozen(eq=False)
+class Launch:
+    """A launch under way: its words."""
+
+    words: Any = records.field(factory=lambda: (ctypes.c_int64 * len(_FIELDS))(_NEVER, _NEVER))
+    limit: float | None = None
+    """Seconds that it may take."""
+    deadline: float = records.field(init=False)
+    _expired: list[bool] = records.field(init=False, factory=list)
+    _lock: Any = records.field(init=False, factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        end = float("inf") if self.limit is None else time.monotonic() + self.limit
+        object.__setattr__(self, "deadline", end)
+        self.words[_FIRST : _FIRST + len(_PYTHON)] = _PYTHON
+
+    def stop_at(self, index: int) -> None:
+        """Instances from number `index` on are to end."""
+        with self._lock:
+            for name in ("stop", "word"):
+                self.words[WORDS[name]] = min(self.words[WORDS[name]], index)
+
+    def stops(self, index: int) -> bool:
+        """Whether instance number `index` need not begin."""
+        return self.words[WORDS["stop"]] <= index
+
+    def tick(self) -> None:
+        """Have all instances attend, or end where time is up."""
+        if time.monotonic() >= self.deadline:
+            self._expired.append(True)
+            self.stop_at(-1)
+        self.words[WORDS["word"]] = -1
+
+    def check(self) -> None:
+        """Raise what a signal handler raised, and `LaunchError` (TIR0725) where time was up."""
+        kind, value, trace = (self.words[WORDS[n]] for n in ("type", "value", "trace"))
+        if kind:
+            ctypes.pythonapi.PyErr_Restore(*map(ctypes.c_void_p, (kind, value, trace)))
+        if self.words[WORDS["lost"]]:
+            raise KeyboardInterrupt
+        if self._expired:
+            message = f"the launch has taken longer than its time limit, {self.limit:g} s"
+            raise LaunchError(Diagnostic("TIR0725", message))
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """The launch is looked at while the body runs."""
+        watch = _watches[0]
+        watch.add(self)
+        try:
+            yield
+        finally:
+            watch.launches.discard(self)
+
+
+def _address(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+_FIRST = WORDS["ensure"]
+_PYTHON = [
+    _address(name)
+    for name in (
+        "PyGILState_Ensure",
+        "PyErr_CheckSignals",
+        "PyErr_Fetch",
+        "PyGILState_Release",
+    )
+]
+
+
+class _Watch:
+    """A thread that ticks the launches under way, and sleeps where there are none."""
+
+    def __init__(self) -> None:
+        self.launches: set[Launch] = set()
+        self._some, self._thread = threading.Event(), None
+
+    def add(self, launch: Launch) -> None:
+        """Tick `launch` from now on."""
+        self.launches.add(launch)
+        if self._thread is None:
+            self._begin()
+        if not self._some.is_set():
+            self._some.set()
+
+    def _begin(self) -> None:
+        self._thread: Any = threading.Thread(target=self._run, name="tileir-watch", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while self._some.wait():
+            soonest = min((x.deadline for x in tuple(self.launches)), default=float("inf"))
+            time.sleep(min(max(soonest - time.monotonic(), 0.001), _TICK))
+            self._some.clear()
+            for launch in tuple(self.launches):
+                self._some.set()
+                launch.tick()
+
+
+_watches = [_Watch()]
+
+
+def _after_fork() -> None:
+    """The thread that watched is not there in the child."""
+    _watches[0] = _Watch()
+
+
+os.register_at_fork(after_in_child=_after_fork)

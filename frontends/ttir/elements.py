@@ -1,0 +1,147 @@
+"""`tt.map_elementwise`: a function of elements, carried out on tiles of them.
+
+Where elements take different ways both are gone, and each element keeps what it finds on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileir import records
+from tileir.builder import Expr
+from tileir.frontends.ttir.errors import Refused
+from tileir.frontends.ttir.frame import Frame, rule
+from tileir.frontends.ttir.nodes import Region, Section, Statement
+from tileir.types import I1, Pointer, Scalar, Type, shape_of, tile
+
+_DIVISIONS = frozenset({
+    "arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.ceildivsi",
+    "arith.ceildivui", "arith.floordivsi",
+})  # fmt: skip
+"""What may not be done for an element that does not ask for it."""
+
+_BRANCHES = frozenset({"cf.br", "cf.cond_br"})
+
+
+@rule("tt.map_elementwise")
+def _map_elementwise(f: Frame, s: Statement) -> list[Expr]:
+    values = f.operands(s)
+    if s.integer("pack", 1) != 1:
+        raise Refused("several elements at once (pack) are not read here")
+    names = [n for n, _ in s.regions[0].parameters]
+    inner = _Tiles(f.b, f.inside(names, values).values, shape=shape_of(values[0].type))
+    return inner.results_of(s.regions[0])
+
+
+@records.define(eq=False)
+class _Tiles(Frame):
+    """A region on elements, carried out on tiles of `shape`. What it takes from around it is the
+    same for every element; `guarded` where some elements are not meant."""
+
+    shape: tuple[int, ...] = ()
+    guarded: bool = False
+
+    def value(self, name: str) -> Expr:
+        """The value of that name, for every element. Raises Refused."""
+        found = Frame.value(self, name)
+        if shape_of(found.type):
+            return found
+        return self.b.splat(found, _tiled(found.type, self.shape))
+
+    def results_of(self, region: Region) -> list[Expr]:
+        """What a region gives, of one block or several, each entered from those before it."""
+        first, *rest = region.sections
+        if not rest:
+            *body, last = first.statements
+            self._carry_out(body)
+            return self.operands(last)
+        ways: dict[str, list[tuple[Expr, list[Expr]]]] = {s.label: [] for s in rest}
+        always = self.b.constant(tile(I1, self.shape), True)
+        found: list[tuple[Expr, list[Expr]]] = []
+        for section in region.sections:
+            here = always if section is first else self._enter(section, ways.pop(section.label))
+            found += self._through(section, here, ways)
+            self.guarded = True
+        return self._joined(found)
+
+    def _enter(self, section: Section, ways: Sequence[tuple[Expr, list[Expr]]]) -> Expr:
+        """Which elements come to a block, whose parameters get their values."""
+        if not ways:
+            raise Refused("a loop in a function of elements is not read here")
+        names = [n for n, _ in section.parameters]
+        self.values.update(zip(names, self._joined(ways), strict=True))
+        here = ways[0][0]
+        for other, _ in ways[1:]:
+            here = self.b.or_(here, other)
+        return here
+
+    def _through(
+        self, section: Section, here: Expr, ways: dict[str, list[tuple[Expr, list[Expr]]]]
+    ) -> list[tuple[Expr, list[Expr]]]:
+        """Carry out a block for the elements `here`, and add to `ways` where they go; what the
+        region gives for them, where it ends there."""
+        *body, last = section.statements
+        self._carry_out(body)
+        if last.name not in _BRANCHES:
+            return [(here, self.operands(last))]
+        targets: list[tuple[str, list[Expr]]] = []
+        for token in last.head:
+            if token.kind == "block":
+                targets.append((token.text, []))
+            elif token.kind == "value" and targets:
+                targets[-1][1].append(self.value(token.text))
+        taken = [here]
+        if last.name == "cf.cond_br":
+            condition = self.value(last.operands[0])
+            whole = self.b.constant(condition.type, True)
+            other = self.b.xor(condition, whole)
+            taken = [self.b.and_(here, condition), self.b.and_(here, other)]
+        for (label, given), mask in zip(targets, taken, strict=True):
+            if label not in ways:
+                raise Refused("a loop in a function of elements is not read here")
+            ways[label].append((mask, given))
+        return []
+
+    def _joined(self, ways: Sequence[tuple[Expr, list[Expr]]]) -> list[Expr]:
+        """Each element's own of what several ways give."""
+        if not ways:
+            raise Refused("a function of elements gives nothing")
+        found = ways[0][1]
+        for mask, given in ways[1:]:
+            pairs = zip(given, found, strict=True)
+            found = [y if x is y else self.b.select(mask, x, y) for x, y in pairs]
+        return found
+
+    def _carry_out(self, statements: Sequence[Statement]) -> None:
+        for s in statements:
+            if s.name == "scf.if":
+                names = [n if k == 1 else f"{n}#{i}" for n, k in s.results for i in range(k)]
+                self.values.update(zip(names, self._chosen(s), strict=True))
+            else:
+                self.run([self._lifted(s)])
+
+    def _chosen(self, s: Statement) -> list[Expr]:
+        """What `scf.if` gives each element."""
+        condition = self.value(s.operands[0])
+        then, otherwise = (
+            _Tiles(self.b, self.inside().values, shape=self.shape, guarded=True).results_of(region)
+            for region in s.regions
+        )
+        pairs = zip(then, otherwise, strict=True)
+        return [x if x is y else self.b.select(condition, x, y) for x, y in pairs]
+
+    def _lifted(self, s: Statement) -> Statement:
+        """A statement on elements as one on tiles of them."""
+        if s.regions:
+            raise Refused(f"{s.name} in a function of elements is not read here")
+        if self.guarded and s.name in _DIVISIONS:
+            raise Refused(f"{s.name} for some elements only is not read here")
+        types = ([_tiled(t, self.shape) for t in kinds] for kinds in (s.taken, s.given))
+        taken, given = types
+        return records.evolve(s, taken=taken, given=given)
+
+
+def _tiled(kind: Type, shape: tuple[int, ...]) -> Type:
+    if not isinstance(kind, (Scalar, Pointer)):
+        raise Refused(f"a function of elements has a {kind}")
+    return tile(kind, shape)

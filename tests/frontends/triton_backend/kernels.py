@@ -1,0 +1,56 @@
+"""Kernels written for Triton, and the text it makes of them where it is installed."""
+
+ADD = """\
+module {
+  tt.func public @add(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %n: i32) attributes {noinline = false} {
+    %c64 = arith.constant 64 : i32 loc(#loc1)
+    %p = tt.get_program_id x : i32 loc(#loc1)
+    %b = arith.muli %p, %c64 : i32 loc(#loc1)
+    %r = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32> loc(#loc1)
+    %s = tt.splat %b : i32 -> tensor<64xi32> loc(#loc1)
+    %i = arith.addi %s, %r : tensor<64xi32> loc(#loc1)
+    %k = tt.splat %n : i32 -> tensor<64xi32> loc(#loc1)
+    %m = arith.cmpi slt, %i, %k : tensor<64xi32> loc(#loc1)
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>> loc(#loc2)
+    %xp = tt.addptr %xs, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32> loc(#loc2)
+    %v = tt.load %xp, %m : tensor<64x!tt.ptr<f32>> loc(#loc2)
+    %w = arith.addf %v, %v : tensor<64xf32> loc(#loc2)
+    %ys = tt.splat %y : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>> loc(#loc3)
+    %yp = tt.addptr %ys, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32> loc(#loc3)
+    tt.store %yp, %w, %m : tensor<64x!tt.ptr<f32>> loc(#loc3)
+    tt.return loc(#loc3)
+  } loc(#loc1)
+} loc(#loc1)
+#loc1 = loc("user.py":3:5)
+#loc2 = loc("user.py":4:9)
+#loc3 = loc("user.py":5:7)
+"""
+"""y[i] = 2 x[i] for i < n, 64 elements an instance."""
+
+RACE = """\
+module {
+  tt.func public @race(%x: !tt.ptr<i32>) attributes {noinline = false} {
+    %p = tt.get_program_id x : i32 loc(#loc1)
+    tt.store %x, %p : !tt.ptr<i32> loc(#loc2)
+    tt.return loc(#loc2)
+  } loc(#loc1)
+} loc(#loc1)
+#loc1 = loc("user.py":13:5)
+#loc2 = loc("user.py":14:3)
+"""
+
+SUM_OF_MASKED = ADD.replace("@add", "@sum").replace(
+    "    tt.store %yp, %w, %m : tensor<64x!tt.ptr<f32>> loc(#loc3)\n",
+    """\
+    %t = "tt.reduce"(%w) <{axis = 0 : i32}> ({
+    ^bb0(%a: f32, %c: f32):
+      %d = arith.addf %a, %c : f32 loc(#loc3)
+      tt.reduce.return %d : f32 loc(#loc3)
+    }) : (tensor<64xf32>) -> f32 loc(#loc3)
+    tt.store %y, %t : !tt.ptr<f32> loc(#loc3)
+""",
+)
+"""The sum of a row of which lanes are masked off, with no value for these."""
+
+FOREIGN = ADD.replace("arith.addf %v, %v", "foreign.op %v, %v")
+"""Has an op that nobody knows."""

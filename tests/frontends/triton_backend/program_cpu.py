@@ -1,0 +1,43 @@
+"""Runs unmodified kernels on the CPU: dtypes, strides, several grids, an autotuned one."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(x, y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, (tl.load(x + i, mask=i < n) + tl.load(x + i, mask=i < n)), mask=i < n)
+
+
+@triton.jit
+def transpose(x, y, xs, xt, ys, yt, R: tl.constexpr, C: tl.constexpr):
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
+    tl.store(y + i * ys + j * yt, tl.load(x + i * xs + j * xt))
+
+
+@triton.autotune([triton.Config({"B": 32}), triton.Config({"B": 64}, num_warps=2)], key=["n"])
+@triton.jit
+def tuned(x, y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * 3, mask=i < n)
+
+
+for dtype in (
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8,
+    torch.int16, torch.int32, torch.int64,
+):  # fmt: skip
+    x, y = torch.arange(100).to(dtype), torch.zeros(100, dtype=dtype)
+    double[(2,)](x[3:], y[3:], 97, B=64)
+    assert torch.equal(y[3:], (x + x)[3:]), dtype
+    assert (y[:3] == 0).all(), dtype
+
+x, y = torch.randn(64, 48)[::2, ::3], torch.empty(16, 32).t()
+transpose[(1,)](x, y, *x.stride(), *y.stride(), R=32, C=16)
+assert torch.equal(x, y)
+
+x, y = torch.randn(130), torch.zeros(130)
+tuned[lambda meta: (triton.cdiv(130, meta["B"]),)](x, y, 130)
+assert torch.equal(y, x * 3)
+print("all right")

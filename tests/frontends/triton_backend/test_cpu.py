@@ -1,0 +1,163 @@
+"""Launches on the CPU: tensors by address with the bounds of their storage."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tileir.errors import TileirError
+from tileir.frontends.triton_backend.cpu.launcher import Launcher
+from tileir.frontends.triton_backend.cpu.module import module_text
+from tileir.frontends.triton_backend.cpu.programs import Program
+
+from .fakes import Tensor
+from .kernels import ADD, RACE, SUM_OF_MASKED
+
+MODES = ("native", "interpreter", "simt")
+
+
+@pytest.fixture(params=MODES)
+def mode(request, monkeypatch):
+    monkeypatch.setenv("TILEIR_TRITON_CPU", request.param)
+    return request.param
+
+
+def program(text, name="add"):
+    metadata = {}
+    made = Program.loaded(name, module_text(text, metadata, 4))
+    assert metadata["name"] == name
+    return made
+
+
+def memory(count, dtype=np.float32):
+    return np.arange(count).astype(dtype)
+
+
+def test_a_kernel_runs(mode):
+    x, y = Tensor(memory(200)), Tensor(memory(200))
+    program(ADD).launch((3, 1, 1), [x, y, 150])
+    expected = np.where(np.arange(200) < 150, 2 * np.arange(200), np.arange(200))
+    assert (y.array == expected).all()
+
+
+def test_views_are_at_their_address(mode):
+    x, y = Tensor(memory(100), 30), Tensor(memory(100), 37)
+    program(ADD).launch((1, 1, 1), [x, y, 50])
+    assert (y.memory[37:87] == 2 * np.arange(30, 80)).all()
+    assert (y.memory[:37] == np.arange(37)).all()
+
+
+def test_one_storage_may_have_several_tensors(mode):
+    whole = memory(128)
+    program(ADD).launch((1, 1, 1), [Tensor(whole), Tensor(whole, 64), 64])
+    assert (whole[64:] == 2 * np.arange(64)).all()
+
+
+def test_accesses_outside_of_the_storage_are_refused_at_the_users_line(mode):
+    x, y = Tensor(memory(100)), Tensor(memory(60))
+    with pytest.raises(TileirError) as caught:
+        program(ADD).launch((2, 1, 1), [x, y, 100])
+    assert caught.value.code == "TIR0501"
+    assert str(caught.value.location).startswith("user.py:5")
+
+
+def test_a_pointer_may_reach_what_of_its_storage_is_before_it(monkeypatch):
+    monkeypatch.setenv("TILEIR_TRITON_CPU", "interpreter")
+    back = ADD.replace(
+        "%i = arith.addi %s, %r",
+        "%c = arith.constant dense<-8> : tensor<64xi32> loc(#loc1)\n"
+        "    %h = arith.addi %s, %r : tensor<64xi32> loc(#loc1)\n"
+        "    %i = arith.addi %h, %c",
+    )
+    x, y = Tensor(memory(100), 8), Tensor(memory(100), 8)
+    program(back).launch((1, 1, 1), [x, y, 64])
+    assert (y.memory[:64] == 2 * np.arange(64)).all()
+
+
+def test_races_are_found_at_the_users_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEIR_TRITON_CPU", "interpreter")
+    monkeypatch.setenv("TILEIR_TRITON_FINDINGS", str(tmp_path / "findings"))
+    with pytest.raises(TileirError) as caught:
+        program(RACE, "race").launch((4, 1, 1), [Tensor(memory(4, np.int32))])
+    assert caught.value.code == "TIR0517"
+    (line,) = map(json.loads, (tmp_path / "findings").read_text().splitlines())
+    assert (line["file"], line["line"], line["kernel"]) == ("user.py", 14, "race")
+
+
+def test_undefined_values_are_found_at_the_users_line(monkeypatch):
+    monkeypatch.setenv("TILEIR_TRITON_CPU", "interpreter")
+    x, y = Tensor(memory(64)), Tensor(memory(64))
+    with pytest.raises(TileirError) as caught:
+        program(SUM_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 60])
+    assert (caught.value.code, caught.value.line) == ("TIR0505", 5)
+    program(SUM_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 64])
+    assert y.array[0] == 64 * 63
+
+
+@pytest.mark.parametrize("which", ["native", "simt"])
+def test_elsewhere_what_is_masked_off_is_zero(monkeypatch, which):
+    monkeypatch.setenv("TILEIR_TRITON_CPU", which)
+    x, y = Tensor(memory(64)), Tensor(memory(64))
+    program(SUM_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 60])
+    assert y.array[0] == 60 * 59
+
+
+def test_an_unknown_mode_is_refused(monkeypatch):
+    monkeypatch.setenv("TILEIR_TRITON_CPU", "fast")
+    with pytest.raises(TileirError, match="native, interpreter, simt"):
+        program(ADD).launch((1, 1, 1), [Tensor(memory(64)), Tensor(memory(64)), 64])
+
+
+def test_tensors_elsewhere_are_refused(mode):
+    x = Tensor(memory(64))
+    x.is_cpu, x.device = False, "cuda:0"
+    with pytest.raises(TileirError, match="cuda:0"):
+        program(ADD).launch((1, 1, 1), [x, x, 64])
+
+
+def test_a_kernel_is_compiled_once(monkeypatch):
+    from tileir.frontends.triton_backend.cpu import programs
+
+    monkeypatch.setenv("TILEIR_TRITON_CPU", "native")
+    compiled, own = [], programs.compile_for_cpu
+
+    def counted(*arguments, **named):
+        compiled.append(arguments)
+        return own(*arguments, **named)
+
+    monkeypatch.setattr(programs, "compile_for_cpu", counted)
+    made, x, y = program(ADD), Tensor(memory(64)), Tensor(memory(64))
+    for _ in range(5):
+        made.launch((1, 1, 1), [x, y, 64])
+    assert len(compiled) == 1
+
+
+class Source:
+    def __init__(self, **signature):
+        self.signature = signature
+
+
+class Recorded:
+    def __init__(self):
+        self.calls = []
+
+    def launch(self, grid, values):
+        self.calls.append((grid, values))
+
+
+def test_a_launcher_passes_what_the_kernel_takes():
+    called, hooks = Recorded(), []
+    start = Launcher(Source(x="*fp32", B="constexpr", t=("i32", "constexpr"), n="i32"), None)
+    start(2, 1, 1, 0, called, None, "m", hooks.append, hooks.append, "x", 64, (5, 6), 7)
+    assert called.calls == [((2, 1, 1), ["x", 5, 7])]
+    assert hooks == ["m", "m"]
+
+
+def test_a_host_descriptor_is_followed_by_extents_and_strides():
+    class Described:
+        shape, strides = (3, 4), (4, 1)
+
+    called, given = Recorded(), Described()
+    start = Launcher(Source(d="tensordesc<fp16[16, 32]>", n="i32"), None)
+    start(1, 1, 1, 0, called, None, None, None, None, given, 7)
+    assert called.calls == [((1, 1, 1), [given, 3, 4, 4, 1, 7])]

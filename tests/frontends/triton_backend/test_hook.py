@@ -1,0 +1,216 @@
+"""The stages of Triton's CUDA backend, with a backend that stands for Triton's."""
+
+import warnings
+from types import SimpleNamespace
+
+import pytest
+
+from tileir.errors import TileirError
+from tileir_triton import hook, reporting
+from tileir_triton.settings import Settings
+
+from .fakes import cuda_backend, install_fake, options
+from .kernels import ADD, FOREIGN
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    """A backend with tileir's stages, until the test ends."""
+    made = cuda_backend()
+    install_fake(monkeypatch, "3.7.0", made)
+    reporting.forget()
+    assert hook.install("1")
+    yield made
+    hook.uninstall()
+
+
+def stages(backend, text, metadata, **changed):
+    """The products of all stages, given the text of the first."""
+    own, chosen = backend(), options(**changed)
+    found = [backend.make_ttgir(text, metadata, chosen, 90)]
+    for stage in (own.make_llir, own.make_ptx, own.make_cubin):
+        found.append(stage(found[-1], metadata, chosen, 90))
+    return found
+
+
+def test_a_kernel_goes_through_tileir(backend):
+    metadata = {"hash": "h"}
+    ttgir, llir, ptx, cubin = stages(backend, ADD, metadata)
+    assert "gpu" in str(ttgir) or "func" in str(ttgir)
+    assert "target triple" in str(llir)
+    assert ".entry add" in ptx
+    assert cubin[:4] == b"\x7fELF"
+    assert metadata["name"] == "add"
+    assert metadata["compiled_by"].startswith("tileir ")
+    (record,) = reporting.report()
+    assert (record.kernel, record.compiler, record.key) == ("add", "tileir", "h")
+
+
+def test_metadata_have_everything_that_launchers_read(backend):
+    metadata = {}
+    stages(backend, ADD, metadata, num_warps=8)
+    assert metadata["num_warps"] == 8
+    integers = (
+        "shared", "tmem_size", "global_scratch_size", "global_scratch_align",
+        "profile_scratch_size", "profile_scratch_align",
+    )  # fmt: skip
+    assert all(type(metadata[name]) is int for name in integers)
+    assert metadata["tensordesc_meta"] == []
+    assert not any(name.startswith("_") for name in metadata)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "reason"),
+    [
+        (FOREIGN, {}, "foreign.op"),
+        (ADD, {"num_ctas": 2}, "clusters of 2"),
+        (ADD, {"instrumentation_mode": "consan"}, "instrumentation"),
+        (ADD, {"maxnreg": 24}, "24 registers"),
+        (ADD, {"num_warps": 64}, "warps"),
+        ("not even a text", {}, "does not belong here"),
+    ],
+)
+def test_what_tileir_cannot_compile_is_tritons(backend, text, changed, reason):
+    metadata = {"triton_version": "3.7.0"}
+    found = stages(backend, text, metadata, **changed)
+    assert found[-1] == f"cubin of ptx of llir of ttgir of {text}".encode()
+    assert metadata["compiled_by"] == "triton 3.7.0"
+    assert reason in metadata["tileir_reason"]
+    (record,) = reporting.report()
+    assert (record.compiler, record.reason) == ("triton", metadata["tileir_reason"])
+
+
+def test_defects_of_tileir_are_tritons_kernels_too(backend, monkeypatch):
+    from tileir.frontends.triton_backend import stages as compiling
+
+    def fail(*_, **__):
+        raise KeyError("oh")
+
+    monkeypatch.setattr(compiling, "compile_module", fail)
+    metadata = {}
+    assert stages(backend, ADD, metadata)[-1].startswith(b"cubin of")
+    assert "a defect of tileir: KeyError" in metadata["tileir_reason"]
+
+
+def test_strict_raises_at_the_line(backend):
+    hook.install("strict")
+    with pytest.raises(TileirError) as caught:
+        stages(backend, FOREIGN, {})
+    assert caught.value.line == 1 + FOREIGN[: FOREIGN.index("foreign.op")].count("\n")
+
+
+def test_strict_says_out_of_resources_as_triton_does(backend):
+    from triton.runtime.errors import OutOfResources
+
+    hook.install("strict")
+    with pytest.raises(OutOfResources):
+        stages(backend, ADD, {}, num_warps=64)
+
+
+def test_a_pattern_leaves_other_kernels(backend):
+    hook.install("pattern:sub*")
+    metadata = {}
+    assert stages(backend, ADD, metadata)[-1].startswith(b"cubin of")
+    assert "not among those asked for" in metadata["tileir_reason"]
+
+
+def test_caches_tell_settings_and_tileir_apart(backend):
+    keys = {str(Settings.of(text)): None for text in ("1", "strict", "pattern:a")}
+    for text in keys:
+        hook.install(text)
+        keys[text] = backend().hash()
+    assert len(set(keys.values())) == 3
+    assert all(key.endswith("-own") and key != "own" for key in keys.values())
+
+
+def test_kernels_from_the_cache_are_in_the_report(backend):
+    from triton.compiler.compiler import CompiledKernel
+
+    backend().hash()
+    fields = {"name": "old", "num_warps": 2, "hash": "k", "tileir_reason": ""}
+    for _ in range(2):
+        CompiledKernel(SimpleNamespace(compiled_by="tileir 0.1.0", **fields))
+    CompiledKernel(SimpleNamespace(name="before", num_warps=2, hash="z"))
+    (record,) = reporting.report()
+    assert (record.kernel, record.compiler, record.cached) == ("old", "tileir", True)
+
+
+def test_the_report_goes_to_a_file(backend, monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEIR_IN_TRITON_REPORT", str(tmp_path / "report.tsv"))
+    stages(backend, ADD, {})
+    stages(backend, ADD, {}, num_ctas=2)
+    rows = [line.split("\t") for line in (tmp_path / "report.tsv").read_text().splitlines()]
+    assert [row[:2] for row in rows] == [["add", "tileir"], ["add", "triton"]]
+
+
+def test_another_hook_may_stand_before_and_behind(monkeypatch):
+    made = cuda_backend()
+    install_fake(monkeypatch, "3.6.0", made)
+    before = made.make_llir
+    made.make_llir = lambda self, src, metadata, options, capability: (
+        "inner " + before(self, src, metadata, options, capability)
+    )
+    assert hook.install("1")
+    assert made().make_llir("x", {}, options(), 90) == "inner llir of x"
+    ours = made.make_ptx
+    made.make_ptx = lambda self, src, metadata, opt, capability: (
+        "outer " + ours(self, src, metadata, opt, capability)
+    )
+    outer = made.make_ptx
+    hook.uninstall()
+    assert made.make_ptx is outer
+    assert made().make_llir("x", {}, options(), 90) == "inner llir of x"
+    assert made().hash() == "own"
+
+
+@pytest.mark.parametrize("version", ["3.2.0", "3.10.0", "4.0.0+git1", "", "main"])
+def test_unknown_releases_are_left_untouched(monkeypatch, version):
+    made = cuda_backend()
+    install_fake(monkeypatch, version, made)
+    monkeypatch.setattr(hook, "_warned", set())
+    before = dict(vars(made))
+    with pytest.warns(RuntimeWarning, match="leaves Triton as it is") as caught:
+        assert not hook.install("1")
+        assert not hook.install("1")
+    assert len(caught) == 1
+    assert dict(vars(made)) == before
+    assert hook.installed() is None
+
+
+@pytest.mark.parametrize("version", ["3.3.1", "3.9.0", "3.6.0+cu128.git1"])
+def test_known_releases_are_supported(monkeypatch, version):
+    made = cuda_backend()
+    install_fake(monkeypatch, version, made)
+    assert hook.install("1")
+    hook.uninstall()
+
+
+def test_stages_of_another_shape_are_left_untouched(monkeypatch):
+    made = cuda_backend()
+    made.make_ptx = lambda self, src: src
+    install_fake(monkeypatch, "3.8.0", made)
+    monkeypatch.setattr(hook, "_warned", set())
+    with pytest.warns(RuntimeWarning, match="make_ptx"):
+        assert not hook.install("1")
+
+
+def test_importing_triton_never_fails_because_of_tileir(monkeypatch):
+    monkeypatch.setenv("TILEIR_IN_TRITON", "1")
+    monkeypatch.setattr(hook, "_warned", set())
+
+    def fail(settings):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(hook, "install", fail)
+    with pytest.warns(RuntimeWarning, match="broken"):
+        hook.install_where_asked()
+
+
+def test_nothing_is_installed_unasked(monkeypatch):
+    monkeypatch.delenv("TILEIR_IN_TRITON", raising=False)
+    made = cuda_backend()
+    install_fake(monkeypatch, "3.7.0", made)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hook.install_where_asked()
+    assert hook.installed() is None

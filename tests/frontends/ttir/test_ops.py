@@ -1,0 +1,129 @@
+"""Ops of newer releases and texts that few kernels have, as Triton 3.7 and 3.9 write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.executor import executor
+from tileir.frontends.ttir import CompilationError, read
+
+HERE = Path(__file__).parent / "ops"
+RUN = ["interpreter", "simt", "cpu"]
+X = np.random.default_rng(0).standard_normal(128).astype(np.float32)
+
+
+def text(name):
+    return (HERE / f"{name}.ttir").read_text()
+
+
+def ran(source, on, *arguments, grid=1):
+    """The arguments behind a launch."""
+    given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    executor(on).launch(read(source, num_warps=4), "kernel", grid, given)
+    return given
+
+
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("map_blocks", np.where(X > X + 1, X * 2, X + 1)),
+        ("map_pair", X + (X + 1)),
+        ("map_if", np.where(X > 0, (X + 1) * 2 + (X + 1 > 1), X)),
+    ],
+)
+def test_functions_of_elements(name, expected, on):
+    _, y, _ = ran(text(name), on, X, np.zeros(128, np.float32), 0)
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_both_edges_of_a_branch_may_lead_to_one_block(on):
+    for n, expected in ((3, (0, 0)), (6, (1, 0)), (4, (0, 2))):
+        x, y, _ = ran(text("edges_to_one_block"), on, *np.zeros((2, 1), np.float32), n)
+        assert (x[0], y[0]) == expected
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_atomic_loads_and_stores(on):
+    given = np.array([7, 1], np.int32), np.array([5, 1], np.int32)
+    x, y, _ = ran(text("atomic_load_store"), on, *given, 0)
+    assert (*x, *y) == (7, 1, 7, 1)
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_atomic_loads_and_stores_of_floats(on):
+    source = text("atomic_load_store").replace("!tt.ptr<i32>", "!tt.ptr<f32>")
+    source = source.replace("i1) -> i32", "i1) -> f32")
+    x, y, _ = ran(source, on, *(np.array([n], np.float32) for n in (1.5, 0)), 0)
+    assert (x[0], y[0]) == (1.5, 1.5)
+
+
+def test_a_poll_waits_for_another_instance():
+    """The second instance writes what the first one waits for."""
+    source = text("atomic_poll").replace(
+        "    %0 = tt.atomic_poll",
+        """\
+    %true = arith.constant true
+    %p = tt.get_program_id x : i32
+    %c0 = arith.constant 0 : i32
+    %last = arith.cmpi ne, %p, %c0 : i32
+    scf.if %last {
+      tt.atomic_store release, gpu, %x, %p, %last : !tt.ptr<i32>
+    }
+    %0 = tt.atomic_poll""",
+    )
+    zeros = np.zeros(1, np.int32)
+    source = source.replace("tt.store %y, %c1_i32", "tt.atomic_store relaxed, gpu, %y, %c1_i32, %0")
+    x, y, _ = ran(source, "interpreter", zeros, zeros, 0, grid=2)
+    assert (x[0], y[0]) == (1, 1)
+
+
+def test_a_poll_with_a_limit_of_time_is_refused():
+    source = text("atomic_poll").replace("gpu, %x, %c1_i32 :", "gpu, %x, %c1_i32, %n :")
+    with pytest.raises(CompilationError, match="after a time"):
+        read(source)
+
+
+@pytest.mark.parametrize("name", ["gdc_3.7.0", "gdc_3.9.0"])
+def test_kernels_wait_for_the_one_before_where_they_may_overlap(name):
+    plain, overlapped = (
+        compile_kernel(read(text(name), overlapped=o), "sm_90a", {"permit": ("inline_asm",)}).ptx
+        for o in (False, True)
+    )
+    assert "griddepcontrol" not in plain
+    waiting = overlapped.index("griddepcontrol.wait")
+    assert waiting < overlapped.index("ld.global")
+
+
+@pytest.mark.parametrize("name", ["gdc_3.7.0", "gdc_3.9.0"])
+@pytest.mark.parametrize("on", RUN)
+def test_launches_that_end_before_the_next_need_no_wait(name, on):
+    _, y, _ = ran(text(name), on, X, np.zeros(128, np.float32), 0)
+    assert (y == X).all()
+
+
+def test_hints_that_exclude_each_other_are_hints():
+    ptx = compile_kernel(read(text("cache_hints")), "sm_90a").ptx
+    assert "ld.volatile.global" in ptx
+
+
+def test_what_is_masked_off_is_zero_or_undefined():
+    from tileir.errors import InterpretError
+
+    source = text("gdc_3.9.0").replace("tt.load %3 :", "tt.load %3, %m :").replace(
+        "    %0 = tt.splat %y",
+        "    %k = tt.splat %n : i32 -> tensor<128xi32>\n"
+        "    %m = arith.cmpi slt, %i, %k : tensor<128xi32>\n    %0 = tt.splat %y",
+    )  # fmt: skip
+    ones, zeros = np.ones(128, np.float32), np.zeros(128, np.float32)
+    _, y, _ = ran(source, "interpreter", ones, zeros, 100)
+    assert y.sum() == 100
+    module = read(source, masked_off="undefined")
+    with pytest.raises(InterpretError) as caught:
+        executor("interpreter").launch(module, "kernel", 1, [ones, zeros, 100])
+    assert caught.value.code == "TIR0505"
