@@ -33,7 +33,7 @@ def encoded(parameter: Parameter, value: Any) -> int:
         return _address(value) if pointer else encode(kind, value)
     except (TypeError, ValueError, OverflowError) as error:
         found = (
-            f"an array or an address is needed, an integer from 0 to 2^64 - 1, not {value!r:.60}"
+            f"an array or an address is needed, not {value!r:.60} (0 to 2^64 - 1)"
             if pointer
             else str(error)
         )
