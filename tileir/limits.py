@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, cast
 
 from tileir import records
 from tileir.errors import CompileError, Diagnostic, Location, TileirError
 from tileir.field import FieldKind
 from tileir.ir import Function, Global, Module
 from tileir.op import Op
-from tileir.types import Buffer, Descriptor, Tile, Type, element_of
+from tileir.types import Buffer, Descriptor, Tile, Type
 
 
 @records.frozen
@@ -214,7 +215,7 @@ def _symbols(op: Op) -> Iterator[str]:
 
 def size_of(found: Global) -> int:
     """Bytes of a global."""
-    return found.count * element_of(found.element).bytes
+    return found.count * cast(Any, found.element).bytes
 
 
 def _mistake(message: str) -> CompileError:

@@ -24,13 +24,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["bisect"]:
-        from tileir.tools.opt_bisect import main as command
-
-        return guarded(lambda: command(words[1:]))
+        return guarded(lambda: _bisect(words[1:]))
     from tileir.tools.opt_options import parser
 
     options = parser().parse_args(words)
     return guarded(lambda: _safely(options))
+
+
+def _bisect(words: Sequence[str]) -> int:
+    from tileir.isolating import isolated
+    from tileir.tools.opt_bisect import main as command
+
+    with isolated():
+        return command(words)
 
 
 def _safely(options: argparse.Namespace) -> int:
