@@ -27,6 +27,7 @@ from tileir.backend.rules import rules
 from tileir.backend.simt.accesses import Accesses
 from tileir.backend.simt.beside import BesideThreads
 from tileir.backend.simt.clusters import AcrossBlocks
+from tileir.backend.simt.contents import PartedError, argument, contents, instances, shown
 from tileir.backend.simt.copies import Copies
 from tileir.backend.simt.faults import StoppedError, at_op
 from tileir.backend.simt.memory import Memory
@@ -38,10 +39,9 @@ from tileir.backend.simt.yard import WaitingError
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, LaunchError
 from tileir.field import Successor
-from tileir.ir import Block, Global, Module
+from tileir.ir import Block, Module
 from tileir.op import Op
 from tileir.types import I32, I64, Element, Pointer, Type
-from tileir.values import encode
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -208,7 +208,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
 
     def say(self, parts: Sequence[str | Number]) -> None:
         for thread in np.flatnonzero(self.active).tolist():
-            self.memory.printed.append("".join(_shown(p, thread) for p in parts))
+            self.memory.printed.append("".join(shown(p, thread) for p in parts))
 
     def fail(self, message: str, file: str, line: int) -> None:
         if self.active.any():
@@ -231,25 +231,6 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
         return self.made(0, result)
 
 
-def _shown(part: str | Number, thread: int) -> str:
-    """A text, or the number of one thread, as it is printed."""
-    if isinstance(part, str):
-        return part
-    number = part.handle.array[thread]
-    if number.dtype.kind in "iu" and part.hexadecimal:
-        return hex(int(number) & ((1 << 8 * number.itemsize) - 1))
-    return str(int(number)) if number.dtype.kind in "iub" else f"{number:.9g}"
-
-
-class _PartedError(AssertionError):
-    """A branch on which threads differ, by what they take for its condition: functions of scalars
-    may have one, kernels may not."""
-
-    def __init__(self, taken: Array) -> None:
-        super().__init__("a branch on which threads differ")
-        self.taken = taken
-
-
 @records.define
 class _Execution(Lowering):
     """A lowering whose blocks are walked as control flow goes."""
@@ -261,7 +242,7 @@ class _Execution(Lowering):
         """Let a kernel's parameters hold `arguments`: numbers, and addresses."""
         thread: Any = self.thread
         for parameter, value in zip(self.function.parameters, arguments, strict=True):
-            held: Any = _argument(thread, parameter.type, value)
+            held: Any = argument(thread, parameter.type, value)
             self.values[parameter.value] = [held]
 
     def execute(self, arguments: Sequence[Any]) -> list[Any]:
@@ -275,7 +256,7 @@ class _Execution(Lowering):
             block, self.values, thread.active = parts.pop()
             try:
                 deque(self.steps(block), maxlen=0)
-            except _PartedError as parted:
+            except PartedError as parted:
                 parts += self._parts(parted.taken)
                 continue
             found = [self.scalar(v) for v in self.last.inputs]
@@ -352,7 +333,7 @@ class _Execution(Lowering):
         taken, active = condition.array, cast(SimtThread, self.thread).active
         chosen = taken[active] if active.any() else taken[:1]
         if chosen.min() != chosen.max():
-            raise _PartedError(taken)
+            raise PartedError(taken)
         return 0 if chosen[0] else 1
 
 
@@ -369,14 +350,13 @@ def run(
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     done = {"barriers": 0}
-    contiguity, table = Contiguity(function), _rules()
+    contiguity, table = Contiguity(function), rules()
     memory = Memory(plan.size)
     memory.set_time_limit(time_limit)
-    memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
+    memory.globals = {g.name: memory.place(contents(g)) for g in module.globals.values()}
     spans = Span.each(arguments)
     handles = [memory.hold(spans[id(a)]) if id(a) in spans else a for a in arguments]
-    x, y, z = extents
-    every = ((k, j, i) for k in range(z) for j in range(y) for i in range(x))
+    every = instances(extents)
     count = ranks(module, function)
     for program in every if only is None else [(*only, 0, 0)[2::-1]]:
         memory.clear_shared()
@@ -403,22 +383,6 @@ def run(
     return done
 
 
-def _contents(found: Global) -> Array:
-    """What a global holds at first."""
-    element: Any = found.element
-    values = [v.bits for v in found.initial or ()] or [0]
-    values = values * found.count if len(values) == 1 else values
-    raw = b"".join(v.to_bytes(element.bytes, "little") for v in values)
-    return np.frombuffer(raw, np.uint8).copy()
-
-
-def _argument(thread: SimtThread, kind: Type, value: Any) -> Lanes:
-    if isinstance(kind, Pointer):
-        return thread.made(value, I64)
-    assert not isinstance(kind, Pointer)
-    return thread.constant(kind, encode(kind, value))  # type: ignore[arg-type]
-
-
 def _caller(
     module: Module, target: Target, thread: Any, table: Mapping[str, Rule]
 ) -> Callable[..., list[Any]]:
@@ -428,7 +392,3 @@ def _caller(
         return inner.execute(operands)
 
     return call
-
-
-def _rules() -> Mapping[str, Rule]:
-    return rules()
