@@ -101,8 +101,14 @@ class CpuKernel:
         extents = extents_of(grid)
         parameters = self.module.functions[self.kernel].parameters
         given = [pass_argument(p, v) for p, v in zip(parameters, arguments, strict=True)]
-        values = [x.value for x in given]
-        bounds = self._bounds(given, memory)
+        values, bounds = [x.value for x in given], self._bounds(given, memory)
+        return self.run(extents, values, bounds, threads, time_limit)
+
+    def run(
+        self, extents: tuple[int, int, int], values: Sequence[int], bounds: Bounds,
+        threads: int | None = None, time_limit: float | None = None,
+    ) -> list[str]:  # fmt: skip
+        """A call, given the bits of all arguments and the bounds of their memory."""
         calls = Calls(Launch(limit=time_limit), bounds, extents)
         words, host = calls.launch.words, _HOST(lambda i, at: self._serve(calls, i, at))
         words[WORDS["host"]] = ctypes.cast(host, ctypes.c_void_p).value
@@ -123,6 +129,10 @@ class CpuKernel:
         if failure is not None:
             raise LaunchError(failure)
         return calls.in_order()
+
+    def bounds_of(self, regions: Sequence[Region | None]) -> Bounds:
+        """Bounds of a launch whose arguments have the memory `regions`: None for a number."""
+        return Bounds.of([*regions, *self._globals()]) if self.checked else _NO_BOUNDS
 
     def _globals(self) -> list[Region]:
         """The memory of the globals."""

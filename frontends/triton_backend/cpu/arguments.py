@@ -50,8 +50,12 @@ def place_of(name: str, value: Any) -> Place:
     raise _refused(f"{name} is a pointer: a tensor is needed, not {type(value).__name__}")
 
 
-Reader = Callable[[Any, "list[int]", "list[int]"], None]
-"""Adds the words of an argument to the first list and two limits for each to the second."""
+Memory = tuple[str, int, int]
+"""The name of a parameter, and first byte and end of the memory that it points into."""
+
+Reader = Callable[[Any, "list[int]", "list[Memory | None]"], None]
+"""Adds the words of an argument to the first list, and for each its memory to the second: None for
+a number."""
 
 
 def reader(parameter: Parameter) -> Reader:
@@ -60,25 +64,26 @@ def reader(parameter: Parameter) -> Reader:
     kind, name = parameter.type, str(parameter.name)
     if isinstance(kind, Pointer):
 
-        def pointer(value: Any, words: list[int], limits: list[int]) -> None:
+        def pointer(value: Any, words: list[int], memory: list[Memory | None]) -> None:
             place = place_of(name, value)
             words.append(place.address)
-            limits += (place.first, place.end)
+            memory.append((name, place.first, place.end))
 
         return pointer
     if isinstance(kind, Descriptor):
 
-        def descriptor(value: Any, words: list[int], limits: list[int]) -> None:
+        def descriptor(value: Any, words: list[int], memory: list[Memory | None]) -> None:
             place = place_of(name, value.base)
-            words += (place.address, *map(int, value.shape), *map(int, value.strides))
-            limits += (place.first, place.end, *(0, ANYWHERE) * (2 * len(value.shape)))
+            numbers = (*map(int, value.shape), *map(int, value.strides))
+            words += (place.address, *numbers)
+            memory += ((name, place.first, place.end), *[None] * len(numbers))
 
         return descriptor
     bits = _encoder(kind, name)
 
-    def number(value: Any, words: list[int], limits: list[int]) -> None:
+    def number(value: Any, words: list[int], memory: list[Memory | None]) -> None:
         words.append(bits(value))
-        limits += (0, ANYWHERE)
+        memory.append(None)
 
     return number
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from tileir import records
 from tileir.backend.cpu.compile import CpuKernel, compile as compile_for_cpu
+from tileir.backend.cpu.regions import Bounds, Region
 from tileir.backend.cpu.waiting import may_wait
 from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
-from tileir.frontends.triton_backend.cpu.arguments import array_of, reader
+from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
 from tileir.frontends.triton_backend.cpu.findings import found
 from tileir.ir import Module
 from tileir.textual import parse
@@ -88,19 +89,40 @@ class Program:
         return launch
 
 
-def _launch_of(kernel: CpuKernel, readers: Sequence[Any]) -> Launch:
-    run = kernel.run
+def _launch_of(kernel: CpuKernel, readers: Sequence[Reader]) -> Launch:
+    run, known = kernel.run, _Known(kernel)
 
     def launch(grid: Extents, values: Sequence[Any]) -> None:
         words: list[int] = []
-        limits: list[int] = []
+        memory: list[Memory | None] = []
         for read, value in zip(readers, values, strict=True):
-            read(value, words, limits)
-        printed = run(grid, words + limits)
+            read(value, words, memory)
+        printed = run(grid, words, known.bounds(tuple(memory)))
         if printed:
             _say(printed)
 
     return launch
+
+
+class _Known:
+    """The bounds of the last launch of `kernel`, which the next one often has."""
+
+    def __init__(self, kernel: CpuKernel) -> None:
+        self.kernel = kernel
+        self.last: tuple[Any, Bounds] | None = None
+
+    def bounds(self, memory: tuple[Memory | None, ...]) -> Bounds:
+        """The bounds of a launch whose arguments have that memory."""
+        last = self.last
+        if last is not None and last[0] == memory:
+            return last[1]
+        found = self.kernel.bounds_of([None if m is None else _region(*m) for m in memory])
+        self.last = memory, found
+        return found
+
+
+def _region(name: str, first: int, end: int) -> Region:
+    return Region.anywhere(name) if end == ANYWHERE else Region(name, first, end - first)
 
 
 def _say(lines: Sequence[str]) -> None:
